@@ -1,0 +1,278 @@
+"""SIS and BanditSIS as scikit-learn transformers: check, make a plan, call screen."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any, Self, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from banditsis._checks import check_integer, check_real
+from banditsis._typing import Array
+from banditsis.plans import Plan, default_size
+from banditsis.responses import check_responses
+from banditsis.results import ScreeningResult
+from banditsis.screening import screen
+from banditsis.sources import ArraySource, Source
+from banditsis.sources.subset import RowSubset
+
+
+class Screener(SelectorMixin, BaseEstimator):
+    """What SIS and BanditSIS have in common."""
+
+    n_features_to_select: int | None
+    statistic: str
+    row_order: str = "auto"
+    missing: str
+    n_jobs: int | None
+    random_state: Any
+
+    def _plan(self, n: int, p: int, d: int) -> Plan:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Screen the features of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or frame
+            The features. Cells that the plan does not read are not checked, unless there are fewer than a
+            million cells in all.
+        y : array-like of shape (n,)
+            The response.
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        array = self._checked(X, reset=True)
+        n, p = array.shape
+        if n < 3:
+            raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
+        response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        response = check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
+        source: Source = ArraySource(array, getattr(self, "feature_names_in_", None))
+        if response.dtype.kind == "f" and self.missing == "pairwise" and np.isnan(response).any():
+            known = np.flatnonzero(~np.isnan(response))
+            source, response, n = RowSubset(source, known), response[known], len(known)
+        d = self.n_features_to_select
+        d = default_size(n, p) if d is None else check_integer("n_features_to_select", d, 1)
+        result = screen(
+            source,
+            response,
+            self._plan(n, p, d),
+            statistic=self.statistic,
+            row_order=self.row_order,
+            missing=self.missing,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+        self.result_ = cast(ScreeningResult, result)
+        self.scores_ = self.result_.scores
+        return self
+
+    @property
+    def ranking_(self) -> Array:
+        """Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept."""
+        check_is_fitted(self, "result_")
+        return self.result_.ranking
+
+    def _get_support_mask(self) -> Array:
+        check_is_fitted(self, "result_")
+        return self.result_.support
+
+    def transform(self, X: Any) -> Any:
+        """Keep the selected columns of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or frame
+            Only the selected columns are checked and copied.
+        """
+        check_is_fitted(self, "result_")
+        if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
+            validate_data(self, X, reset=False, skip_check_array=True)
+            kept = self._transform(X)
+        else:
+            kept = self._transform(self._checked(X, reset=False))
+        return check_array(
+            kept, dtype=None, ensure_all_finite="allow-nan" if self.missing == "pairwise" else True
+        )
+
+    def _checked(self, X: Any, *, reset: bool) -> Array:
+        """X as an array, and nothing but its form looked at."""
+        array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        return cast(Array, array)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = self.missing == "pairwise"
+        return tags
+
+
+class SIS(Screener):
+    """Sure independence screening: keep the features most correlated with the response [1]_.
+
+    Parameters
+    ----------
+    n_features_to_select : int, optional
+        How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+    max_samples : int or float, optional
+        Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
+    statistic : {"pearson", "anova"}
+        How association is measured: correlation, or the correlation ratio for class labels.
+    missing : {"raise", "pairwise"}
+        What to do about NaN: refuse it, or leave it out pair by pair.
+    n_jobs : int, optional
+        Number of threads; all cores by default. The answer does not depend on it.
+    random_state : int, Generator or RandomState, optional
+        Where the subsample comes from.
+
+    Attributes
+    ----------
+    result_ : ScreeningResult
+        Prints as a small table.
+    scores_ : ndarray of shape (p,)
+        Signed score of every feature.
+    ranking_ : ndarray of shape (p,)
+        Rank of every feature, 1 the best.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    See Also
+    --------
+    BanditSIS : nearly the same answer for a small part of the cells.
+
+    References
+    ----------
+    .. [1] Fan, J. and Lv, J. (2008). Sure independence screening for ultrahigh dimensional
+       feature space. J. R. Stat. Soc. B 70, 849-911.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 50))
+    >>> y = X[:, 3] - X[:, 8] + rng.standard_normal(1000)
+    >>> SIS(n_features_to_select=2).fit(X, y).get_support(indices=True)
+    array([3, 8])
+    """
+
+    def __init__(
+        self,
+        n_features_to_select: int | None = None,
+        *,
+        max_samples: int | float | None = None,
+        statistic: str = "pearson",
+        missing: str = "raise",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.max_samples = max_samples
+        self.statistic = statistic
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _plan(self, n: int, p: int, d: int) -> Plan:
+        if self.max_samples is None:
+            return Plan.exact(n, p, d)
+        if isinstance(self.max_samples, Integral):
+            return Plan.subsample(n, p, d, check_integer("max_samples", self.max_samples, 1, n))
+        share = check_real("max_samples", self.max_samples, 0, 1, high_included=True)
+        return Plan.subsample(n, p, d, math.ceil(share * n))
+
+
+class BanditSIS(Screener):
+    """Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
+
+    Gives nearly the same answer as :class:`SIS` for about √n rows of each feature instead of n.
+
+    Parameters
+    ----------
+    n_features_to_select : int, optional
+        How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+    alpha : float, optional
+        Smaller reads more rows; the paper advises 0.5 to 1.1. The default is 0.5.
+    discard : float
+        Share of the surplus features dropped in each round, in (0, 1].
+    statistic : {"pearson", "anova"}
+        How association is measured: correlation, or the correlation ratio for class labels.
+    row_order : {"auto", "random", "stored"}
+        Random rows are right for any data. The stored order reads the first rows, and is right only for
+        data that were shuffled beforehand. "auto" means random.
+    missing : {"raise", "pairwise"}
+        What to do about NaN: refuse it, or leave it out pair by pair.
+    n_jobs : int, optional
+        Number of threads; all cores by default. The answer does not depend on it.
+    random_state : int, Generator or RandomState, optional
+        Where random rows come from.
+
+    Attributes
+    ----------
+    result_ : ScreeningResult
+        Prints as a small table of rounds.
+    scores_ : ndarray of shape (p,)
+        Signed score of every feature from the last round that saw it.
+    ranking_ : ndarray of shape (p,)
+        Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    See Also
+    --------
+    SIS : reads every row.
+
+    References
+    ----------
+    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
+       screening.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((10_000, 500))
+    >>> y = X[:, 3] - X[:, 8] + rng.standard_normal(10_000)
+    >>> selector = BanditSIS(n_features_to_select=2, random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True)
+    array([3, 8])
+    >>> selector.result_.fraction_read < 0.1
+    True
+    """
+
+    def __init__(
+        self,
+        n_features_to_select: int | None = None,
+        *,
+        alpha: float | None = None,
+        discard: float = 0.5,
+        statistic: str = "pearson",
+        row_order: str = "auto",
+        missing: str = "raise",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.alpha = alpha
+        self.discard = discard
+        self.statistic = statistic
+        self.row_order = row_order
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _plan(self, n: int, p: int, d: int) -> Plan:
+        alpha = 0.5 if self.alpha is None else self.alpha
+        return Plan.paper(n, p, d, alpha=alpha, discard=self.discard)

@@ -1,0 +1,104 @@
+"""Sums over tiles whose columns are contiguous.
+
+A column is reduced in vector lanes, in the dtype of the data for at most 2048 rows, then added to float64.
+Four columns are read side by side, so that the response is loaded once for four.
+"""
+
+from __future__ import annotations
+
+from banditsis._typing import Array
+from banditsis.kernels.compile import reduction
+
+PANEL = 2048
+
+
+@reduction
+def moments(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> None:
+    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to ``out`` (3 × columns)."""
+    zero = shift.dtype.type(0)
+    last = starts.size - 1
+    for k in range(0, starts.size, 4):
+        # The last group repeats its last column instead of having a loop of its own.
+        ka, kb, kc, kd = k, min(k + 1, last), min(k + 2, last), min(k + 3, last)
+        sa, sb, sc, sd = shift[ka], shift[kb], shift[kc], shift[kd]
+        total = out[:, k : k + 4]
+        for i in range(0, y.size, PANEL):
+            m = min(PANEL, y.size - i)
+            v = y[i : i + m]
+            a = flat[starts[ka] + i : starts[ka] + i + m]
+            b = flat[starts[kb] + i : starts[kb] + i + m]
+            c = flat[starts[kc] + i : starts[kc] + i + m]
+            d = flat[starts[kd] + i : starts[kd] + i + m]
+            a0, b0, c0, d0 = zero, zero, zero, zero
+            a1, b1, c1, d1 = zero, zero, zero, zero
+            a2, b2, c2, d2 = zero, zero, zero, zero
+            for t in range(m):
+                w = v[t]
+                za, zb, zc, zd = a[t] - sa, b[t] - sb, c[t] - sc, d[t] - sd
+                a0 += za
+                b0 += zb
+                c0 += zc
+                d0 += zd
+                a1 += za * w
+                b1 += zb * w
+                c1 += zc * w
+                d1 += zd * w
+                a2 += za * za
+                b2 += zb * zb
+                c2 += zc * zc
+                d2 += zd * zd
+            for line, values in enumerate(((a0, b0, c0, d0), (a1, b1, c1, d1), (a2, b2, c2, d2))):
+                for j in range(total.shape[1]):
+                    total[line, j] += values[j]
+
+
+@reduction
+def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> None:
+    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6 × columns)."""
+    zero = shift.dtype.type(0)
+    one = shift.dtype.type(1)
+    for k in range(starts.size):
+        s = shift[k]
+        for i in range(0, y.size, PANEL):
+            m = min(PANEL, y.size - i)
+            v = y[i : i + m]
+            x = flat[starts[k] + i : starts[k] + i + m]
+            p0, p1, p2, p3, p4, p5 = zero, zero, zero, zero, zero, zero
+            for t in range(m):
+                z = x[t] - s
+                here = one if z == z else zero
+                z = z if z == z else zero
+                w = here * v[t]
+                p0 += z
+                p1 += z * w
+                p2 += z * z
+                p3 += here
+                p4 += w
+                p5 += w * w
+            out[0, k] += p0
+            out[1, k] += p1
+            out[2, k] += p2
+            out[3, k] += p3
+            out[4, k] += p4
+            out[5, k] += p5
+
+
+@reduction
+def classes(
+    flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array
+) -> None:
+    """Add the sums of ``z`` class by class, then ``Σz²``, to ``out``; see :func:`by_row.classes`."""
+    count_present = out.shape[0] > n_classes + 1
+    for k in range(starts.size):
+        s = shift[k]
+        x = flat[starts[k] : starts[k] + codes.size]
+        squares = 0.0
+        for t in range(codes.size):
+            z = x[t] - s
+            if count_present:
+                if z != z:
+                    continue
+                out[n_classes + 1 + codes[t], k] += 1.0
+            out[codes[t], k] += z
+            squares += z * z
+        out[n_classes, k] += squares

@@ -1,0 +1,76 @@
+"""One pool of threads: kernels are serial and release the GIL, so threads are all it takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Turn ``n_jobs`` into a number of threads.
+
+    ``None`` means every core this process may use, as NumPy's own products do, but no more than
+    ``OMP_NUM_THREADS``, by which joblib and clusters keep nested parallelism from multiplying.
+    """
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__")):
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all cores.")
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+
+
+def one_blas_thread(wanted: bool = True) -> AbstractContextManager[object]:
+    """Keep matrix products inside our threads from starting threads of their own."""
+    if not wanted:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits
+
+
+class Workers:
+    """Threads for the length of a screening run; the calling thread is one of them."""
+
+    def __init__(self, n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+        self._pool = ThreadPoolExecutor(n_jobs - 1, "banditsis") if n_jobs > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """Results of all tasks, in the order of the tasks whichever thread ran them."""
+        helpers = min(self.n_jobs, len(tasks)) - 1
+        if self._pool is None or helpers < 1:
+            return [function(task) for task in tasks]
+        results: list[Any] = [None] * len(tasks)
+        queue = iter(range(len(tasks)))  # next() on it is atomic
+
+        def drain() -> None:
+            for k in queue:
+                results[k] = function(tasks[k])
+
+        futures = [self._pool.submit(drain) for _ in range(helpers)]
+        try:
+            drain()
+        finally:
+            for _ in queue:  # after a failure, leave nothing for the others to start
+                pass
+            for future in futures:
+                future.result()
+        return results

@@ -1,0 +1,77 @@
+"""A progress bar for runs that take longer than two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+#: None: a bar after two seconds if a person watches; True or False: always or never;
+#: a function is called with the cells read and the cells to read.
+Progress: TypeAlias = "bool | None | Callable[[int, int], None]"
+
+PATIENCE = 2.0
+
+
+@contextmanager
+def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], None]]:
+    """Give a function to be told how many more cells have been read."""
+    if callable(progress):
+        with _told(progress, total) as tick:
+            yield tick
+    elif progress or (progress is None and sys.stderr.isatty()):
+        with _bar(0.0 if progress else PATIENCE, total) as tick:
+            yield tick
+    else:
+        yield lambda cells: None
+
+
+@contextmanager
+def _told(tell: Callable[[int, int], None], total: int) -> Iterator[Callable[[int], None]]:
+    done = 0
+
+    def tick(cells: int) -> None:
+        nonlocal done
+        done += cells
+        tell(done, total)
+
+    yield tick
+
+
+@contextmanager
+def _bar(patience: float, total: int) -> Iterator[Callable[[int], None]]:
+    started, done = time.perf_counter(), 0
+    bar: Any = None
+
+    def tick(cells: int) -> None:
+        nonlocal bar, done
+        done += cells
+        if bar is None and time.perf_counter() - started >= patience:
+            bar = _start_bar(total)
+        if bar is not None:
+            bar.update(bar.task_ids[0], completed=done)
+
+    try:
+        yield tick
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _start_bar(total: int) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn(f"of {total:,} cells"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    bar.add_task("screening", total=total)
+    bar.start()
+    return bar

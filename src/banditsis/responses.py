@@ -1,0 +1,81 @@
+"""Responses: checked where they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from banditsis._typing import Array, Indices
+
+CHUNK = 1 << 20
+
+
+def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
+    """Return the responses as an array of shape (n, q), without a copy where that is possible."""
+    responses = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if responses.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
+    if len(responses) != n or responses.size == 0:
+        raise ValueError(
+            f"X has {n:,} rows and y has {len(responses):,} values"
+            f"{' but no columns' if responses.ndim == 2 and len(responses) == n else ''}: "
+            "give one value of y for each row of X (inconsistent numbers of samples)."
+        )
+    responses = responses.reshape(n, -1)
+    if responses.dtype.kind == "c":
+        raise ValueError("Complex data not supported: y must be real.")
+    if responses.dtype.kind == "O":
+        responses = _from_objects(responses)
+    if responses.dtype.kind not in "fiubUS":
+        raise TypeError(f"y must hold numbers or class labels, got dtype {responses.dtype}.")
+    if responses.dtype.kind == "f":
+        _check_finite(responses, allow_nan)
+    return responses
+
+
+def present_rows(
+    responses: Array, *, allow_nan: bool
+) -> Iterator[tuple[list[int], Indices | None]]:
+    """Group responses by the rows in which they are known; None stands for all rows."""
+    if not allow_nan or responses.dtype.kind != "f":
+        yield list(range(responses.shape[1])), None
+        return
+    groups: dict[bytes, tuple[list[int], Indices | None]] = {}
+    for k in range(responses.shape[1]):
+        missing = np.isnan(responses[:, k])
+        key = np.packbits(missing).tobytes() if missing.any() else b""
+        rows = np.flatnonzero(~missing) if key else None
+        groups.setdefault(key, ([], rows))[0].append(k)
+    yield from groups.values()
+
+
+def _from_objects(y: Array) -> Array:
+    """Numbers if every value is one, else labels if every value is a string."""
+    if all(isinstance(value, str) for value in y.flat):
+        return y.astype(str)
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "y has dtype object with values that are neither all numbers nor all strings; "
+            "convert it with y.astype(float) or y.astype(str)."
+        ) from None
+
+
+def _check_finite(y: Array, allow_nan: bool) -> None:
+    for start in range(0, len(y), CHUNK):
+        part = y[start : start + CHUNK]
+        # One sum shows whether there is anything to look for.
+        if np.isfinite(part.sum(dtype=np.float64)):
+            continue
+        bad = np.isinf(part) if allow_nan else ~np.isfinite(part)
+        if bad.any():
+            row, k = (int(i) for i in np.argwhere(bad)[0])
+            value = "NaN" if np.isnan(part[row, k]) else "infinity"
+            which = "" if y.shape[1] == 1 else f" of response {k}"
+            remedy = "" if allow_nan else ", or use missing='pairwise' to leave rows with NaN out"
+            raise ValueError(
+                f"y contains {value} in row {start + row:,}{which}: drop or replace it{remedy}."
+            )

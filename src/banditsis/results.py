@@ -1,0 +1,317 @@
+"""What a screening run found, and how."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from banditsis._checks import check_real
+from banditsis._typing import Array, Floats, Indices
+
+
+@dataclass(frozen=True)
+class Round:
+    """One step of a run.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows read in all after this round.
+    n_features : int
+        Features left before it.
+    n_kept : int
+        Features left after it.
+    cutoff : float
+        Smallest absolute score that was kept.
+    cells : int
+        Cells read in this round.
+    seconds : float
+        Time it took. Responses that shared a pass over the data share its time equally.
+    """
+
+    n_rows: int
+    n_features: int
+    n_kept: int
+    cutoff: float
+    cells: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class ScreeningResult:
+    """What was selected, with scores, and a :class:`Round` for every step.
+
+    Printing it shows the rounds as a table.
+
+    Attributes
+    ----------
+    selected : ndarray of int
+        Indices of the selected features, best first.
+    scores : ndarray of shape (n_features,)
+        Signed score of every feature from the last round that saw it. NaN where it is not known, after
+        :meth:`from_json` of a result stored without all scores.
+    rounds : tuple of Round
+        What happened in each step.
+    last_round : ndarray of shape (n_features,)
+        Index of the last round that saw each feature.
+    n_rows, n_features : int
+        Shape of the data.
+    present : ndarray or None
+        Where values were missing: the rows in which each selected feature was present.
+    parameters : dict
+        What was asked for: statistic, row order, seed and so on.
+    versions : dict
+        Versions of the software that made the result.
+    notes : tuple of str
+        What a reader should know, in plain words.
+    names : sequence of str or None
+        Names of the features; without them they are called x0, x1, ….
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 50))
+    >>> result = screen(X, X[:, 7] - X[:, 3], Plan.paper(2000, 50, 2, alpha=1.0), random_state=0)
+    >>> result.selected
+    array([3, 7])
+    >>> result.selected_names
+    ['x3', 'x7']
+    >>> [(r.n_rows, r.n_kept) for r in result.rounds]
+    [(88, 26), (105, 14), (126, 8), (151, 5), (181, 3), (215, 2)]
+    """
+
+    selected: Indices
+    scores: Floats
+    rounds: tuple[Round, ...]
+    last_round: Array
+    n_rows: int
+    n_features: int
+    present: Floats | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    names: Sequence[str] | None = None
+
+    @property
+    def cells_read(self) -> int:
+        """Cells read in all."""
+        return sum(r.cells for r in self.rounds)
+
+    @property
+    def fraction_read(self) -> float:
+        """Cells read, as a fraction of all cells."""
+        return self.cells_read / (self.n_rows * self.n_features)
+
+    @property
+    def seconds(self) -> float:
+        """Time of all rounds."""
+        return sum(r.seconds for r in self.rounds)
+
+    @property
+    def rows_read(self) -> Indices:
+        """How many rows each feature was read for."""
+        return np.array([r.n_rows for r in self.rounds], dtype=np.intp)[self.last_round]
+
+    @property
+    def ranking(self) -> Indices:
+        """Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept."""
+        order = np.lexsort((-np.abs(self.scores), -self.last_round.astype(np.intp), ~self.support))
+        ranks = np.empty(self.n_features, dtype=np.intp)
+        ranks[order] = np.arange(1, self.n_features + 1)
+        return ranks
+
+    @property
+    def support(self) -> Array:
+        """Mask of the selected features."""
+        mask = np.zeros(self.n_features, dtype=bool)
+        mask[self.selected] = True
+        return mask
+
+    def name(self, feature: int) -> str:
+        """Name of a feature."""
+        return f"x{feature}" if self.names is None else str(self.names[feature])
+
+    @property
+    def selected_names(self) -> list[str]:
+        """Names of the selected features, best first."""
+        return [self.name(k) for k in self.selected]
+
+    def interval(self, confidence: float = 0.95) -> Floats:
+        r"""Confidence interval of the population correlation of each selected feature.
+
+        Fisher's transformation of r over the m rows that were read (and present):
+
+        .. math:: \tanh\left(\operatorname{artanh} r \pm \frac{z}{\sqrt{m - 3}}\right)
+
+        It is right for one feature named beforehand and about normal data. Features were selected for
+        being large, so that the largest tend to lie nearer 0 than their intervals.
+
+        Parameters
+        ----------
+        confidence : float
+            Probability to cover, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (selected, 2)
+            Lower and upper ends, in the order of ``selected``.
+
+        References
+        ----------
+        .. [1] Fisher, R. A. (1921). On the "probable error" of a coefficient of correlation deduced
+           from a small sample. Metron 1, 3-32.
+        """
+        from scipy.special import ndtri
+
+        check_real("confidence", confidence, 0, 1)
+        statistic = self.parameters.get("statistic", "pearson")
+        if statistic != "pearson":
+            raise ValueError(
+                f"intervals are known for statistic='pearson' alone, and this result has {statistic!r}."
+            )
+        read = self.rows_read[self.selected].astype(np.float64)
+        m = read if self.present is None else self.present
+        r = self.scores[self.selected] * np.sqrt(read / np.maximum(m, 1))
+        with np.errstate(divide="ignore"):
+            centre = np.arctanh(np.clip(r, -1.0, 1.0))
+            half = ndtri(0.5 + confidence / 2) / np.sqrt(np.maximum(m - 3, 0))
+        low, high = np.tanh(centre - half), np.tanh(centre + half)
+        exact = np.abs(r) >= 1  # inf - inf, where three rows or a copy of the response give ±1
+        return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))
+
+    def with_notes(self, notes: Sequence[str]) -> ScreeningResult:
+        """The same result with other notes."""
+        return replace(self, notes=tuple(notes))
+
+    def to_frame(self, all_features: bool = False) -> Any:
+        """A pandas frame with a line per selected feature, best first.
+
+        Parameters
+        ----------
+        all_features : bool
+            Whether to list every feature, in the order of its rank.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'banditsis[frames]'") from None
+        chosen = np.argsort(self.ranking) if all_features else self.selected
+        return pd.DataFrame(
+            {
+                "rank": np.arange(1, len(chosen) + 1),
+                "name": [self.name(k) for k in chosen],
+                "index": chosen,
+                "score": self.scores[chosen],
+                "rows_read": self.rows_read[chosen],
+            }
+        )
+
+    def to_json(self, all_scores: bool = False) -> str:
+        """The result as JSON text: selected features, rounds, parameters and versions.
+
+        Parameters
+        ----------
+        all_scores : bool
+            Whether to store the scores of all features, not only of the selected ones.
+        """
+        features = [
+            {"rank": rank, "name": self.name(k), "index": int(k), "score": float(self.scores[k])}
+            for rank, k in enumerate(self.selected, 1)
+        ]
+        if self.present is not None:
+            for feature, present in zip(features, self.present, strict=True):
+                feature["present"] = int(present)
+        record: dict[str, Any] = {
+            "features": features,
+            "rounds": [asdict(r) for r in self.rounds],
+            "n_rows": self.n_rows,
+            "n_features": self.n_features,
+            "cells_read": self.cells_read,
+            "fraction_read": self.fraction_read,
+            "parameters": dict(self.parameters),
+            "versions": dict(self.versions),
+            "notes": list(self.notes),
+        }
+        if all_scores:
+            record["scores"] = self.scores.tolist()
+            record["last_round"] = self.last_round.tolist()
+            record["names"] = None if self.names is None else [str(name) for name in self.names]
+        return json.dumps(record, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> ScreeningResult:
+        """Read what :meth:`to_json` wrote.
+
+        Scores that were not stored are NaN, and their features count as dropped in the first round.
+        """
+        record = json.loads(text)
+        p, features = record["n_features"], record["features"]
+        selected = np.array([f["index"] for f in features], dtype=np.intp)
+        names: Sequence[str] | None = record.get("names")
+        if "scores" in record:
+            scores = np.array(record["scores"], dtype=np.float64)
+            last_round = np.array(record["last_round"], dtype=np.int32)
+        else:
+            scores = np.full(p, np.nan)
+            scores[selected] = [f["score"] for f in features]
+            last_round = np.zeros(p, dtype=np.int32)
+            last_round[selected] = len(record["rounds"]) - 1
+            names = _SparseNames({f["index"]: f["name"] for f in features})
+        present = [f["present"] for f in features if "present" in f]
+        return cls(
+            selected=selected,
+            scores=scores,
+            rounds=tuple(Round(**r) for r in record["rounds"]),
+            last_round=last_round,
+            n_rows=record["n_rows"],
+            n_features=p,
+            present=np.array(present, dtype=np.float64) if present else None,
+            parameters=record["parameters"],
+            versions=record["versions"],
+            notes=tuple(record["notes"]),
+            names=names,
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{len(self.selected):,} of {self.n_features:,} features selected; read "
+            f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells "
+            f"({self.fraction_read:.2%}) in {_duration(self.seconds)}",
+            f"{'round':>5} {'rows':>11} {'features':>10} {'kept':>9} {'cutoff':>7} {'cells':>14} {'time':>8}",
+        ]
+        for k, r in enumerate(self.rounds, 1):
+            lines.append(
+                f"{k:>5} {r.n_rows:>11,} {r.n_features:>10,} {r.n_kept:>9,} {r.cutoff:>7.4f} "
+                f"{r.cells:>14,} {_duration(r.seconds):>8}"
+            )
+        best = ", ".join(
+            f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5]
+        )
+        lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class _SparseNames(Sequence[str]):
+    """Names of a few features among many, as they come out of a file."""
+
+    def __init__(self, known: dict[int, str]) -> None:
+        self.known = known
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def __getitem__(self, feature: Any) -> Any:
+        return self.known.get(feature, f"x{feature}")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"

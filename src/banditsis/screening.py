@@ -1,0 +1,239 @@
+"""The loop: read new rows of the features that are left, add them to the sums, score, keep the best."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from banditsis._checks import check_choice
+from banditsis._typing import Columns, Rows
+from banditsis.parallel import Workers, count_jobs, one_blas_thread
+from banditsis.plans import Plan
+from banditsis.progress import Progress, show_progress
+from banditsis.responses import check_responses, present_rows
+from banditsis.results import Round, ScreeningResult
+from banditsis.sampling import ROW_ORDERS, count_rows, new_rows, take
+from banditsis.sources import Source, open_source
+from banditsis.sources.subset import RowSubset
+from banditsis.statistics import Statistic, find_statistic
+from banditsis.tracking import Group, Trace, start_groups
+
+CELLS_CHECKED_WHOLE = 1_000_000
+MISSING = ("raise", "pairwise")
+
+
+def screen(
+    X: Any,
+    y: Any,
+    plan: Plan,
+    *,
+    statistic: str | type[Statistic] = "pearson",
+    row_order: str = "auto",
+    missing: str = "raise",
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    progress: Progress = None,
+) -> ScreeningResult | list[ScreeningResult]:
+    """Screen the features of X for their association with y, as the plan says.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p), frame or Source
+        The features. An array is read where it lies, and only the cells that the plan asks for: a cell
+        that is never read is never checked. Inputs under a million cells are checked whole.
+    y : array-like of shape (n,) or (n, q)
+        The response. Several responses are screened in one pass over the data while the features they
+        have left overlap; each answer is as if its response had been screened alone.
+    plan : Plan
+        How many rows to read and how many features to keep.
+    statistic : {"pearson", "anova"}
+        How association is measured.
+    row_order : {"auto", "random", "stored"}
+        Random rows are right for any data. The stored order, which reads the first rows, is right only for
+        data that were shuffled beforehand. "auto" means random.
+    missing : {"raise", "pairwise"}
+        What to do about NaN: refuse it, or leave it out pair by pair. A pairwise score is multiplied by
+        √(present rows / rows read), and is 0 with fewer than 10 present rows. Rows whose response is NaN are
+        left out before sampling.
+    n_jobs : int, optional
+        Number of threads; all cores by default. The answer does not depend on it.
+    random_state : int, Generator or RandomState, optional
+        Where random rows come from.
+    progress : bool or callable, optional
+        By default a bar appears on a terminal after two seconds. A function is called with the number of
+        cells read and the number to read.
+
+    Returns
+    -------
+    ScreeningResult, or a list of them if y has two dimensions
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((5000, 200))
+    >>> y = 2 * X[:, 5] + X[:, 17] + rng.standard_normal(5000)
+    >>> result = screen(X, y, Plan.paper(5000, 200, 2), random_state=0)
+    >>> result.selected
+    array([ 5, 17])
+    """
+    check_choice("row_order", row_order, ROW_ORDERS)
+    pairwise = check_choice("missing", missing, MISSING) == "pairwise"
+    kind = find_statistic(statistic)
+    source = open_source(X)
+    _check_shape(source, plan)
+    responses = check_responses(y, source.shape[0], allow_nan=pairwise)
+    if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
+        _refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
+    seed = _seed(random_state)
+    parameters = {
+        "plan": plan.name,
+        "statistic": kind.name,
+        "row_order": row_order,
+        "missing": missing,
+        "seed": seed,
+    }
+    results: list[Any] = [None] * responses.shape[1]
+    with (
+        Workers(count_jobs(n_jobs)) as workers,
+        one_blas_thread(responses.shape[1] > 1),
+        show_progress(progress, plan.cells * responses.shape[1]) as tick,
+    ):
+        for members, rows in present_rows(responses, allow_nan=pairwise):
+            part = source if rows is None else RowSubset(source, rows)
+            values = responses[:, members] if rows is None else responses[np.ix_(rows, members)]
+            bound = kind.bind(values, pairwise)
+            limited = plan.limit_rows(part.shape[0])
+            traces = _run(part, bound, limited, row_order, np.random.default_rng(seed), workers, tick)
+            notes = _notes(part, limited, row_order)
+            for k, trace in zip(members, traces, strict=True):
+                results[k] = trace.result(limited, source.names, parameters, notes)
+    return results[0] if np.ndim(y) == 1 else results
+
+
+def _run(
+    source: Source,
+    statistic: Statistic,
+    plan: Plan,
+    row_order: str,
+    rng: np.random.Generator,
+    workers: Workers,
+    tick: Callable[[int], None],
+) -> list[Trace]:
+    """The loop itself: one trace for each response."""
+    traces = [Trace(plan.n_features) for _ in range(statistic.n_responses)]
+    groups = start_groups(statistic, plan.n_features)
+    totals = [step.n_rows for step in plan.steps]
+    calibration, left = None, plan.n_features
+    for step, rows in zip(plan.steps, new_rows(plan.n_rows, totals, row_order, rng), strict=True):
+        if calibration is None:
+            calibration = source.calibrate(rows)
+            if row_order == "stored":
+                _warn_of_drift(statistic, rows, plan.n_rows)
+        narrower: list[Group] = []
+        for group in groups:
+            started = time.perf_counter()
+            if count_rows(rows):
+                group.read(source, rows, calibration, workers, tick)
+                if not np.isfinite(group.sums).all():
+                    bad = ~np.isfinite(group.sums).all(axis=0)
+                    _refuse_nonfinite(source, rows, group.indices(bad), statistic.pairwise)
+            cutoffs = group.keep_best(step.n_keep, [traces[k] for k in group.members])
+            seconds = (time.perf_counter() - started) / len(group.members)
+            cells = count_rows(rows) * left
+            for k, cutoff in zip(group.members, cutoffs, strict=True):
+                traces[k].rounds.append(Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds))
+            narrower += group.narrow(count_rows(rows))
+        groups, left = narrower, step.n_keep
+    for group in groups:
+        group.finish(traces)
+    return traces
+
+
+def _seed(random_state: Any) -> int:
+    """A number from which to start again, whatever was given."""
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state}.")
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(np.random.default_rng(random_state).integers(2**53))
+
+
+def _check_shape(source: Source, plan: Plan) -> None:
+    n, p = source.shape
+    if p == 0:
+        raise ValueError(f"X has 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
+    if n < 3:
+        raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan, such as Plan.exact({n}, {p}, 10); got {plan!r}.")
+    if (plan.n_rows, plan.n_features) != (n, p):
+        raise ValueError(
+            f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features and X has "
+            f"{n:,} × {p:,}: make the plan for the shape of X."
+        )
+
+
+def _refuse_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool) -> None:
+    """Raise an error that names the first cell with a value that cannot be summed."""
+    step = max(1, CELLS_CHECKED_WHOLE // (source.shape[1] if columns is None else len(columns)))
+    for i in range(0, count_rows(rows), step):
+        part = take(rows, i, i + step)
+        block = source.read(part, columns)
+        bad = np.isinf(block) if pairwise else ~np.isfinite(block)
+        if not bad.any():
+            continue
+        row, j = (int(k) for k in np.argwhere(bad)[0])
+        value = "NaN" if np.isnan(block[row, j]) else "infinity"
+        name = source.name(j if columns is None else int(columns[j]))
+        row = row + part.start if isinstance(part, slice) else int(part[row])
+        remedy = ", or use missing='pairwise' to leave NaN out" if value == "NaN" else ""
+        raise ValueError(
+            f"Input X contains {value} in column {name!r}, row {row:,}: "
+            f"drop or replace it{remedy}."
+        )
+    if columns is not None:
+        raise ValueError(
+            f"the values of column {source.name(int(columns[0]))!r} span too many orders of "
+            f"magnitude to be summed as {source.dtype}: rescale it, or pass X as float64."
+        )
+
+
+def _warn_of_drift(statistic: Statistic, rows: Rows, n: int) -> None:
+    """Warn if the first rows do not look like a random sample of all rows."""
+    if statistic.drift(rows, n) > 5:
+        warnings.warn(
+            f"The first {count_rows(rows):,} rows differ from the rest in the response far more than "
+            "chance allows: the rows are not in random order, and screening their first part gives "
+            "wrong answers. Use row_order='random', or shuffle the data once.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:
+    """Say so where reading everything would be faster than the plan."""
+    n, p = source.shape
+    if plan.steps[0].n_rows == n:
+        return []
+    bytes_a_second, seconds_a_step = 30e9, 1e-4  # of a machine of 2026; only their product matters
+    scattered = row_order != "stored"
+    cost, rows, left = 0.0, 0, p
+    for step in plan.steps:
+        touched = source.bytes_touched(step.n_rows - rows, left, scattered=scattered)
+        # Scattered lines come at about half the speed of neighbouring ones.
+        cost += touched * (2 if scattered else 1) + bytes_a_second * seconds_a_step
+        rows, left = step
+    exact = source.bytes_touched(n, p, scattered=False)
+    if cost < exact:
+        return []
+    return [
+        "exact screening, which reads every row, would be about as fast here or faster "
+        "(SIS, or Plan.exact): this plan saves cells, not time."
+    ]

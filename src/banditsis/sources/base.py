@@ -1,0 +1,67 @@
+"""What every source can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from banditsis._typing import Array, Columns, Floats, Rows
+from banditsis.parallel import Workers
+from banditsis.statistics.base import Weights
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How each column is moved before it is summed: ``z = scale · x - shift``.
+
+    The shift is about the column's mean, so that a mean of 1e8 does not drown a deviation of 1. The scale is
+    a power of two and almost always 1: it keeps the squares of very large or small values in range. No score
+    depends on either.
+    """
+
+    shift: Array
+    scale: Array
+
+
+class Source(ABC):
+    """Rows × columns, wherever they live."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    names: Sequence[str] | None = None
+
+    def name(self, column: int) -> str:
+        """Name of a feature, made on demand."""
+        return f"x{column}" if self.names is None else self.names[column]
+
+    @abstractmethod
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        """Cells of some rows × columns as a dense block, a view where there can be one."""
+
+    @abstractmethod
+    def calibrate(self, rows: Rows) -> Calibration:
+        """Find shift and scale of all columns from some of the rows."""
+
+    @abstractmethod
+    def sums(
+        self,
+        rows: Rows,
+        columns: Columns,
+        weights: Callable[[Rows], Weights],
+        calibration: Calibration,
+        out: Floats,
+        workers: Workers,
+        tick: Callable[[int], None],
+    ) -> None:
+        """Add the products of some cells with their weights to ``out`` (lines × columns).
+
+        ``tick`` is told how many cells have been added. The result does not depend on the number of
+        workers: tiles have a fixed size and are added in a fixed order.
+        """
+
+    @abstractmethod
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        """Bytes that come from memory when that many cells are read, in whole 64-byte lines."""

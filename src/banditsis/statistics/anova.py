@@ -1,0 +1,104 @@
+"""Analysis of variance between classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
+
+
+class Anova(Statistic):
+    r"""Correlation ratio of a feature given the class; ranks features as the F statistic does.
+
+    .. math:: \eta = \sqrt{\frac{\sum_c n_c (\bar x_c - \bar x)^2}{\sum_i (x_i - \bar x)^2}},
+              \qquad F = \frac{\eta^2 / (k - 1)}{(1 - \eta^2) / (n - k)}
+
+    The response holds class labels, numbers or strings. It comes from the sums of ``z`` in each class and
+    of ``z²``. With two classes η is the absolute correlation with their indicator.
+
+    References
+    ----------
+    .. [1] Fisher, R. A. (1925). Statistical Methods for Research Workers, section 45.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> X = np.array([[1.0, 2.0], [2.0, 1.0], [5.0, 2.0], [6.0, 1.0]])
+    >>> screen(X, ["a", "a", "b", "b"], Plan.exact(4, 2, 1), statistic="anova").scores.round(4)
+    array([0.9701, 0.    ])
+    """
+
+    name = "anova"
+    score_name = "correlation ratio"
+
+    def __init__(self, y: Array, pairwise: bool, labels: Array) -> None:
+        self.y, self.pairwise, self.labels = y, pairwise, labels
+
+    @classmethod
+    def bind(cls, y: Array, pairwise: bool) -> Anova:
+        labels = np.unique(y[:, 0])
+        if len(labels) < 2:
+            raise ValueError(
+                f"statistic='anova' needs at least two classes, got one class: {labels[0]!r}."
+            )
+        if y.dtype.kind == "f" and not np.array_equal(labels, np.round(labels)):
+            raise ValueError(
+                "statistic='anova' needs class labels, got a continuous response; "
+                "use statistic='pearson', or cut the response into classes."
+            )
+        if 2 * len(labels) > len(y):
+            raise ValueError(
+                f"statistic='anova' needs classes with members, got {len(labels):,} classes in "
+                f"{len(y):,} rows; use statistic='pearson' for a numeric response."
+            )
+        return cls(y, pairwise, labels)
+
+    def subset(self, responses: Sequence[int]) -> Anova:
+        return Anova.bind(self.y[:, list(responses)], self.pairwise)
+
+    def lines(self, response: int) -> list[int]:
+        return list(range(self.n_sums))
+
+    @property
+    def n_sums(self) -> int:
+        return 1 + len(self.labels) * (2 if self.pairwise else 1)
+
+    def _codes(self, rows: Rows) -> Array:
+        return np.searchsorted(self.labels, self.y[rows, 0])
+
+    def weights(self, rows: Rows) -> Weights:
+        codes = self._codes(rows)
+        none = np.empty((len(codes), 0))
+        return Weights(none, none if self.pairwise else None, codes, len(self.labels))
+
+    def summary(self, rows: Rows) -> Floats:
+        return np.bincount(self._codes(rows), minlength=len(self.labels)).astype(np.float64)
+
+    def scores(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> Floats:
+        k = len(self.labels)
+        counts = sums[k + 1 :, columns] if self.pairwise else summary[:, None]
+        n = counts.sum(axis=0)
+        totals = sums[:k, columns]
+        sx = totals.sum(axis=0)
+        overall = ratio(sx * sx, np.broadcast_to(n, sx.shape))
+        between = ratio(totals * totals, np.broadcast_to(counts, totals.shape)).sum(axis=0) - overall
+        eta = np.sqrt(np.clip(ratio(between, sums[k, columns] - overall), 0.0, 1.0))
+        if not self.pairwise:
+            return eta
+        return np.where(n < MIN_PRESENT, 0.0, eta * np.sqrt(n / summary.sum()))
+
+    def drift(self, rows: Rows, n: int) -> float:
+        some, all_rows = self.summary(rows), self.summary(slice(0, n))
+        m, share = some.sum(), all_rows / n
+        error = np.sqrt(share * (1 - share) * (1 / m - 1 / n)) if m < n else np.inf
+        return float(np.max(np.abs(some / m - share) / error))
+
+    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
+        k = len(self.labels)
+        return sums[k + 1 :, columns].sum(axis=0) if self.pairwise else None

@@ -1,0 +1,116 @@
+"""The seam between statistics and sources.
+
+A moment statistic lives on the side of the response. For a few rows it gives :class:`Weights`; a source
+multiplies them with its cells and adds up; the statistic turns the sums into scores. Sources know nothing
+of scores, statistics nothing of where cells come from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from banditsis._typing import Array, Floats, Indices, Rows
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a source multiplies its cells with, for some rows.
+
+    With ``z`` the cells (shifted by a constant per column, which no score depends on), a source adds these
+    lines to the sums, one value per column:
+
+    ==================== ==========================================================================
+    always               ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``
+    if ``present``       ``Σ m``; ``Σ m·u`` for each column u of ``present``; ``m`` is 1 where a cell
+                         is not NaN, and NaN cells are left out of all sums
+    with ``codes``       instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``present``,
+                         ``Σ m`` over the rows of each class
+    ==================== ==========================================================================
+    """
+
+    linear: Floats
+    present: Floats | None = None
+    codes: Array | None = None
+    n_classes: int = 0
+
+
+class Statistic(ABC):
+    """A measure of association, bound to one or several responses.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n, q)
+        The responses. Nothing of length n is copied.
+    pairwise : bool
+        Whether NaN cells are left out pairwise.
+    """
+
+    name: ClassVar[str]
+    #: Whether several responses can share one pass over the data.
+    shares_pass: ClassVar[bool] = False
+    #: What a score is: shown in tables.
+    score_name: ClassVar[str] = "score"
+
+    y: Array
+    pairwise: bool
+
+    @property
+    def n_responses(self) -> int:
+        """Number of responses."""
+        return int(self.y.shape[1])
+
+    @classmethod
+    @abstractmethod
+    def bind(cls, y: Array, pairwise: bool) -> Statistic:
+        """Check the responses and get ready to weigh rows."""
+
+    @abstractmethod
+    def subset(self, responses: Sequence[int]) -> Statistic:
+        """The same statistic for some of the responses."""
+
+    @abstractmethod
+    def lines(self, response: int) -> list[int]:
+        """Which lines of the sums one response needs."""
+
+    @property
+    @abstractmethod
+    def n_sums(self) -> int:
+        """Number of lines of the sums."""
+
+    @abstractmethod
+    def weights(self, rows: Rows) -> Weights:
+        """Weights of a few rows."""
+
+    @abstractmethod
+    def summary(self, rows: Rows) -> Floats:
+        """What scores need to know of the responses themselves; summaries of several row sets add up."""
+
+    @abstractmethod
+    def scores(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> Floats:
+        """Signed scores of some columns of the sums for one response; a constant column scores 0."""
+
+    @abstractmethod
+    def drift(self, rows: Rows, n: int) -> float:
+        """How far the responses of these rows lie from those of all n, in standard errors."""
+
+    @abstractmethod
+    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
+        """How many rows each column was present in, or None if in all."""
+
+
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """``numerator / denominator``, and 0 where the denominator is not positive."""
+    out = np.zeros_like(numerator)
+    np.divide(numerator, denominator, out=out, where=denominator > 0)
+    return out
+
+
+#: Fewer present rows than this say nothing: such a column scores 0.
+MIN_PRESENT = 10

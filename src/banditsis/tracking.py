@@ -1,0 +1,198 @@
+"""What is left of each response, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.parallel import Workers
+from banditsis.plans import Plan
+from banditsis.results import Round, ScreeningResult
+from banditsis.sources.base import Calibration, Source
+from banditsis.statistics.base import MIN_PRESENT, Statistic
+
+# What a pass costs, in cells read and summed for one response: by these, responses share a pass or not.
+SHARED_RESPONSE = 0.02  # one more response in a matrix product
+PASS = 100_000  # starting a pass
+
+
+class Trace:
+    """The history of one response."""
+
+    def __init__(self, n_features: int) -> None:
+        self.scores = np.zeros(n_features)
+        self.last_round = np.zeros(n_features, np.int32)
+        self.rounds: list[Round] = []
+        self.selected: Indices = np.arange(0)
+        self.present: Floats | None = None
+        #: features seen in too few rows to say anything
+        self.scarce: set[int] = set()
+
+    def record(self, columns: Columns, scores: Floats) -> None:
+        """Note the scores of the features that are left."""
+        everything = slice(None) if columns is None else columns
+        self.scores[everything] = scores
+        self.last_round[everything] = len(self.rounds)
+
+    def result(
+        self,
+        plan: Plan,
+        names: Sequence[str] | None,
+        parameters: Mapping[str, Any],
+        notes: Sequence[str],
+    ) -> ScreeningResult:
+        """Freeze what is known."""
+        best_first = np.argsort(-np.abs(self.scores[self.selected]), kind="stable")
+        packages = ("banditsis", "numpy", "numba")
+        result = ScreeningResult(
+            selected=self.selected[best_first],
+            scores=self.scores,
+            rounds=tuple(self.rounds),
+            last_round=self.last_round,
+            n_rows=plan.n_rows,
+            n_features=plan.n_features,
+            present=None if self.present is None else self.present[best_first],
+            parameters=parameters,
+            versions={package: version(package) for package in packages},
+            names=names,
+        )
+        return result.with_notes([*notes, *self._scarcity(result)])
+
+    def _scarcity(self, result: ScreeningResult) -> list[str]:
+        if not self.scarce:
+            return []
+        some = ", ".join(result.name(k) for k in sorted(self.scarce)[:5])
+        more = ", …" if len(self.scarce) > 5 else ""
+        return [
+            f"{len(self.scarce):,} features were present in fewer than {MIN_PRESENT} of the rows read "
+            f"and scored 0: {some}{more}."
+        ]
+
+
+@dataclass
+class Group:
+    """Responses that share a pass over the data: sums of every feature that any of them has left."""
+
+    members: list[int]
+    statistic: Statistic
+    columns: Columns
+    sums: Floats
+    #: which of the columns each member has left
+    left: list[Indices | slice]
+    summary: Floats | float = 0.0
+
+    @property
+    def n_left(self) -> list[int]:
+        """How many features each member has left."""
+        width = self.sums.shape[1]
+        return [width if isinstance(left, slice) else len(left) for left in self.left]
+
+    def indices(self, places: Array | slice) -> Indices:
+        """Indices of the features in some places of the sums."""
+        columns = np.arange(self.sums.shape[1]) if self.columns is None else self.columns
+        return columns[places]
+
+    def read(
+        self,
+        source: Source,
+        rows: Rows,
+        calibration: Calibration,
+        workers: Workers,
+        tick: Callable[[int], None],
+    ) -> None:
+        """Add new rows to the sums."""
+        used = sum(self.n_left) / self.sums.shape[1]
+        source.sums(
+            rows,
+            self.columns,
+            self.statistic.weights,
+            calibration,
+            self.sums,
+            workers,
+            lambda cells: tick(round(cells * used)),
+        )
+        self.summary = self.summary + self.statistic.summary(rows)
+
+    def keep_best(self, n_keep: int, traces: Sequence[Trace]) -> list[float]:
+        """Score what is left, keep the best, and return each member's smallest score kept."""
+        assert not isinstance(self.summary, float)
+        cutoffs = []
+        for k, trace in enumerate(traces):
+            scores = self.statistic.scores(self.sums, self.summary, k, self.left[k])
+            columns = self.columns if isinstance(self.left[k], slice) else self.indices(self.left[k])
+            trace.record(columns, scores)
+            present = self.statistic.present(self.sums, self.left[k])
+            if present is not None:
+                trace.scarce.update(self.indices(self.left[k])[present < MIN_PRESENT].tolist())
+            kept, cutoff = best(scores, n_keep)
+            self.left[k] = kept if isinstance(self.left[k], slice) else self.left[k][kept]
+            cutoffs.append(cutoff)
+        return cutoffs
+
+    def narrow(self, n_rows: int) -> list[Group]:
+        """Forget the features that no member has left; part where going on alone is cheaper."""
+        alone = sum(self.n_left) * n_rows + PASS * len(self.members)
+        mask = np.zeros(self.sums.shape[1], bool)
+        for left in self.left:
+            mask[left] = True
+        union = np.flatnonzero(mask)
+        together = len(union) * n_rows * (1 + SHARED_RESPONSE * len(self.members)) + PASS
+        if len(self.members) > 1 and alone < together:
+            return [self._alone(k) for k in range(len(self.members))]
+        place = np.cumsum(mask) - 1
+        self.left = [slice(None) if len(self.members) == 1 else place[left] for left in self.left]
+        self.columns = self.indices(union)
+        self.sums = self.sums[:, union]
+        return [self]
+
+    def _alone(self, k: int) -> Group:
+        lines = self.statistic.lines(k)
+        return Group(
+            members=[self.members[k]],
+            statistic=self.statistic.subset([k]),
+            columns=self.indices(self.left[k]),
+            sums=self.sums[np.ix_(lines, self.left[k])],
+            left=[slice(None)],
+            summary=self.summary[:, [k]],
+        )
+
+    def finish(self, traces: Sequence[Trace]) -> None:
+        """Hand over what is left at the end."""
+        for k, left in zip(self.members, self.left, strict=True):
+            traces[k].selected = self.indices(left)
+            traces[k].present = self.statistic.present(self.sums, left)
+
+
+def start_groups(statistic: Statistic, n_features: int) -> list[Group]:
+    """All features for all responses: together if the statistic allows it."""
+    everyone = list(range(statistic.n_responses))
+    shares = [everyone] if statistic.shares_pass else [[k] for k in everyone]
+    groups = []
+    for members in shares:
+        bound = statistic if len(members) == len(everyone) else statistic.subset(members)
+        sums = np.zeros((bound.n_sums, n_features))
+        groups.append(Group(members, bound, None, sums, [slice(None)] * len(members)))
+    return groups
+
+
+def best(scores: Floats, n_keep: int) -> tuple[Indices, float]:
+    """Places of the largest absolute scores, in order, and the smallest of them.
+
+    Ties go to the lower index.
+
+    Examples
+    --------
+    >>> best(np.array([0.1, -0.5, 0.2, 0.2]), 2)
+    (array([1, 2]), 0.2)
+    """
+    size = np.abs(scores)
+    cutoff = np.partition(size, len(size) - n_keep)[len(size) - n_keep]
+    keep = size > cutoff
+    ties = np.flatnonzero(size == cutoff)
+    keep[ties[: n_keep - np.count_nonzero(keep)]] = True
+    return np.flatnonzero(keep), float(cutoff)
