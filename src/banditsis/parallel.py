@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from typing import Any
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -20,7 +17,9 @@ def count_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is not None and (isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__")):
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
@@ -53,17 +52,18 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """Results of all tasks, in the order of the tasks whichever thread ran them."""
-        helpers = min(self.n_jobs, len(tasks)) - 1
+    def run(self, jobs: Sequence[tuple[Any, ...]]) -> None:
+        """Run all jobs; a job is a function and its arguments, which it fills."""
+        helpers = min(self.n_jobs, len(jobs)) - 1
         if self._pool is None or helpers < 1:
-            return [function(task) for task in tasks]
-        results: list[Any] = [None] * len(tasks)
-        queue = iter(range(len(tasks)))  # next() on it is atomic
+            for function, *args in jobs:
+                function(*args)
+            return
+        queue = iter(jobs)  # next() on it is atomic
 
         def drain() -> None:
-            for k in queue:
-                results[k] = function(tasks[k])
+            for function, *args in queue:
+                function(*args)
 
         futures = [self._pool.submit(drain) for _ in range(helpers)]
         try:
@@ -73,4 +73,3 @@ class Workers:
                 pass
             for future in futures:
                 future.result()
-        return results

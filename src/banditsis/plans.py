@@ -80,9 +80,7 @@ class Plan:
         return cls(n, p, (Step(m, min(d, p)),), "subsample")
 
     @classmethod
-    def paper(
-        cls, n: int, p: int, d: int, alpha: float = 0.5, discard: float = 0.5
-    ) -> Plan:
+    def paper(cls, n: int, p: int, d: int, alpha: float = 0.5, discard: float = 0.5) -> Plan:
         r"""Algorithm 1 of the BanditSIS paper [1]_.
 
         Round l has read, in all,

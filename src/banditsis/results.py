@@ -290,9 +290,7 @@ class ScreeningResult:
                 f"{k:>5} {r.n_rows:>11,} {r.n_features:>10,} {r.n_kept:>9,} {r.cutoff:>7.4f} "
                 f"{r.cells:>14,} {_duration(r.seconds):>8}"
             )
-        best = ", ".join(
-            f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5]
-        )
+        best = ", ".join(f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)

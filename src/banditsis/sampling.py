@@ -11,9 +11,7 @@ from banditsis._typing import Indices, Rows
 ROW_ORDERS = ("auto", "random", "stored")
 
 
-def new_rows(
-    n: int, totals: Sequence[int], order: str, rng: np.random.Generator
-) -> Iterator[Rows]:
+def new_rows(n: int, totals: Sequence[int], order: str, rng: np.random.Generator) -> Iterator[Rows]:
     """Yield the rows that each step adds, sorted, so that after step l ``totals[l]`` have been read.
 
     ``random`` draws one uniform sample without replacement and hands it out piece by piece, so the rows

@@ -108,7 +108,9 @@ def screen(
             values = responses[:, members] if rows is None else responses[np.ix_(rows, members)]
             bound = kind.bind(values, pairwise)
             limited = plan.limit_rows(part.shape[0])
-            traces = _run(part, bound, limited, row_order, np.random.default_rng(seed), workers, tick)
+            traces = _run(
+                part, bound, limited, row_order, np.random.default_rng(seed), workers, tick
+            )
             notes = _notes(part, limited, row_order)
             for k, trace in zip(members, traces, strict=True):
                 results[k] = trace.result(limited, source.names, parameters, notes)
@@ -146,7 +148,9 @@ def _run(
             seconds = (time.perf_counter() - started) / len(group.members)
             cells = count_rows(rows) * left
             for k, cutoff in zip(group.members, cutoffs, strict=True):
-                traces[k].rounds.append(Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds))
+                traces[k].rounds.append(
+                    Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds)
+                )
             narrower += group.narrow(count_rows(rows))
         groups, left = narrower, step.n_keep
     for group in groups:
@@ -195,8 +199,7 @@ def _refuse_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bo
         row = row + part.start if isinstance(part, slice) else int(part[row])
         remedy = ", or use missing='pairwise' to leave NaN out" if value == "NaN" else ""
         raise ValueError(
-            f"Input X contains {value} in column {name!r}, row {row:,}: "
-            f"drop or replace it{remedy}."
+            f"Input X contains {value} in column {name!r}, row {row:,}: drop or replace it{remedy}."
         )
     if columns is not None:
         raise ValueError(

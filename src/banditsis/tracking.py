@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -16,9 +17,9 @@ from banditsis.results import Round, ScreeningResult
 from banditsis.sources.base import Calibration, Source
 from banditsis.statistics.base import MIN_PRESENT, Statistic
 
-# What a pass costs, in cells read and summed for one response: by these, responses share a pass or not.
-SHARED_RESPONSE = 0.02  # one more response in a matrix product
-PASS = 100_000  # starting a pass
+# Costs in units of a scattered cell, read and summed for one response alone; by these, responses share a
+# pass or go on alone. Cells that several responses share lie denser, and matrix products are cheap.
+SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 
 
 class Trace:
@@ -48,7 +49,6 @@ class Trace:
     ) -> ScreeningResult:
         """Freeze what is known."""
         best_first = np.argsort(-np.abs(self.scores[self.selected]), kind="stable")
-        packages = ("banditsis", "numpy", "numba")
         result = ScreeningResult(
             selected=self.selected[best_first],
             scores=self.scores,
@@ -58,7 +58,7 @@ class Trace:
             n_features=plan.n_features,
             present=None if self.present is None else self.present[best_first],
             parameters=parameters,
-            versions={package: version(package) for package in packages},
+            versions=_versions(),
             names=names,
         )
         return result.with_notes([*notes, *self._scarcity(result)])
@@ -72,6 +72,11 @@ class Trace:
             f"{len(self.scarce):,} features were present in fewer than {MIN_PRESENT} of the rows read "
             f"and scored 0: {some}{more}."
         ]
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {package: version(package) for package in ("banditsis", "numpy", "numba")}
 
 
 @dataclass
@@ -124,7 +129,9 @@ class Group:
         cutoffs = []
         for k, trace in enumerate(traces):
             scores = self.statistic.scores(self.sums, self.summary, k, self.left[k])
-            columns = self.columns if isinstance(self.left[k], slice) else self.indices(self.left[k])
+            columns = (
+                self.columns if isinstance(self.left[k], slice) else self.indices(self.left[k])
+            )
             trace.record(columns, scores)
             present = self.statistic.present(self.sums, self.left[k])
             if present is not None:
@@ -141,7 +148,8 @@ class Group:
         for left in self.left:
             mask[left] = True
         union = np.flatnonzero(mask)
-        together = len(union) * n_rows * (1 + SHARED_RESPONSE * len(self.members)) + PASS
+        shared = SHARED_CELL + SHARED_RESPONSE * len(self.members)
+        together = len(union) * n_rows * shared + PASS
         if len(self.members) > 1 and alone < together:
             return [self._alone(k) for k in range(len(self.members))]
         place = np.cumsum(mask) - 1

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
-from banditsis.kernels.gather import gather
+from banditsis.kernels import gather
+from banditsis.kernels.by_row import PANEL
 from banditsis.parallel import Workers
 from banditsis.sampling import count_rows, spread, take
 from banditsis.sources.base import Calibration, Source
-from banditsis.sources.products import add_matrix_products, add_strips, strided
+from banditsis.sources.products import Strided, add_matrix_products, add_strips, strided
 from banditsis.statistics.base import Weights
 
 LINE = 64  # bytes that come from memory together
 PILOT_ROWS = 32
 TILES_AT_ONCE = 64  # partial sums that wait to be added
-CELLS_WORTH_A_THREAD = 1 << 16
+# Cells of a tile that are worth a thread: where they lie in strips, and where they must be packed.
+CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
 # Exponents of two between which squares, and sums of them, neither overflow nor vanish.
 SAFE_EXPONENT = {4: 40, 8: 400}
+
+
+Job: TypeAlias = "tuple[Any, ...]"
 
 
 class Tile(NamedTuple):
@@ -56,7 +61,9 @@ class ArraySource(Source):
             raise ValueError(f"got {len(names):,} names for {self.shape[1]:,} columns.")
         self.names = names
         #: dtype of the partial sums
-        self.compute = np.dtype(np.float32 if self.dtype in (np.float32, np.float16) else np.float64)
+        self.compute = np.dtype(
+            np.float32 if self.dtype in (np.float32, np.float16) else np.float64
+        )
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._strided = strided(self.array) if self.dtype == self.compute else None
 
@@ -73,7 +80,7 @@ class ArraySource(Source):
         if not self.by_row:
             long, short = short, long
         tile = np.empty((len(long), len(short)), self.dtype)
-        gather(flat, first + long, short, tile)
+        gather.gather(flat, first + long, short, 0, tile)
         return tile if self.by_row else tile.T
 
     def calibrate(self, rows: Rows) -> Calibration:
@@ -102,10 +109,11 @@ class ArraySource(Source):
             out += everything[:, columns]
             return
         tiles = self._tiles(rows, columns, weights)
-        run = workers.map if count_rows(rows) * out.shape[1] > CELLS_WORTH_A_THREAD else _run_here
         while batch := list(islice(tiles, TILES_AT_ONCE)):
-            parts = run(lambda tile: self._tile_sums(tile, calibration, len(out)), batch)
-            for tile, part in zip(batch, parts, strict=True):
+            jobs = [self._job(tile, calibration, len(out)) for tile in batch]
+            workers.run(jobs)
+            for tile, job in zip(batch, jobs, strict=True):
+                part = job[-1]
                 out[:, tile.place] += part
                 tick(part.shape[1] * count_rows(tile.rows))
 
@@ -145,50 +153,84 @@ class ArraySource(Source):
                 yield Tile(part, place if columns is None else columns[place], place, w)
 
     def _tile_size(self, n: int, p: int, products: bool, in_place: bool) -> tuple[int, int]:
-        if products:  # operands of a matrix product
-            return 512, 1024
-        if in_place and self.by_row:  # partial sums of 8192 columns stay in the second-level cache
-            return min(2048, _round_up(n / 8, 128)), _round_up(p / -(-p // 8192), 16)
+        """Rows and columns of a tile: small enough for the cache, large enough to be worth a thread."""
+        if products:  # tall, so that few partial products have to be added up
+            return 8192, 2048 if n > 8192 else 1024
+        if not self.by_row:
+            if in_place:
+                return 1 << 16, 64
+            height = min(n, 1 << 16)
+            return height, _between(4, CELLS_IN_PLACE // height, 128)
+        width = _round_up(p / -(-p // 8192), 16)  # so that partial sums stay in the cache
         if in_place:
-            return 1 << 16, 64
-        # The packed tile itself stays in the second-level cache.
-        cells = 1 << 17
-        if self.by_row:
-            width = _round_up(p / -(-p // 8192), 16)
-            return max(8, cells // width // 8 * 8), width
-        height = min(n, 1 << 16)
-        return height, max(4, cells // height // 4 * 4)
+            return min(17 * PANEL, _round_up(n / _pieces(n * p, CELLS_IN_PLACE), PANEL)), width
+        most = max(8, 4 * CELLS_PACKED // width)
+        return min(most, _round_up(n / _pieces(n * p, CELLS_PACKED), 8)), width
 
-    def _tile_sums(self, tile: Tile, calibration: Calibration, n_sums: int) -> Floats:
+    def _job(self, tile: Tile, calibration: Calibration, n_sums: int) -> Job:
+        """A function and its arguments, the last of which are the sums of the tile."""
         shift, scale = calibration.shift[tile.columns], calibration.scale[tile.columns]
         out = np.zeros((n_sums, len(shift)))
-        plain = bool((scale == 1).all())
-        if tile.weights.linear.shape[1] > 1:
-            z = self._converted(tile, None if plain else scale)
-            add_matrix_products(np.subtract(z, shift), tile.weights, out)
-            return out
-        if plain and self._lies_in_strips(tile.rows, tile.columns):
-            assert self._strided is not None
-            flat, first, stride = self._strided
-            rows, columns = tile.rows, tile.columns
-        else:
-            block = self._converted(tile, None if plain else scale)
-            view = strided(block)
-            assert view is not None
-            flat, first, stride = view
-            rows, columns = slice(0, block.shape[0]), slice(0, block.shape[1])
-        if self.by_row:
-            starts = first + stride[0] * _listed(rows) + stride[1] * _start(columns)
-        else:
-            starts = first + stride[1] * _listed(columns) + stride[0] * _start(rows)
-        add_strips(flat, starts, self.by_row, shift, tile.weights, out)
-        return out
+        weights = tile.weights
+        several = weights.linear.shape[1] > 1
+        if self._strided is None or several or not (scale == 1).all():
+            return self._add_converted, tile, shift, scale, out
+        if self._lies_in_strips(tile.rows, tile.columns):
+            return (
+                add_strips,
+                *self._strips(self._strided, tile.rows, tile.columns),
+                shift,
+                weights,
+                out,
+            )
+        if weights.codes is None and weights.present is None:
+            return self._packed_job(tile, shift, out)
+        return self._add_converted, tile, shift, scale, out
 
-    def _converted(self, tile: Tile, scale: Array | None) -> Array:
-        """The tile as contiguous strips in the dtype of the partial sums."""
+    def _packed_job(self, tile: Tile, shift: Array, out: Floats) -> Job:
+        """Pack and sum in one call of a kernel."""
+        assert self._strided is not None
+        flat, first, stride = self._strided
+        rows, columns = stride[0] * _listed(tile.rows), stride[1] * _listed(tile.columns)
+        starts, offsets = (rows, columns) if self.by_row else (columns, rows)
+        y = tile.weights.linear[:, 0].astype(self.compute)
+        # A few strips at a time, in a buffer that stays in the cache.
+        packed = np.empty((24 if self.by_row else 4, offsets.size), self.compute)
+        lines = np.arange(len(packed)) * offsets.size
+        args = flat, first + starts, offsets, shift, y, packed, lines
+        if self.by_row:
+            return gather.moments_by_row, *args, np.empty(out.shape, self.compute), out
+        return gather.moments_by_column, *args, out
+
+    def _add_converted(self, tile: Tile, shift: Array, scale: Array, out: Floats) -> None:
+        """Sum a tile that has to be copied or multiplied as a matrix."""
+        block = self._converted(tile)
+        if not (scale == 1).all():
+            block = block * scale
+        view = strided(block)
+        assert view is not None
+        strips = self._strips(view, slice(0, block.shape[0]), slice(0, block.shape[1]))
+        if tile.weights.linear.shape[1] > 1:
+            add_matrix_products(block, *strips, shift, tile.weights, out)
+        else:
+            add_strips(*strips, shift, tile.weights, out)
+
+    def _strips(
+        self, view: Strided, rows: Rows, columns: Indices | slice
+    ) -> tuple[Array, Indices, bool]:
+        """Where the strips of some cells start in memory, and whether they run along rows."""
+        flat, first, stride = view
+        if self.by_row:
+            return flat, first + stride[0] * _listed(rows) + stride[1] * _start(columns), True
+        return flat, first + stride[1] * _listed(columns) + stride[0] * _start(rows), False
+
+    def _converted(self, tile: Tile) -> Array:
+        """The tile in the dtype of the partial sums, its strips contiguous; a view if it can be."""
         block = self.read(tile.rows, tile.columns)
-        block = np.asarray(block, dtype=self.compute, order="C" if self.by_row else "F")
-        return block if scale is None else block * scale
+        contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
+        if block.dtype == self.compute and contiguous:
+            return block
+        return np.array(block, dtype=self.compute, order="C" if self.by_row else "F")
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         n, p = self.shape
@@ -206,15 +248,14 @@ def _line_bytes(cells: int, density: float, itemsize: int) -> float:
 
 def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
     """Shift and scale from a few rows; see :class:`Calibration`."""
-    block = block.astype(np.float64)
-    low, high = block.min(axis=0), block.max(axis=0)
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+    if not np.isfinite(block.sum(dtype=np.float64)):  # leave out what cannot be averaged
         finite = np.isfinite(block)
         low = np.where(finite, block, np.inf).min(axis=0)
-        high = np.where(finite, block, -np.inf).max(axis=0)
-        low, high = np.where(finite.any(axis=0), (low, high), 0.0)
-        block = np.where(finite, block, low / 2 + high / 2)
-    mean = low + ((block - low) / len(block)).sum(axis=0)
+        block = np.where(finite, block, np.where(finite.any(axis=0), low, 0))
+    low, high = block.min(axis=0).astype(np.float64), block.max(axis=0).astype(np.float64)
+    with np.errstate(over="ignore"):
+        mean = block.mean(axis=0, dtype=np.float64)
+    mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)
     # The exact value for a constant column, so that it becomes exactly 0.
     mean = np.where(low == high, low, mean)
     reach = np.where(low == high, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
@@ -226,7 +267,9 @@ def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
 
 def _check_array(array: Array) -> Array:
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported: use X.filled(np.nan) and missing='pairwise'.")
+        raise TypeError(
+            "masked arrays are not supported: use X.filled(np.nan) and missing='pairwise'."
+        )
     array = np.asarray(array)
     if array.ndim != 2:
         raise ValueError(
@@ -234,7 +277,9 @@ def _check_array(array: Array) -> Array:
             "reshape a single feature with X.reshape(-1, 1) (Expected 2D array)."
         )
     if array.dtype.kind == "c":
-        raise ValueError("Complex data not supported: pass the real and imaginary parts as features.")
+        raise ValueError(
+            "Complex data not supported: pass the real and imaginary parts as features."
+        )
     if array.dtype.kind == "O":
         if not all(isinstance(value, Real) for value in array.flat):
             odd = next(value for value in array.flat if not isinstance(value, Real))
@@ -244,7 +289,9 @@ def _check_array(array: Array) -> Array:
             )
         return array.astype(np.float64)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
+        raise TypeError(
+            f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first."
+        )
     return array
 
 
@@ -261,5 +308,10 @@ def _round_up(value: float, multiple: int) -> int:
     return max(multiple, -(-int(np.ceil(value)) // multiple) * multiple)
 
 
-def _run_here(function: Callable[[Tile], Floats], tiles: Sequence[Tile]) -> list[Floats]:
-    return [function(tile) for tile in tiles]
+def _pieces(cells: int, worth_a_thread: int) -> int:
+    """A power of two, at most 16: so many pieces keep threads busy to the end."""
+    return 1 << _between(0, int(cells // worth_a_thread).bit_length(), 4)
+
+
+def _between(low: int, value: int, high: int) -> int:
+    return max(low, min(value, high))

@@ -37,7 +37,10 @@ def strided(array: Array) -> Strided | None:
 def add_strips(
     flat: Array, starts: Array, along_rows: bool, shift: Array, weights: Weights, out: Floats
 ) -> None:
-    """Add the sums of a tile that lies in strips of contiguous memory to ``out``."""
+    """Add the sums of a tile that lies in strips of contiguous memory to ``out``.
+
+    Only the first column of linear weights is used: :func:`add_matrix_products` adds the others.
+    """
     if weights.codes is not None:
         kernel = by_row.classes if along_rows else by_column.classes
         kernel(flat, starts, shift, weights.codes, weights.n_classes, out)
@@ -52,17 +55,44 @@ def add_strips(
         moments(flat, starts, shift, y, out)
 
 
-def add_matrix_products(z: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a shifted tile by matrix products; ``z`` is overwritten."""
+def add_matrix_products(
+    block: Array,
+    flat: Array,
+    starts: Array,
+    along_rows: bool,
+    shift: Array,
+    weights: Weights,
+    out: Floats,
+) -> None:
+    """Add the sums of a tile for several columns of linear weights to ``out``.
+
+    The plain sums come from the kernels, which add up in float64, the weighted ones from matrix products of
+    at most 1024 rows in the dtype of the data.
+    """
     q = weights.linear.shape[1]
-    ones = np.ones(len(z), z.dtype)
+    plain = np.zeros((3 if weights.present is None else 6, len(shift)))
+    for i in range(0, len(block), 1024):
+        part, x = weights.part(i, i + 1024), block[i : i + 1024]
+        add_strips(
+            flat, starts[i : i + 1024] if along_rows else starts + i, along_rows, shift, part, plain
+        )
+        w = part.linear.T.astype(x.dtype)
+        if part.present is None and _is_near_zero(shift, plain[2] / (i + len(x))):
+            # Σ(x - s)w = Σxw - sΣw costs no shifted copy, and no digits where s is of the size of x - s.
+            out[1 : q + 1] += w @ x
+            out[1 : q + 1] -= np.outer(w.sum(axis=1, dtype=np.float64), shift)
+            continue
+        z = np.subtract(x, shift)
+        if part.present is not None:
+            here = z == z
+            z[~here] = 0
+            out[q + 3 :] += part.present.T.astype(z.dtype) @ here.astype(z.dtype)
+        out[1 : q + 1] += w @ z
+    out[0] += plain[0]
+    out[q + 1] += plain[2]
     if weights.present is not None:
-        here = z == z
-        z[~here] = 0
-        m = here.astype(z.dtype)
-        out[q + 2] += ones @ m
-        out[q + 3 :] += weights.present.T.astype(z.dtype) @ m
-    out[0] += ones @ z
-    out[1 : q + 1] += weights.linear.T.astype(z.dtype) @ z
-    np.multiply(z, z, out=z)
-    out[q + 1] += ones @ z
+        out[q + 2] += plain[3]
+
+
+def _is_near_zero(shift: Array, mean_square: Floats) -> bool:
+    return bool((np.square(shift, dtype=np.float64) <= 16 * mean_square).all())

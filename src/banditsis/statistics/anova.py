@@ -87,7 +87,9 @@ class Anova(Statistic):
         totals = sums[:k, columns]
         sx = totals.sum(axis=0)
         overall = ratio(sx * sx, np.broadcast_to(n, sx.shape))
-        between = ratio(totals * totals, np.broadcast_to(counts, totals.shape)).sum(axis=0) - overall
+        between = (
+            ratio(totals * totals, np.broadcast_to(counts, totals.shape)).sum(axis=0) - overall
+        )
         eta = np.sqrt(np.clip(ratio(between, sums[k, columns] - overall), 0.0, 1.0))
         if not self.pairwise:
             return eta

@@ -38,6 +38,13 @@ class Weights:
     codes: Array | None = None
     n_classes: int = 0
 
+    def part(self, start: int, stop: int) -> Weights:
+        """Weights of a run of the rows."""
+        rows = slice(start, stop)
+        present = None if self.present is None else self.present[rows]
+        codes = None if self.codes is None else self.codes[rows]
+        return Weights(self.linear[rows], present, codes, self.n_classes)
+
 
 class Statistic(ABC):
     """A measure of association, bound to one or several responses.

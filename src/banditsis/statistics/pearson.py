@@ -9,7 +9,7 @@ import numpy as np
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
 
-CHUNK = 1 << 18
+CELLS_AT_ONCE = 1 << 17
 
 
 class Pearson(Statistic):
@@ -50,7 +50,9 @@ class Pearson(Statistic):
                 "statistic='pearson' needs a numeric response, got labels; "
                 "use statistic='anova' for classes."
             )
-        parts = [(p.sum(axis=0), p.min(axis=0), p.max(axis=0)) for p in _chunks(y, slice(0, len(y)))]
+        parts = [
+            (p.sum(axis=0), p.min(axis=0), p.max(axis=0)) for p in _chunks(y, slice(0, len(y)))
+        ]
         totals, lows, highs = (np.array(part) for part in zip(*parts, strict=True))
         centre = totals.sum(axis=0) / len(y)
         reach = np.maximum(highs.max(axis=0) - centre, centre - lows.min(axis=0))
@@ -87,10 +89,12 @@ class Pearson(Statistic):
         return Weights(y, np.hstack([y, y * y]) if self.pairwise else None)
 
     def summary(self, rows: Rows) -> Floats:
-        total = np.zeros((3, self.y.shape[1]))
+        total = np.zeros((3, self.n_responses))
         for part in _chunks(self.y, rows):
             y = (part - self.centre) * self.scale
-            total += [np.full(y.shape[1], len(y)), y.sum(axis=0), np.einsum("ij,ij->j", y, y)]
+            total[0] += len(y)
+            total[1] += y.sum(axis=0)
+            total[2] += np.square(y, out=y).sum(axis=0)
         return total
 
     def scores(
@@ -128,5 +132,6 @@ def _chunks(y: Array, rows: Rows) -> Iterator[Floats]:
     if not isinstance(rows, slice):
         yield np.asarray(y[rows], dtype=np.float64)
         return
-    for start in range(rows.start, rows.stop, CHUNK):
-        yield np.asarray(y[start : min(start + CHUNK, rows.stop)], dtype=np.float64)
+    step = max(1, CELLS_AT_ONCE // y.shape[1])
+    for start in range(rows.start, rows.stop, step):
+        yield np.asarray(y[start : min(start + step, rows.stop)], dtype=np.float64)

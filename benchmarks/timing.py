@@ -1,0 +1,70 @@
+"""Timing on a shared machine: everything as a ratio of best times inside one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from banditsis.parallel import count_jobs
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _sum(run):
+    quarter = run.size // 4
+    a, b, c, d = (
+        run[:quarter],
+        run[quarter : 2 * quarter],
+        run[2 * quarter : 3 * quarter],
+        run[3 * quarter : 4 * quarter],
+    )
+    total = run.dtype.type(0)
+    for i in range(quarter):
+        total += (a[i] + b[i]) + (c[i] + d[i])
+    return total
+
+
+def read_through(array: np.ndarray) -> Callable[[], None]:
+    """A plain threaded sum over the same memory: what the machine's bandwidth allows."""
+    run = array.reshape(-1, order="A")
+    jobs = count_jobs(None)
+    edges = np.linspace(0, run.size, 32 * jobs + 1).astype(int)
+    pool = ThreadPoolExecutor(jobs)
+
+    def read() -> None:
+        list(pool.map(lambda k: _sum(run[edges[k] : edges[k + 1]]), range(len(edges) - 1)))
+
+    return read
+
+
+def interleaved(repeats: int, **contestants: Callable[[], object]) -> dict[str, float]:
+    """Best time of each, run in turns, so that a slow minute of the machine hits all alike."""
+    best = dict.fromkeys(contestants, np.inf)
+    for repeat in range(repeats + 1):
+        for name, run in contestants.items():
+            started = time.perf_counter()
+            run()
+            elapsed = time.perf_counter() - started
+            if repeat:  # the first turn warms up
+                best[name] = min(best[name], elapsed)
+    return best
+
+
+def paired_ratio(repeats: int, run: Callable[[], object], rival: Callable[[], object]) -> float:
+    """Median over turns of (time of rival) / (time of run), each turn run back to back.
+
+    Where the machine's bandwidth changes from minute to minute, neighbours in time see the same machine.
+    """
+    run(), rival()
+    ratios = []
+    for _ in range(repeats):
+        times = []
+        for contestant in (rival, run, rival):
+            started = time.perf_counter()
+            contestant()
+            times.append(time.perf_counter() - started)
+        ratios.append(min(times[0], times[2]) / times[1])
+    return float(np.median(ratios))
