@@ -12,26 +12,25 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
     """Return ``value`` as an int if it lies in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}.")
-    if value < low or (high is not None and value > high):
+    number = int(value)
+    if number < low or (high is not None and number > high):
         allowed = f"at least {low:,}" if high is None else f"from {low:,} to {high:,}"
-        raise ValueError(f"{name} must be {allowed}, got {value:,}.")
-    return int(value)
+        raise ValueError(f"{name} must be {allowed}, got {number:,}.")
+    return number
 
 
-def check_real(
-    name: str, value: Any, low: float, high: float, *, high_included: bool = False
-) -> float:
+def check_real(name: str, value: Any, low: float, high: float, *, high_included: bool = False) -> float:
     """Return ``value`` as a float if it lies in (low, high), or (low, high] if so asked."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
-    value = float(value)
-    if not low < value <= high or (value == high and not high_included):
+    number = float(value)
+    if not low < number <= high or (number == high and not high_included):
         if math.isinf(high):
             allowed = f"a finite number greater than {low:g}"
         else:
             allowed = f"in ({low:g}, {high:g}{']' if high_included else ')'}"
-        raise ValueError(f"{name} must be {allowed}, got {value:g}.")
-    return value
+        raise ValueError(f"{name} must be {allowed}, got {number:g}.")
+    return number
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:

@@ -51,9 +51,7 @@ class Screener(SelectorMixin, BaseEstimator):
         self
         """
         if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         array = self._checked(X, reset=True)
         n, p = array.shape
         if n < 3:

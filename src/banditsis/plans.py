@@ -36,7 +36,7 @@ class Plan:
     --------
     >>> plan = Plan.paper(10_000, 500, 50, alpha=1.0)
     >>> plan.n_steps, plan.n_keep, plan.cells
-    (9, 50, 207625)
+    (9, 50, 127362)
     >>> print(Plan.subsample(10_000, 500, 50, 400))
     subsample: 10,000 rows × 500 features → 50, reads 200,000 cells (4.0%)
      step   rows  features     kept      cells

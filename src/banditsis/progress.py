@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 #: None: a bar after two seconds if a person watches; True or False: always or never;
 #: a function is called with the cells read and the cells to read.
-Progress: TypeAlias = "bool | None | Callable[[int, int], None]"
+Progress: TypeAlias = "bool | Callable[[int, int], None] | None"
 
 PATIENCE = 2.0
 

@@ -35,9 +35,7 @@ def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
     return responses
 
 
-def present_rows(
-    responses: Array, *, allow_nan: bool
-) -> Iterator[tuple[list[int], Indices | None]]:
+def present_rows(responses: Array, *, allow_nan: bool) -> Iterator[tuple[list[int], Indices | None]]:
     """Group responses by the rows in which they are known; None stands for all rows."""
     if not allow_nan or responses.dtype.kind != "f":
         yield list(range(responses.shape[1])), None
@@ -76,6 +74,4 @@ def _check_finite(y: Array, allow_nan: bool) -> None:
             value = "NaN" if np.isnan(part[row, k]) else "infinity"
             which = "" if y.shape[1] == 1 else f" of response {k}"
             remedy = "" if allow_nan else ", or use missing='pairwise' to leave rows with NaN out"
-            raise ValueError(
-                f"y contains {value} in row {start + row:,}{which}: drop or replace it{remedy}."
-            )
+            raise ValueError(f"y contains {value} in row {start + row:,}{which}: drop or replace it{remedy}.")

@@ -83,7 +83,7 @@ class ScreeningResult:
     >>> result.selected_names
     ['x3', 'x7']
     >>> [(r.n_rows, r.n_kept) for r in result.rounds]
-    [(88, 26), (105, 14), (126, 8), (151, 5), (181, 3), (215, 2)]
+    [(88, 26), (97, 14), (107, 8), (120, 5), (135, 3), (152, 2)]
     """
 
     selected: Indices

@@ -22,7 +22,7 @@ def new_rows(n: int, totals: Sequence[int], order: str, rng: np.random.Generator
     --------
     >>> import numpy as np
     >>> [rows.tolist() for rows in new_rows(10, [3, 5], "random", np.random.default_rng(0))]
-    [[0, 2, 4], [5, 8]]
+    [[2, 4, 7], [3, 5]]
     >>> list(new_rows(10, [3, 5], "stored", np.random.default_rng(0)))
     [slice(0, 3, None), slice(3, 5, None)]
     """

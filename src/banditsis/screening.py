@@ -105,12 +105,10 @@ def screen(
     ):
         for members, rows in present_rows(responses, allow_nan=pairwise):
             part = source if rows is None else RowSubset(source, rows)
-            values = responses[:, members] if rows is None else responses[np.ix_(rows, members)]
+            values = responses[:, members] if rows is None else responses[rows][:, members]
             bound = kind.bind(values, pairwise)
             limited = plan.limit_rows(part.shape[0])
-            traces = _run(
-                part, bound, limited, row_order, np.random.default_rng(seed), workers, tick
-            )
+            traces = _run(part, bound, limited, row_order, np.random.default_rng(seed), workers, tick)
             notes = _notes(part, limited, row_order)
             for k, trace in zip(members, traces, strict=True):
                 results[k] = trace.result(limited, source.names, parameters, notes)
@@ -142,15 +140,13 @@ def _run(
             if count_rows(rows):
                 group.read(source, rows, calibration, workers, tick)
                 if not np.isfinite(group.sums).all():
-                    bad = ~np.isfinite(group.sums).all(axis=0)
+                    bad = np.flatnonzero(~np.isfinite(group.sums).all(axis=0))
                     _refuse_nonfinite(source, rows, group.indices(bad), statistic.pairwise)
             cutoffs = group.keep_best(step.n_keep, [traces[k] for k in group.members])
             seconds = (time.perf_counter() - started) / len(group.members)
             cells = count_rows(rows) * left
             for k, cutoff in zip(group.members, cutoffs, strict=True):
-                traces[k].rounds.append(
-                    Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds)
-                )
+                traces[k].rounds.append(Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds))
             narrower += group.narrow(count_rows(rows))
         groups, left = narrower, step.n_keep
     for group in groups:

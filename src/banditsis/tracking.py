@@ -89,7 +89,7 @@ class Group:
     sums: Floats
     #: which of the columns each member has left
     left: list[Indices | slice]
-    summary: Floats | float = 0.0
+    summary: Floats
 
     @property
     def n_left(self) -> list[int]:
@@ -125,19 +125,16 @@ class Group:
 
     def keep_best(self, n_keep: int, traces: Sequence[Trace]) -> list[float]:
         """Score what is left, keep the best, and return each member's smallest score kept."""
-        assert not isinstance(self.summary, float)
         cutoffs = []
         for k, trace in enumerate(traces):
-            scores = self.statistic.scores(self.sums, self.summary, k, self.left[k])
-            columns = (
-                self.columns if isinstance(self.left[k], slice) else self.indices(self.left[k])
-            )
-            trace.record(columns, scores)
-            present = self.statistic.present(self.sums, self.left[k])
+            left = self.left[k]
+            scores = self.statistic.scores(self.sums, self.summary, k, left)
+            trace.record(self.columns if isinstance(left, slice) else self.indices(left), scores)
+            present = self.statistic.present(self.sums, left)
             if present is not None:
-                trace.scarce.update(self.indices(self.left[k])[present < MIN_PRESENT].tolist())
+                trace.scarce.update(self.indices(left)[present < MIN_PRESENT].tolist())
             kept, cutoff = best(scores, n_keep)
-            self.left[k] = kept if isinstance(self.left[k], slice) else self.left[k][kept]
+            self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
         return cutoffs
 
@@ -159,12 +156,11 @@ class Group:
         return [self]
 
     def _alone(self, k: int) -> Group:
-        lines = self.statistic.lines(k)
         return Group(
             members=[self.members[k]],
             statistic=self.statistic.subset([k]),
             columns=self.indices(self.left[k]),
-            sums=self.sums[np.ix_(lines, self.left[k])],
+            sums=self.sums[self.statistic.lines(k)][:, self.left[k]],
             left=[slice(None)],
             summary=self.summary[:, [k]],
         )
@@ -184,7 +180,7 @@ def start_groups(statistic: Statistic, n_features: int) -> list[Group]:
     for members in shares:
         bound = statistic if len(members) == len(everyone) else statistic.subset(members)
         sums = np.zeros((bound.n_sums, n_features))
-        groups.append(Group(members, bound, None, sums, [slice(None)] * len(members)))
+        groups.append(Group(members, bound, None, sums, [slice(None)] * len(members), np.zeros(())))
     return groups
 
 

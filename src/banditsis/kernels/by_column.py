@@ -84,9 +84,7 @@ def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Arr
 
 
 @reduction
-def classes(
-    flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array
-) -> None:
+def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array) -> None:
     """Add the sums of ``z`` class by class, then ``Σz²``, to ``out``; see :func:`by_row.classes`."""
     count_present = out.shape[0] > n_classes + 1
     for k in range(starts.size):

@@ -75,9 +75,7 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, part: Array, out
 
 
 @elementwise
-def moments_present(
-    flat: Array, starts: Array, shift: Array, y: Array, part: Array, out: Array
-) -> None:
+def moments_present(flat: Array, starts: Array, shift: Array, y: Array, part: Array, out: Array) -> None:
     """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6 × columns)."""
     m = shift.size
     p0, p1, p2, p3, p4, p5 = part[0], part[1], part[2], part[3], part[4], part[5]
@@ -142,9 +140,7 @@ def moments_present(
 
 
 @elementwise
-def classes(
-    flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array
-) -> None:
+def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array) -> None:
     """Add the sums of ``z`` class by class, then ``Σz²``, to ``out`` (1 + classes × columns).
 
     If ``out`` has 1 + 2 · classes lines, NaN is left out and the last lines count what is present.

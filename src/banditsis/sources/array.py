@@ -61,9 +61,7 @@ class ArraySource(Source):
             raise ValueError(f"got {len(names):,} names for {self.shape[1]:,} columns.")
         self.names = names
         #: dtype of the partial sums
-        self.compute = np.dtype(
-            np.float32 if self.dtype in (np.float32, np.float16) else np.float64
-        )
+        self.compute = np.dtype(np.float32 if self.dtype in (np.float32, np.float16) else np.float64)
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._strided = strided(self.array) if self.dtype == self.compute else None
 
@@ -138,9 +136,7 @@ class ArraySource(Source):
             return self._strided.stride[1] == 1 and not isinstance(columns, np.ndarray)
         return self._strided.stride[0] == 1 and isinstance(rows, slice)
 
-    def _tiles(
-        self, rows: Rows, columns: Columns, weights: Callable[[Rows], Weights]
-    ) -> Iterator[Tile]:
+    def _tiles(self, rows: Rows, columns: Columns, weights: Callable[[Rows], Weights]) -> Iterator[Tile]:
         """Cut rows × columns into tiles: a function of the sizes alone, never of the threads."""
         n, p = count_rows(rows), self.shape[1] if columns is None else len(columns)
         products = weights(take(rows, 0, 1)).linear.shape[1] > 1
@@ -215,9 +211,7 @@ class ArraySource(Source):
         else:
             add_strips(*strips, shift, tile.weights, out)
 
-    def _strips(
-        self, view: Strided, rows: Rows, columns: Indices | slice
-    ) -> tuple[Array, Indices, bool]:
+    def _strips(self, view: Strided, rows: Rows, columns: Indices | slice) -> tuple[Array, Indices, bool]:
         """Where the strips of some cells start in memory, and whether they run along rows."""
         flat, first, stride = view
         if self.by_row:
@@ -243,7 +237,8 @@ class ArraySource(Source):
 
 def _line_bytes(cells: int, density: float, itemsize: int) -> float:
     """Bytes of the lines touched when a random share of a run of cells is read."""
-    return cells * itemsize * (1 - (1 - density) ** (LINE / itemsize))
+    touched: float = 1 - (1 - density) ** (LINE / itemsize)
+    return cells * itemsize * touched
 
 
 def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
@@ -267,9 +262,7 @@ def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
 
 def _check_array(array: Array) -> Array:
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(
-            "masked arrays are not supported: use X.filled(np.nan) and missing='pairwise'."
-        )
+        raise TypeError("masked arrays are not supported: use X.filled(np.nan) and missing='pairwise'.")
     array = np.asarray(array)
     if array.ndim != 2:
         raise ValueError(
@@ -277,9 +270,7 @@ def _check_array(array: Array) -> Array:
             "reshape a single feature with X.reshape(-1, 1) (Expected 2D array)."
         )
     if array.dtype.kind == "c":
-        raise ValueError(
-            "Complex data not supported: pass the real and imaginary parts as features."
-        )
+        raise ValueError("Complex data not supported: pass the real and imaginary parts as features.")
     if array.dtype.kind == "O":
         if not all(isinstance(value, Real) for value in array.flat):
             odd = next(value for value in array.flat if not isinstance(value, Real))
@@ -289,9 +280,7 @@ def _check_array(array: Array) -> Array:
             )
         return array.astype(np.float64)
     if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first."
-        )
+        raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
     return array
 
 

@@ -73,9 +73,7 @@ def add_matrix_products(
     plain = np.zeros((3 if weights.present is None else 6, len(shift)))
     for i in range(0, len(block), 1024):
         part, x = weights.part(i, i + 1024), block[i : i + 1024]
-        add_strips(
-            flat, starts[i : i + 1024] if along_rows else starts + i, along_rows, shift, part, plain
-        )
+        add_strips(flat, starts[i : i + 1024] if along_rows else starts + i, along_rows, shift, part, plain)
         w = part.linear.T.astype(x.dtype)
         if part.present is None and _is_near_zero(shift, plain[2] / (i + len(x))):
             # Σ(x - s)w = Σxw - sΣw costs no shifted copy, and no digits where s is of the size of x - s.

@@ -45,11 +45,10 @@ class RowSubset(Source):
         tick: Callable[[int], None],
     ) -> None:
         def weights_of_base_rows(base_rows: Rows) -> Weights:
+            assert not isinstance(base_rows, slice)  # what is handed on below is a list
             return weights(np.searchsorted(self.rows, base_rows))
 
-        self.base.sums(
-            self.rows[rows], columns, weights_of_base_rows, calibration, out, workers, tick
-        )
+        self.base.sums(self.rows[rows], columns, weights_of_base_rows, calibration, out, workers, tick)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return self.base.bytes_touched(n_rows, n_columns, scattered=True)

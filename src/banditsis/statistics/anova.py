@@ -42,9 +42,7 @@ class Anova(Statistic):
     def bind(cls, y: Array, pairwise: bool) -> Anova:
         labels = np.unique(y[:, 0])
         if len(labels) < 2:
-            raise ValueError(
-                f"statistic='anova' needs at least two classes, got one class: {labels[0]!r}."
-            )
+            raise ValueError(f"statistic='anova' needs at least two classes, got one class: {labels[0]!r}.")
         if y.dtype.kind == "f" and not np.array_equal(labels, np.round(labels)):
             raise ValueError(
                 "statistic='anova' needs class labels, got a continuous response; "
@@ -78,18 +76,14 @@ class Anova(Statistic):
     def summary(self, rows: Rows) -> Floats:
         return np.bincount(self._codes(rows), minlength=len(self.labels)).astype(np.float64)
 
-    def scores(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> Floats:
+    def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         k = len(self.labels)
         counts = sums[k + 1 :, columns] if self.pairwise else summary[:, None]
         n = counts.sum(axis=0)
         totals = sums[:k, columns]
         sx = totals.sum(axis=0)
         overall = ratio(sx * sx, np.broadcast_to(n, sx.shape))
-        between = (
-            ratio(totals * totals, np.broadcast_to(counts, totals.shape)).sum(axis=0) - overall
-        )
+        between = ratio(totals * totals, np.broadcast_to(counts, totals.shape)).sum(axis=0) - overall
         eta = np.sqrt(np.clip(ratio(between, sums[k, columns] - overall), 0.0, 1.0))
         if not self.pairwise:
             return eta

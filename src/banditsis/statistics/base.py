@@ -98,9 +98,7 @@ class Statistic(ABC):
         """What scores need to know of the responses themselves; summaries of several row sets add up."""
 
     @abstractmethod
-    def scores(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> Floats:
+    def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant column scores 0."""
 
     @abstractmethod

@@ -47,12 +47,9 @@ class Pearson(Statistic):
     def bind(cls, y: Array, pairwise: bool) -> Pearson:
         if y.dtype.kind in "OUS":
             raise ValueError(
-                "statistic='pearson' needs a numeric response, got labels; "
-                "use statistic='anova' for classes."
+                "statistic='pearson' needs a numeric response, got labels; use statistic='anova' for classes."
             )
-        parts = [
-            (p.sum(axis=0), p.min(axis=0), p.max(axis=0)) for p in _chunks(y, slice(0, len(y)))
-        ]
+        parts = [(p.sum(axis=0), p.min(axis=0), p.max(axis=0)) for p in _chunks(y, slice(0, len(y)))]
         totals, lows, highs = (np.array(part) for part in zip(*parts, strict=True))
         centre = totals.sum(axis=0) / len(y)
         reach = np.maximum(highs.max(axis=0) - centre, centre - lows.min(axis=0))
@@ -97,9 +94,7 @@ class Pearson(Statistic):
             total[2] += np.square(y, out=y).sum(axis=0)
         return total
 
-    def scores(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> Floats:
+    def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         n_read, sy, syy = summary[:, response]
         sx, sxy, sxx, *rest = (sums[line, columns] for line in self.lines(response))
         if not self.pairwise:
