@@ -17,7 +17,7 @@ from banditsis._typing import Array
 from banditsis.plans import Plan, default_size
 from banditsis.responses import check_responses
 from banditsis.results import ScreeningResult
-from banditsis.screening import screen
+from banditsis.screening import CELLS_CHECKED_WHOLE, screen
 from banditsis.sources import ArraySource, Source
 from banditsis.sources.subset import RowSubset
 
@@ -94,17 +94,21 @@ class Screener(SelectorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, p) or frame
-            Only the selected columns are checked and copied.
+            Only the selected columns are copied, and checked for NaN; fewer than a million cells are
+            checked whole.
         """
         check_is_fitted(self, "result_")
+        finite = "allow-nan" if self.missing == "pairwise" else True
         if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
-            validate_data(self, X, reset=False, skip_check_array=True)
+            small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
+            validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
             kept = self._transform(X)
         else:
-            kept = self._transform(self._checked(X, reset=False))
-        return check_array(
-            kept, dtype=None, ensure_all_finite="allow-nan" if self.missing == "pairwise" else True
-        )
+            array = self._checked(X, reset=False)
+            if array.size < CELLS_CHECKED_WHOLE:
+                check_array(array, dtype=None, ensure_all_finite=finite)
+            kept = self._transform(array)
+        return check_array(kept, dtype=None, ensure_all_finite=finite)
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """X as an array, and nothing but its form looked at."""

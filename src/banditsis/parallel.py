@@ -60,14 +60,16 @@ class Workers:
         queue = iter(jobs)  # next() on it is atomic
 
         def drain() -> None:
-            for function, *args in queue:
-                function(*args)
+            try:
+                for function, *args in queue:
+                    function(*args)
+            finally:
+                for _ in queue:  # after a failure, leave nothing for the others to start
+                    pass
 
         futures = [self._pool.submit(drain) for _ in range(helpers)]
         try:
             drain()
         finally:
-            for _ in queue:  # after a failure, leave nothing for the others to start
-                pass
             for future in futures:
                 future.result()

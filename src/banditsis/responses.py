@@ -36,17 +36,18 @@ def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
 
 
 def present_rows(responses: Array, *, allow_nan: bool) -> Iterator[tuple[list[int], Indices | None]]:
-    """Group responses by the rows in which they are known; None stands for all rows."""
+    """Group responses by the rows in which they are known; None stands for all rows of all responses."""
     if not allow_nan or responses.dtype.kind != "f":
         yield list(range(responses.shape[1])), None
         return
-    groups: dict[bytes, tuple[list[int], Indices | None]] = {}
+    groups: dict[bytes, tuple[list[int], Indices]] = {}
     for k in range(responses.shape[1]):
         missing = np.isnan(responses[:, k])
-        key = np.packbits(missing).tobytes() if missing.any() else b""
-        rows = np.flatnonzero(~missing) if key else None
-        groups.setdefault(key, ([], rows))[0].append(k)
-    yield from groups.values()
+        groups.setdefault(np.packbits(missing).tobytes(), ([], np.flatnonzero(~missing)))[0].append(k)
+    if len(groups) == 1 and not missing.any():
+        yield list(range(responses.shape[1])), None
+    else:
+        yield from groups.values()
 
 
 def _from_objects(y: Array) -> Array:

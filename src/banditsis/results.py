@@ -282,13 +282,13 @@ class ScreeningResult:
         lines = [
             f"{len(self.selected):,} of {self.n_features:,} features selected; read "
             f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells "
-            f"({self.fraction_read:.2%}) in {_duration(self.seconds)}",
+            f"({self.fraction_read:.2%}) in {format_duration(self.seconds)}",
             f"{'round':>5} {'rows':>11} {'features':>10} {'kept':>9} {'cutoff':>7} {'cells':>14} {'time':>8}",
         ]
         for k, r in enumerate(self.rounds, 1):
             lines.append(
                 f"{k:>5} {r.n_rows:>11,} {r.n_features:>10,} {r.n_kept:>9,} {r.cutoff:>7.4f} "
-                f"{r.cells:>14,} {_duration(r.seconds):>8}"
+                f"{r.cells:>14,} {format_duration(r.seconds):>8}"
             )
         best = ", ".join(f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
@@ -311,5 +311,12 @@ class _SparseNames(Sequence[str]):
         return self.known.get(feature, f"x{feature}")
 
 
-def _duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> format_duration(0.0123), format_duration(75.5)
+    ('12.3 ms', '75.50 s')
+    """
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -105,7 +105,7 @@ def screen(
     ):
         for members, rows in present_rows(responses, allow_nan=pairwise):
             part = source if rows is None else RowSubset(source, rows)
-            values = responses[:, members] if rows is None else responses[rows][:, members]
+            values = responses if rows is None else responses[rows][:, members]
             bound = kind.bind(values, pairwise)
             limited = plan.limit_rows(part.shape[0])
             traces = _run(part, bound, limited, row_order, np.random.default_rng(seed), workers, tick)

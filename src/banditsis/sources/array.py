@@ -179,7 +179,7 @@ class ArraySource(Source):
                 weights,
                 out,
             )
-        if weights.codes is None and weights.present is None:
+        if weights.codes is None and not weights.pairwise:
             return self._packed_job(tile, shift, out)
         return self._add_converted, tile, shift, scale, out
 

@@ -48,10 +48,10 @@ def add_strips(
     y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
     if along_rows:
         part = np.empty(out.shape, shift.dtype)
-        moments = by_row.moments if weights.present is None else by_row.moments_present
+        moments = by_row.moments_present if weights.pairwise else by_row.moments
         moments(flat, starts, shift, y, part, out)
     else:
-        moments = by_column.moments if weights.present is None else by_column.moments_present
+        moments = by_column.moments_present if weights.pairwise else by_column.moments
         moments(flat, starts, shift, y, out)
 
 
@@ -70,27 +70,29 @@ def add_matrix_products(
     at most 1024 rows in the dtype of the data.
     """
     q = weights.linear.shape[1]
-    plain = np.zeros((3 if weights.present is None else 6, len(shift)))
+    plain = np.zeros((6 if weights.pairwise else 3, len(shift)))
     for i in range(0, len(block), 1024):
-        part, x = weights.part(i, i + 1024), block[i : i + 1024]
+        part, x = weights.part(slice(i, i + 1024)), block[i : i + 1024]
         add_strips(flat, starts[i : i + 1024] if along_rows else starts + i, along_rows, shift, part, plain)
         w = part.linear.T.astype(x.dtype)
-        if part.present is None and _is_near_zero(shift, plain[2] / (i + len(x))):
+        if not part.pairwise and _is_near_zero(shift, plain[2] / (i + len(x))):
             # Σ(x - s)w = Σxw - sΣw costs no shifted copy, and no digits where s is of the size of x - s.
             out[1 : q + 1] += w @ x
             out[1 : q + 1] -= np.outer(w.sum(axis=1, dtype=np.float64), shift)
             continue
         z = np.subtract(x, shift)
-        if part.present is not None:
+        if part.pairwise:
             here = z == z
             z[~here] = 0
-            out[q + 3 :] += part.present.T.astype(z.dtype) @ here.astype(z.dtype)
+            m = here.astype(z.dtype)
+            out[q + 3 : 2 * q + 3] += w @ m
+            out[2 * q + 3 :] += (w * w) @ m
         out[1 : q + 1] += w @ z
     out[0] += plain[0]
     out[q + 1] += plain[2]
-    if weights.present is not None:
+    if weights.pairwise:
         out[q + 2] += plain[3]
 
 
 def _is_near_zero(shift: Array, mean_square: Floats) -> bool:
-    return bool((np.square(shift, dtype=np.float64) <= 16 * mean_square).all())
+    return bool((np.square(shift, dtype=np.float64) <= 4 * mean_square).all())

@@ -70,8 +70,7 @@ class Anova(Statistic):
 
     def weights(self, rows: Rows) -> Weights:
         codes = self._codes(rows)
-        none = np.empty((len(codes), 0))
-        return Weights(none, none if self.pairwise else None, codes, len(self.labels))
+        return Weights(np.empty((len(codes), 0)), self.pairwise, codes, len(self.labels))
 
     def summary(self, rows: Rows) -> Floats:
         return np.bincount(self._codes(rows), minlength=len(self.labels)).astype(np.float64)

@@ -24,26 +24,24 @@ class Weights:
     With ``z`` the cells (shifted by a constant per column, which no score depends on), a source adds these
     lines to the sums, one value per column:
 
-    ==================== ==========================================================================
-    always               ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``
-    if ``present``       ``Σ m``; ``Σ m·u`` for each column u of ``present``; ``m`` is 1 where a cell
-                         is not NaN, and NaN cells are left out of all sums
-    with ``codes``       instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``present``,
-                         ``Σ m`` over the rows of each class
-    ==================== ==========================================================================
+    ================= ================================================================================
+    always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``
+    if ``pairwise``   also ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w; here ``m`` is 1 where
+                      a cell is not NaN, and NaN cells are left out of all sums
+    with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; and if ``pairwise``,
+                      ``Σ m`` over the rows of each class
+    ================= ================================================================================
     """
 
     linear: Floats
-    present: Floats | None = None
+    pairwise: bool = False
     codes: Array | None = None
     n_classes: int = 0
 
-    def part(self, start: int, stop: int) -> Weights:
-        """Weights of a run of the rows."""
-        rows = slice(start, stop)
-        present = None if self.present is None else self.present[rows]
+    def part(self, rows: slice | Indices) -> Weights:
+        """Weights of some of the rows."""
         codes = None if self.codes is None else self.codes[rows]
-        return Weights(self.linear[rows], present, codes, self.n_classes)
+        return Weights(self.linear[rows], self.pairwise, codes, self.n_classes)
 
 
 class Statistic(ABC):

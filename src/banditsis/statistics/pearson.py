@@ -82,8 +82,7 @@ class Pearson(Statistic):
         return (np.asarray(self.y[rows], dtype=np.float64) - self.centre) * self.scale
 
     def weights(self, rows: Rows) -> Weights:
-        y = self._response(rows)
-        return Weights(y, np.hstack([y, y * y]) if self.pairwise else None)
+        return Weights(self._response(rows), self.pairwise)
 
     def summary(self, rows: Rows) -> Floats:
         total = np.zeros((3, self.n_responses))

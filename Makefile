@@ -1,0 +1,43 @@
+# Everything runs in a virtual environment in the project; `make demo` and `make test` set it up themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types coverage bench clean
+
+help:  ## List the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "banditsis needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+demo: $(STAMP)  ## Screen a made-up data set with SIS and BanditSIS
+	@$(BIN)/banditsis demo
+
+test: $(STAMP) lint types  ## Run everything that tests
+	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --doctest-modules src -q
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "not layouts_and_dtypes and not memory"
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --skip-covered --show-missing
+
+bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (10 minutes, 12 GB)
+	$(BIN)/python benchmarks/screening.py --write README.md
+
+clean:  ## Remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,169 @@
+"""What every source and every statistic promises. A new one is one more entry in SOURCES or STATISTICS."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from banditsis import Plan, open_source, screen
+from banditsis.parallel import Workers
+from banditsis.sources.subset import RowSubset
+from banditsis.statistics import STATISTICS as REGISTERED
+from banditsis.statistics import Weights, find_statistic
+
+rng = np.random.default_rng(0)
+N, P = 301, 23
+X = rng.standard_normal((N, P)) + 3
+GAPS = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+NAMES = [f"f{j}" for j in range(P)]
+
+
+def _subset(X):
+    wide = np.full((2 * N + 5, P), 1e3)
+    rows = np.sort(np.random.default_rng(1).choice(len(wide), N, replace=False))
+    wide[rows] = X
+    return RowSubset(open_source(wide, NAMES), rows)
+
+
+SOURCES = {
+    "array": lambda X: open_source(X, NAMES),
+    "column-major array": lambda X: open_source(np.asfortranarray(X), NAMES),
+    "transposed slice": lambda X: open_source(np.repeat(X, 2, axis=1).T[::2].T, NAMES),
+    "float32 array": lambda X: open_source(X.astype("f4"), NAMES),
+    "pandas frame": lambda X: open_source(pd.DataFrame(X, columns=NAMES)),
+    "polars frame": lambda X: open_source(pl.DataFrame(dict(zip(NAMES, X.T, strict=True)))),
+    "row subset": _subset,
+}
+RESPONSES = {
+    "pearson": X[:, :3].sum(axis=1) + rng.standard_normal(N),
+    "anova": rng.choice(["a", "b", "c"], N),
+}
+ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
+COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
+NONE = np.empty((N, 0))
+WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
+WEIGHTS = {
+    "one": Weights(WAVES[:, :1]),
+    "several": Weights(WAVES),
+    "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
+    "one, gaps": Weights(WAVES[:, :1], pairwise=True),
+    "several, gaps": Weights(WAVES, pairwise=True),
+    "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),
+}
+
+
+@pytest.fixture(params=SOURCES)
+def build(request):
+    return SOURCES[request.param]
+
+
+def plain_sums(z, w):
+    """The lines that :class:`Weights` promises, written down plainly."""
+    here = ~np.isnan(z)
+    z = np.where(here, z, 0) if w.pairwise else z
+    if w.codes is not None:
+        onehot = np.eye(w.n_classes)[w.codes]
+        lines = [onehot.T @ z, (z * z).sum(axis=0)[None]]
+        return np.vstack([*lines, onehot.T @ here] if w.pairwise else lines)
+    lines = [z.sum(axis=0)[None], w.linear.T @ z, (z * z).sum(axis=0)[None]]
+    if w.pairwise:
+        lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
+    return np.vstack(lines)
+
+
+def test_shape_and_names(build):
+    source = build(X)
+    assert source.shape == (N, P)
+    assert [source.name(j) for j in range(P)] == NAMES
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_read(build, rows, columns):
+    block = build(X).read(ROWS[rows], COLUMNS[columns])
+    everything = slice(None) if COLUMNS[columns] is None else COLUMNS[columns]
+    np.testing.assert_allclose(block, X[ROWS[rows]][:, everything], rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_sums(build, rows, columns, kind):
+    """Sums are those of shifted cells, whatever the shift, added to what was there, told to the tick."""
+    x = GAPS if "gaps" in kind else X
+    source, weights = build(x), WEIGHTS[kind]
+    listed = np.arange(N)[ROWS[rows]]
+    everything = np.arange(P) if COLUMNS[columns] is None else COLUMNS[columns]
+    calibration = source.calibrate(ROWS[rows])
+    z = x[np.ix_(listed, everything)] - calibration.shift[everything].astype(float)
+    expected = plain_sums(z, weights.part(listed))
+    out = np.ones_like(expected)
+    told = []
+    with Workers(2) as workers:
+        source.sums(ROWS[rows], COLUMNS[columns], weights.part, calibration, out, workers, told.append)
+    tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
+    assert abs(sum(told) - z.size) <= len(told)
+
+
+def test_cost_grows_with_what_is_read(build):
+    source = build(X)
+    costs = [source.bytes_touched(rows, P, scattered=True) for rows in (1, 50, N)]
+    assert 0 < costs[0] < costs[1] < costs[2]
+    assert source.bytes_touched(50, 3, scattered=True) <= costs[1]
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_same_selection_from_every_source(build, name):
+    plan = Plan.paper(N, P, 4)
+    reference = screen(X, RESPONSES[name], plan, statistic=name, random_state=0)
+    result = screen(build(X), RESPONSES[name], plan, statistic=name, random_state=0)
+    np.testing.assert_array_equal(result.selected, reference.selected)
+    np.testing.assert_allclose(result.scores, reference.scores, atol=1e-6)
+
+
+@pytest.fixture(params=REGISTERED)
+def name(request):
+    return request.param
+
+
+def test_the_registered_name_is_its_own(name):
+    assert find_statistic(name).name == name
+    assert find_statistic(find_statistic(name)) is find_statistic(name)
+
+
+def test_summaries_add_up(name):
+    statistic = find_statistic(name).bind(RESPONSES[name][:, None], False)
+    parts = statistic.summary(slice(0, 100)) + statistic.summary(np.arange(100, N))
+    np.testing.assert_allclose(parts, statistic.summary(slice(0, N)), atol=1e-9)
+
+
+def test_a_random_part_does_not_drift_and_a_sorted_one_does(name):
+    y = RESPONSES[name][:, None]
+    part = np.sort(rng.choice(N, 100, replace=False))
+    assert find_statistic(name).bind(y, False).drift(part, N) < 4
+    assert find_statistic(name).bind(np.sort(y, axis=0), False).drift(slice(0, 100), N) > 5
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_scores_do_not_depend_on_shift_and_scale_of_a_feature(name, missing):
+    x = GAPS if missing == "pairwise" else X
+    plan = Plan.exact(N, P, P)
+    scores = screen(x, RESPONSES[name], plan, statistic=name, missing=missing).scores
+    moved = screen(1e-3 * x + 7, RESPONSES[name], plan, statistic=name, missing=missing).scores
+    np.testing.assert_allclose(moved, scores, atol=1e-10)
+    assert (np.abs(scores) <= 1).all()
+
+
+def test_constant_features_score_zero(name):
+    x = np.column_stack([np.full(N, 0.1), X[:, 0]])
+    scores = screen(x, RESPONSES[name], Plan.exact(N, 2, 2), statistic=name).scores
+    assert scores[0] == 0
+    assert scores[1] != 0
+
+
+def test_reading_in_pieces_equals_reading_at_once(name):
+    at_once = screen(X, RESPONSES[name], Plan.exact(N, P, P), statistic=name)
+    pieces = Plan(N, P, ((50, P), (51, P), (200, P), (N, P)))
+    in_pieces = screen(X, RESPONSES[name], pieces, statistic=name, random_state=0)
+    np.testing.assert_allclose(in_pieces.scores, at_once.scores, atol=1e-12)

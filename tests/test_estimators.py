@@ -1,0 +1,177 @@
+"""The scikit-learn shell."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest, f_classif, r_regression
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from banditsis import SIS, BanditSIS
+
+
+@parametrize_with_checks(
+    [SIS(), SIS(max_samples=0.5), SIS(statistic="anova"), BanditSIS(), SIS(missing="pairwise")]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 120))
+    return X, 2 * X[:, 5] - X[:, 17] + X[:, 80] + rng.standard_normal(4000)
+
+
+def test_sis_selects_what_select_k_best_selects(data):
+    X, y = data
+    theirs = SelectKBest(lambda X, y: np.abs(r_regression(X, y)), k=10).fit(X, y)
+    np.testing.assert_array_equal(SIS(10).fit(X, y).get_support(), theirs.get_support())
+
+
+def test_anova_ranks_as_f_does(data):
+    X, y = data
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-1.0, 1.0])]
+    ours = SIS(10, statistic="anova").fit(X, labels)
+    f = f_classif(X, labels)[0]
+    eta2 = ours.scores_**2
+    np.testing.assert_allclose((eta2 / 2) / ((1 - eta2) / (len(y) - 3)), f, rtol=1e-8)
+    np.testing.assert_array_equal(np.argsort(ours.ranking_), np.argsort(-f, kind="stable"))
+
+
+def test_bandit_finds_strong_features(data):
+    selector = BanditSIS(3, random_state=0).fit(*data)
+    np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
+    assert selector.result_.fraction_read < 0.2
+
+
+def test_default_size_is_the_papers_but_selects_something_away(data):
+    X, y = data
+    assert SIS().fit(X, y).get_support().sum() == 60  # ceil(p / 2)
+    assert SIS().fit(X[:200], y[:200]).get_support().sum() == 37  # floor(200 / log 200)
+
+
+def test_ranking_puts_dropped_features_behind(data):
+    selector = BanditSIS(5, random_state=1).fit(*data)
+    result = selector.result_
+    assert sorted(selector.ranking_) == list(range(1, 121))
+    np.testing.assert_array_equal(np.argsort(selector.ranking_)[:5], result.selected)
+    by_rank = np.argsort(selector.ranking_)
+    assert (np.diff(result.last_round[by_rank]) <= 0).all()
+    for last in np.unique(result.last_round):
+        sizes = np.abs(selector.scores_[by_rank][(result.last_round[by_rank] == last)])
+        kept = 5 if last == len(result.rounds) - 1 else 0
+        assert (np.diff(sizes[:kept]) <= 0).all()
+        assert (np.diff(sizes[kept:]) <= 0).all()
+
+
+def test_subsample_sizes(data):
+    X, y = data
+    assert SIS(5, max_samples=100).fit(X, y).result_.rounds[0].n_rows == 100
+    assert SIS(5, max_samples=0.25).fit(X, y).result_.rounds[0].n_rows == 1000
+    assert SIS(5, max_samples=1.0).fit(X, y).result_.rounds[0].n_rows == 4000
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_in_names_out(data, frame):
+    X, y = data
+    table = frame({f"gene{j}": X[:, j] for j in range(120)})
+    selector = SIS(3).fit(table, y)
+    assert list(selector.get_feature_names_out()) == ["gene5", "gene17", "gene80"]
+    assert selector.result_.selected_names[0] == "gene5"
+    np.testing.assert_array_equal(selector.transform(table), X[:, [5, 17, 80]])
+
+
+def test_set_output_gives_frames(data):
+    X, y = data
+    table = pd.DataFrame(X, columns=[f"gene{j}" for j in range(120)])
+    out = SIS(3).set_output(transform="pandas").fit(table, y).transform(table)
+    assert list(out.columns) == ["gene5", "gene17", "gene80"]
+    out = SIS(3).set_output(transform="polars").fit(table, y).transform(table)
+    assert isinstance(out, pl.DataFrame)
+
+
+def test_pipeline_and_grid_search(data):
+    X, y = data
+    pipeline = make_pipeline(BanditSIS(random_state=0), LinearRegression())
+    search = GridSearchCV(pipeline, {"banditsis__n_features_to_select": [1, 3]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"banditsis__n_features_to_select": 3}
+
+
+def test_clone_and_pickle(data):
+    X, y = data
+    selector = BanditSIS(4, alpha=0.7, random_state=3).fit(X, y)
+    again = clone(selector).fit(X, y)
+    np.testing.assert_array_equal(again.scores_, selector.scores_)
+    copy = pickle.loads(pickle.dumps(selector))
+    np.testing.assert_array_equal(copy.transform(X), selector.transform(X))
+
+
+def test_transform_checks_only_the_selected_columns(data):
+    X, y = data
+    selector = SIS(3).fit(X, y)
+    large = np.tile(X, (3, 1))
+    large[3, 0] = np.nan
+    selector.transform(large)
+    selector.transform(pd.DataFrame(large))
+    with pytest.raises(ValueError, match="NaN"):
+        selector.transform(large[:50])  # fewer than a million cells
+    large[3, 17] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        selector.transform(large)
+
+
+def test_numeric_objects_are_converted(data):
+    X, y = data
+    np.testing.assert_allclose(
+        SIS(3).fit(X[:100].astype(object), y[:100]).scores_, SIS(3).fit(X[:100], y[:100]).scores_
+    )
+
+
+def test_unfitted():
+    with pytest.raises(NotFittedError):
+        SIS().transform(np.zeros((3, 3)))
+    with pytest.raises(NotFittedError):
+        _ = SIS().ranking_
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "message"),
+    [
+        (SIS(0), ValueError, "n_features_to_select must be at least 1, got 0"),
+        (SIS(2.5), TypeError, "n_features_to_select must be an integer"),
+        (SIS(max_samples=0), ValueError, "max_samples must be from 1 to 4,000, got 0"),
+        (SIS(max_samples=1.5), ValueError, r"max_samples must be in \(0, 1\], got 1.5"),
+        (SIS(statistic="spearmint"), ValueError, "statistic must be one of 'pearson', 'anova'"),
+        (SIS(missing="zero"), ValueError, "missing must be one of 'raise', 'pairwise'"),
+        (SIS(n_jobs=0), ValueError, "n_jobs must not be 0"),
+        (SIS(random_state=-1), ValueError, "random_state must not be negative"),
+        (BanditSIS(alpha=0), ValueError, "alpha must be a finite number greater than 0, got 0"),
+        (BanditSIS(alpha=np.nan), ValueError, "alpha must be a finite number"),
+        (BanditSIS(alpha=np.inf), ValueError, "alpha must be a finite number"),
+        (BanditSIS(discard=0), ValueError, r"discard must be in \(0, 1\], got 0"),
+        (BanditSIS(row_order="sorted"), ValueError, "row_order must be one of"),
+    ],
+)
+def test_bad_parameters(data, estimator, error, message):
+    with pytest.raises(error, match=message):
+        estimator.fit(*data)
+
+
+def test_missing_responses_shrink_the_plan(data):
+    X, y = data
+    y = y.copy()
+    y[::4] = np.nan
+    selector = BanditSIS(3, missing="pairwise", random_state=0).fit(X, y)
+    assert selector.result_.n_rows == 3000
+    np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
+    with pytest.raises(ValueError, match=r"y contains NaN in row 0: .*missing='pairwise'"):
+        BanditSIS(3).fit(X, y)

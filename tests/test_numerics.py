@@ -1,0 +1,185 @@
+"""Scores equal a two-pass float64 computation, whatever the layout, dtype, offset and scale."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import f_oneway, pearsonr
+
+from banditsis import Plan, screen
+from reference import correlations
+
+rng = np.random.default_rng(0)
+N, P = 700, 37
+BASE = rng.standard_normal((N, P))
+Y = BASE[:, :5].sum(axis=1) + rng.standard_normal(N)
+
+
+def exact_scores(X, y, **kwargs):
+    return screen(X, y, Plan.exact(*X.shape, X.shape[1]), **kwargs).scores
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"])
+def test_layouts_and_dtypes(layout, dtype):
+    X = BASE > 0 if dtype == "?" else (20 * BASE + 100).astype(dtype)
+    tolerance = 1e-6 if dtype in ("f4", "f2") else 1e-10
+    np.testing.assert_allclose(exact_scores(layout(X), Y), correlations(X, Y), rtol=0, atol=tolerance)
+
+
+def test_large_offsets(layout):
+    X = BASE + 1e8
+    np.testing.assert_allclose(exact_scores(layout(X), Y + 1e8), correlations(X, Y + 1e8), atol=1e-10)
+    # sklearn.feature_selection.r_regression gives inf here
+    np.testing.assert_allclose(exact_scores(X, Y)[3], pearsonr(BASE[:, 3], Y)[0], atol=1e-6)
+
+
+def test_large_offsets_in_float32(layout):
+    X = (BASE + 3000).astype(np.float32)
+    np.testing.assert_allclose(exact_scores(layout(X), Y), correlations(X, Y), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_scales(layout, dtype):
+    largest = 150 if dtype == "f8" else 30
+    X = (BASE * np.logspace(-largest, largest, P)).astype(dtype)
+    tolerance = 1e-10 if dtype == "f8" else 1e-6
+    np.testing.assert_allclose(exact_scores(layout(X), Y), correlations(X, Y), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(exact_scores(layout(X), Y * 1e200), correlations(X, Y), atol=tolerance)
+
+
+def test_extremes_of_float64():
+    X = BASE * 10.0 ** rng.choice([-290, 290, 0], P)
+    np.testing.assert_allclose(exact_scores(X, Y), correlations(X, Y), rtol=0, atol=1e-10)
+
+
+def test_a_drifting_column_keeps_its_digits(layout):
+    """Early rows say nothing of the mean: the pilot is spread over all rows."""
+    X = BASE.astype(np.float32)
+    X[:40] += 1e4
+    np.testing.assert_allclose(exact_scores(layout(X), Y), correlations(X, Y), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e8 + 0.1, -1e-200])
+def test_constant_columns_score_zero(layout, value):
+    X = BASE.copy()
+    X[:, 4] = value
+    assert exact_scores(layout(X), Y)[4] == 0
+
+
+def test_ties_go_to_the_lower_index(layout):
+    X = np.repeat(BASE[:, :6], 4, axis=1)
+    X[:, 1::4] *= -1
+    X[:, 2::4] *= 4
+    result = screen(layout(X), Y, Plan.exact(N, 24, 6))
+    r = np.abs(correlations(BASE[:, :6], Y))
+    best, second = np.argsort(-r)[:2]
+    np.testing.assert_array_equal(result.selected, [*(4 * best + np.arange(4)), 4 * second, 4 * second + 1])
+
+
+def test_same_answer_for_all_layouts(layout):
+    plan = Plan.paper(N, P, 5, alpha=0.8)
+    reference = screen(BASE, Y, plan, random_state=3)
+    result = screen(layout(BASE), Y, plan, random_state=3)
+    np.testing.assert_array_equal(result.selected, reference.selected)
+    np.testing.assert_allclose(result.scores, reference.scores, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_same_bits_for_all_thread_counts(layout, dtype):
+    big = np.random.default_rng(1).standard_normal((5000, 700)).astype(dtype)
+    y = big[:, 0] + np.random.default_rng(2).standard_normal(5000)
+    X = layout(big)
+    for plan in (Plan.exact(5000, 700, 10), Plan.paper(5000, 700, 10)):
+        one, two, five = (screen(X, y, plan, n_jobs=k, random_state=0) for k in (1, 2, 5))
+        np.testing.assert_array_equal(one.scores, two.scores)
+        np.testing.assert_array_equal(one.scores, five.scores)
+
+
+def test_anova_equals_scipy(layout):
+    labels = rng.integers(0, 4, N)
+    X = BASE + 0.3 * labels[:, None] + 50
+    eta2 = exact_scores(layout(X), labels, statistic="anova") ** 2
+    f = f_oneway(*(X[labels == k] for k in range(4))).statistic
+    np.testing.assert_allclose((eta2 / 3) / ((1 - eta2) / (N - 4)), f, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_pairwise_equals_scipy_on_what_is_present(layout, dtype):
+    X = (BASE + 10).astype(dtype)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 7] = np.nan
+    X[9:, 8] = np.nan  # nine left
+    scores = exact_scores(layout(X), Y, missing="pairwise")
+    assert scores[7] == scores[8] == 0
+    for j in (0, 3, 36):
+        here = ~np.isnan(X[:, j])
+        r = pearsonr(X[here, j].astype(float), Y[here])[0]
+        np.testing.assert_allclose(scores[j], r * np.sqrt(here.mean()), atol=1e-10 if dtype == "f8" else 1e-6)
+
+
+def test_pairwise_anova(layout):
+    labels = rng.choice(["a", "b", "c"], N)
+    X = BASE + (labels == "a")[:, None]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    scores = exact_scores(layout(X), labels, statistic="anova", missing="pairwise")
+    for j in (0, 20):
+        here = ~np.isnan(X[:, j])
+        f = f_oneway(*(X[here & (labels == k), j] for k in "abc")).statistic
+        m = here.sum()
+        eta2 = 2 * f / (2 * f + m - 3)
+        np.testing.assert_allclose(scores[j], np.sqrt(eta2 * m / N), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_many_responses_equal_one_by_one(layout, dtype, missing):
+    X = (BASE + 5 * np.arange(P)).astype(dtype)
+    if missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    Ys = np.column_stack([Y, BASE[:, 10] + 0.1 * Y, rng.standard_normal((N, 3)) + 1e6])
+    option = "pairwise" if missing else "raise"
+    plan = Plan.paper(N, P, 4)
+    together = screen(layout(X), Ys, plan, missing=option, random_state=5)
+    assert len(together) == 5
+    for k, result in enumerate(together):
+        alone = screen(X, Ys[:, k], plan, missing=option, random_state=5)
+        np.testing.assert_array_equal(result.selected, alone.selected)
+        np.testing.assert_allclose(result.scores, alone.scores, rtol=0, atol=1e-12 if dtype == "f8" else 1e-6)
+        assert [r.cells for r in result.rounds] == [r.cells for r in alone.rounds]
+
+
+sizes = st.tuples(st.integers(3, 40), st.integers(1, 12))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), shape=sizes, order=st.sampled_from("CF"))
+def test_any_matrix(data, shape, order):
+    """Scores are correlations, lie in [-1, 1], and do not change with shift, scale and sign of a column."""
+    cells = st.floats(-1e6, 1e6, allow_subnormal=False)
+    X = data.draw(arrays(np.float64, shape, elements=cells))
+    y = data.draw(arrays(np.float64, shape[0], elements=cells, unique=True))
+    X = np.asarray(X, order=order)
+    scores = exact_scores(X, y)
+    assert (np.abs(scores) <= 1).all()
+    # A column whose spread is a millionth of its size has few digits of its own to compare.
+    clear = np.ptp(X, axis=0) > 1e-6 * np.abs(X).max(axis=0)
+    if np.ptp(y) > 1e-6 * np.abs(y).max():
+        np.testing.assert_allclose(scores[clear], correlations(X, y)[clear], rtol=0, atol=1e-8)
+    np.testing.assert_array_equal(exact_scores(-2.0 * X, y), -scores)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), shape=sizes)
+def test_any_matrix_with_gaps(data, shape):
+    cells = st.one_of(st.just(np.nan), st.floats(-1e3, 1e3, allow_subnormal=False))
+    X = data.draw(arrays(np.float64, shape, elements=cells))
+    y = np.arange(shape[0], dtype=float)
+    scores = exact_scores(X, y, missing="pairwise")
+    present = (~np.isnan(X)).sum(axis=0)
+    assert (scores[present < 10] == 0).all()
+    for j in np.flatnonzero(present >= 10):
+        here = ~np.isnan(X[:, j])
+        if np.ptp(X[here, j]) > 1e-6 * np.abs(X[here, j]).max():
+            r = correlations(X[here][:, [j]], y[here])[0] * np.sqrt(present[j] / len(X))
+            np.testing.assert_allclose(scores[j], r, atol=1e-9)

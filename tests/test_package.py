@@ -1,0 +1,105 @@
+"""The package as a whole: imports, threads, kernels as plain Python."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import banditsis
+from banditsis.parallel import Workers, count_jobs
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(code, **env):
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_importing_loads_nothing_heavy():
+    heavy = ("numba", "sklearn", "matplotlib", "scipy", "pandas", "numpy")
+    code = f"import sys, banditsis; print([m for m in {heavy} if m in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+def test_plans_need_no_compiler():
+    code = "import sys; from banditsis import Plan; Plan.paper(10, 5, 2); print('numba' in sys.modules)"
+    assert run(code).strip() == "False"
+
+
+def test_public_names():
+    assert set(banditsis.__all__) <= set(dir(banditsis))
+    for name in banditsis.__all__:
+        assert getattr(banditsis, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = banditsis.nothing
+
+
+def test_version_is_that_of_the_distribution():
+    from importlib.metadata import version
+
+    assert banditsis.__version__ == version("banditsis")
+
+
+def test_imports_point_one_way():
+    """The loop names no backend and no statistic."""
+    text = (ROOT / "src/banditsis/screening.py").read_text()
+    for word in ("numba", "sklearn", "kernels", "Pearson", "Anova", "ArraySource"):
+        assert word not in text
+    for kernel in (ROOT / "src/banditsis/kernels").glob("*.py"):
+        assert "banditsis.s" not in kernel.read_text()
+
+
+def test_thread_counts(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = len(os.sched_getaffinity(0))
+    assert count_jobs(None) == count_jobs(-1) == cores
+    assert count_jobs(7) == 7
+    assert count_jobs(-1000) == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert count_jobs(None) == 1
+    assert count_jobs(3) == 3
+
+
+def test_workers_pass_errors_on_and_start_nothing_after():
+    done = []
+
+    def job(k):
+        if k == 3:
+            raise KeyError(k)
+        done.append(k)
+
+    with Workers(3) as workers, pytest.raises(KeyError):
+        workers.run([(job, k) for k in range(10_000)])
+    assert len(done) < 9_999
+
+
+def test_the_same_answer_without_compilation():
+    """Kernels as plain Python give what compiled ones give."""
+    code = """
+import numpy as np
+from banditsis import Plan, screen
+rng = np.random.default_rng(0)
+X = rng.standard_normal((150, 40))
+y = X[:, 3] + rng.standard_normal(150)
+gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+plan = Plan.paper(150, 40, 4)
+for order in "CF":
+    for x, option in ((X, "raise"), (gaps, "pairwise")):
+        x = np.asarray(x, order=order)
+        for response, statistic in ((y, "pearson"), (y > 0, "anova")):
+            r = screen(x, response, plan, missing=option, statistic=statistic, random_state=0)
+            print(r.selected.tolist(), [f"{s:.9f}" for s in r.scores])
+        print([r.selected.tolist() for r in screen(x, np.c_[y, -y, x[:, 0] > 0], plan,
+               missing=option, random_state=0)])
+"""
+    assert run(code) == run(code, NUMBA_DISABLE_JIT="1")

@@ -1,0 +1,111 @@
+"""Results: tables, JSON, intervals."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from banditsis import Plan, ScreeningResult, screen
+
+rng = np.random.default_rng(3)
+X = rng.standard_normal((2000, 60))
+Y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
+PLAN = Plan.paper(2000, 60, 6)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return screen(X, Y, PLAN, random_state=0)
+
+
+def test_printed_form(result):
+    lines = str(result).splitlines()
+    assert lines[0].startswith("6 of 60 features selected; read ")
+    assert len(lines) >= 2 + PLAN.n_steps + 1
+    assert "x5 (+0." in str(result)
+    assert "x9 (-0." in str(result)
+    assert repr(result) == str(result)
+
+
+def test_frame(result):
+    frame = result.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    np.testing.assert_array_equal(frame["index"], result.selected)
+    np.testing.assert_array_equal(frame["rank"], np.arange(1, 7))
+    everything = result.to_frame(all_features=True)
+    np.testing.assert_array_equal(everything["index"], np.argsort(result.ranking))
+    np.testing.assert_array_equal(everything["rows_read"], result.rows_read[everything["index"]])
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_json_there_and_back(missing):
+    x = pd.DataFrame(X, columns=[f"größe {j}" for j in range(60)])
+    if missing == "pairwise":
+        x = x.mask(rng.random(x.shape) < 0.1)
+    result = screen(x, Y, PLAN, missing=missing, random_state=0)
+    for all_scores in (False, True):
+        text = result.to_json(all_scores=all_scores)
+        back = ScreeningResult.from_json(text)
+        np.testing.assert_array_equal(back.selected, result.selected)
+        np.testing.assert_array_equal(back.scores[back.selected], result.scores[back.selected])
+        assert back.rounds == result.rounds
+        assert back.parameters == result.parameters
+        assert back.versions == result.versions
+        assert back.notes == result.notes
+        assert back.selected_names == result.selected_names
+        np.testing.assert_array_equal(back.interval(), result.interval())
+        assert back.to_json(all_scores=all_scores) == text
+    np.testing.assert_array_equal(back.scores, result.scores)
+    np.testing.assert_array_equal(back.ranking, result.ranking)
+
+
+def test_json_layout(result):
+    record = json.loads(result.to_json())
+    first = record["features"][0]
+    assert first == {
+        "rank": 1,
+        "name": result.name(result.selected[0]),
+        "index": int(result.selected[0]),
+        "score": float(result.scores[result.selected[0]]),
+    }
+    assert record["cells_read"] == result.cells_read
+    assert len(record["rounds"]) == PLAN.n_steps
+    assert "scores" not in record
+
+
+def test_intervals_cover():
+    """95% intervals of a correlation of 0.5 cover it in 95% of 2,000 samples, give or take 3 errors."""
+    generator = np.random.default_rng(0)
+    z = generator.standard_normal((2, 100, 2000))
+    x, y = z[0], 0.5 * z[0] + np.sqrt(0.75) * z[1]
+    covered = 0
+    for k in range(2000):
+        result = screen(x[:, [k]], y[:, k], Plan.exact(100, 1, 1))
+        low, high = result.interval(0.95)[0]
+        covered += low <= 0.5 <= high
+    assert abs(covered / 2000 - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 2000)
+
+
+def test_interval_edges(result):
+    assert (np.diff(result.interval(0.99)) > np.diff(result.interval(0.5))).all()
+    perfect = screen(X, X[:, 0], Plan.exact(2000, 60, 1))
+    np.testing.assert_allclose(perfect.interval(), [[1, 1]])
+    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1"):
+        result.interval(1)
+    classes = screen(X, np.digitize(Y, [0]), Plan.exact(2000, 60, 3), statistic="anova")
+    with pytest.raises(ValueError, match="'anova'"):
+        classes.interval()
+
+
+def test_interval_of_gappy_columns_counts_what_is_present():
+    gappy = np.where(np.arange(2000)[:, None] < 500, X, np.nan)
+    few = screen(gappy, Y, Plan.exact(2000, 60, 3), missing="pairwise")
+    same = screen(X[:500], Y[:500], Plan.exact(500, 60, 3))
+    np.testing.assert_array_equal(few.selected, same.selected)
+    np.testing.assert_allclose(few.interval(), same.interval(), atol=1e-10)
+
+
+def test_frozen(result):
+    with pytest.raises(AttributeError):
+        result.scores = None

@@ -1,0 +1,273 @@
+"""The loop: what it selects, what it records, what it refuses."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from banditsis import Plan, open_source, screen
+from banditsis.sampling import new_rows
+from reference import correlations, paper_algorithm
+
+rng = np.random.default_rng(7)
+N, P, D = 3000, 300, 8
+X = rng.standard_normal((N, P))
+Y = X[:, [3, 50, 200]].sum(axis=1) + rng.standard_normal(N)
+
+
+@pytest.mark.parametrize(("alpha", "discard"), [(0.5, 0.5), (1.5, 1 / 3), (1.0, 1.0), (0.8, 0.9)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_equals_the_algorithm_written_plainly(alpha, discard, seed):
+    plan = Plan.paper(N, P, D, alpha, discard)
+    totals = [step.n_rows for step in plan.steps]
+    pieces = new_rows(N, totals, "random", np.random.default_rng(seed))
+    rows = np.concatenate(list(pieces))
+    expected = paper_algorithm(X, Y, D, [rows[:total] for total in totals], discard)
+    result = screen(X, Y, plan, random_state=seed)
+    np.testing.assert_array_equal(np.sort(result.selected), expected)
+    np.testing.assert_allclose(
+        result.scores[expected], correlations(X[np.ix_(rows, expected)], Y[rows]), atol=1e-12
+    )
+
+
+def test_a_first_round_of_all_rows_is_sis():
+    adaptive = screen(X, Y, Plan(N, P, ((N, 100), (N, D))))
+    np.testing.assert_array_equal(adaptive.selected, screen(X, Y, Plan.exact(N, P, D)).selected)
+    tiny = screen(X, Y, Plan.paper(N, P, D, alpha=1e-6), random_state=0)
+    assert tiny.rounds[0].n_rows == N
+    np.testing.assert_array_equal(tiny.selected, adaptive.selected)
+    assert tiny.cells_read == N * P
+
+
+def test_the_trace():
+    plan = Plan.paper(N, P, D)
+    result = screen(X, Y, plan, random_state=0)
+    assert [(r.n_rows, r.n_kept) for r in result.rounds] == list(plan.steps)
+    assert tuple(r.cells for r in result.rounds) == plan.cells_by_step
+    assert result.cells_read == plan.cells
+    for k, r in enumerate(result.rounds):
+        dropped = np.abs(result.scores[(result.last_round == k) & ~result.support])
+        assert len(dropped) == r.n_features - r.n_kept
+        assert dropped.max() <= r.cutoff
+    assert np.abs(result.scores[result.selected]).min() == result.rounds[-1].cutoff
+    np.testing.assert_array_equal(
+        np.bincount(result.rows_read)[totals_of(plan)],
+        np.bincount(result.last_round, minlength=plan.n_steps),
+    )
+
+
+def totals_of(plan):
+    return [step.n_rows for step in plan.steps]
+
+
+def test_seeds():
+    plan = Plan.paper(N, P, D)
+    first = screen(X, Y, plan, random_state=11)
+    np.testing.assert_array_equal(first.scores, screen(X, Y, plan, random_state=11).scores)
+    assert (first.scores != screen(X, Y, plan, random_state=12).scores).any()
+    by_generator = screen(X, Y, plan, random_state=np.random.default_rng(5))
+    again = screen(X, Y, plan, random_state=by_generator.parameters["seed"])
+    np.testing.assert_array_equal(by_generator.scores, again.scores)
+    legacy = [screen(X, Y, plan, random_state=np.random.RandomState(5)).scores for _ in range(2)]
+    np.testing.assert_array_equal(*legacy)
+
+
+def test_d_of_p_or_more_scores_everything():
+    for d in (P, P + 10):
+        result = screen(X, Y, Plan.paper(N, P, d))
+        assert len(result.selected) == P
+        np.testing.assert_allclose(result.scores, correlations(X, Y), atol=1e-12)
+
+
+def test_responses_with_different_gaps_are_as_if_alone():
+    Ys = np.column_stack([Y, Y, -Y, rng.standard_normal(N)])
+    Ys[:500, 1] = np.nan
+    Ys[:500, 2] = np.nan
+    Ys[1000:1010, 3] = np.nan
+    plan = Plan.paper(N, P, D)
+    together = screen(X, Ys, plan, missing="pairwise", random_state=2)
+    for k, result in enumerate(together):
+        alone = screen(X, Ys[:, k], plan, missing="pairwise", random_state=2)
+        np.testing.assert_array_equal(result.selected, alone.selected)
+        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
+    assert [r.n_rows for r in together] == [N, N - 500, N - 500, N - 10]
+    known = ~np.isnan(Ys[:, 1])
+    exact = screen(X, Ys[:, 1], Plan.exact(N, P, D), missing="pairwise")
+    np.testing.assert_allclose(exact.scores, correlations(X[known], Ys[known, 1]), atol=1e-12)
+
+
+def test_many_responses_part_when_that_is_cheaper():
+    """Wide data and few rows: survivors hardly overlap, so most rounds are read alone."""
+    wide = rng.standard_normal((60, 20_000))
+    Ys = rng.standard_normal((60, 3))
+    plan = Plan.paper(60, 20_000, 5)
+    together = screen(wide, Ys, plan, random_state=0)
+    for k, result in enumerate(together):
+        alone = screen(wide, Ys[:, k], plan, random_state=0)
+        np.testing.assert_array_equal(result.selected, alone.selected)
+
+
+def test_several_label_responses():
+    labels = np.column_stack([np.digitize(Y, [0]), np.digitize(X[:, 9], [-1, 1])])
+    results = screen(X, labels, Plan.paper(N, P, D), statistic="anova", random_state=0)
+    for k, result in enumerate(results):
+        alone = screen(X, labels[:, k], Plan.paper(N, P, D), statistic="anova", random_state=0)
+        np.testing.assert_array_equal(result.scores, alone.scores)
+    assert results[1].selected[0] == 9
+
+
+def test_scarce_columns_are_reported():
+    gappy = X.copy()
+    gappy[5:, 4] = np.nan
+    result = screen(gappy, Y, Plan.exact(N, P, D), missing="pairwise")
+    assert "1 features were present in fewer than 10" in result.notes[-1]
+    assert "x4" in result.notes[-1]
+
+
+def test_an_almost_empty_column_does_not_win_by_noise():
+    noise = rng.standard_normal((2000, 400))
+    y = noise[:, 0] + 2 * rng.standard_normal(2000)
+    noise[12:, 1:] = np.nan
+    result = screen(noise, y, Plan.exact(2000, 400, 1), missing="pairwise")
+    assert result.selected[0] == 0
+
+
+def test_where_exact_is_faster_a_note_says_so():
+    small = screen(X, Y, Plan.paper(N, P, D), random_state=0)
+    assert any("exact screening" in note for note in small.notes)
+    assert len(small.rounds) > 1  # it obeys all the same
+    assert not screen(X, Y, Plan.exact(N, P, D)).notes
+    tall = rng.standard_normal((200_000, 100), dtype=np.float32)
+    saves = screen(tall, tall[:, 0] + tall[:, 1], Plan.paper(200_000, 100, D), random_state=0)
+    assert not saves.notes
+
+
+def test_stored_order_reads_a_prefix_and_warns_of_sorted_rows():
+    plan = Plan.subsample(N, P, D, 300)
+    result = screen(X, Y, plan, row_order="stored")
+    np.testing.assert_allclose(result.scores, correlations(X[:300], Y[:300]), atol=1e-12)
+    order = np.argsort(Y)
+    with pytest.warns(UserWarning, match=r"not in random order.*row_order='random'"):
+        screen(X[order], Y[order], plan, row_order="stored")
+    labels = np.sort(np.digitize(Y, [0]))
+    with pytest.warns(UserWarning, match="not in random order"):
+        screen(X, labels, plan, row_order="stored", statistic="anova")
+
+
+def test_a_large_matrix_is_checked_where_it_is_read():
+    big = rng.standard_normal((4000, 300))
+    y = rng.standard_normal(4000)
+    plan = Plan.subsample(4000, 300, 5, 100)
+    rows = next(new_rows(4000, [100], "random", np.random.default_rng(0)))
+    unread = np.setdiff1d(np.arange(4000), rows)[7]
+    big[unread, 3] = np.nan
+    screen(big, y, plan, random_state=0)
+    big[rows[9], 250] = np.inf
+    with pytest.raises(ValueError, match=f"infinity in column 'x250', row {rows[9]:,}"):
+        screen(big, y, plan, random_state=0)
+    with pytest.raises(ValueError, match="infinity in column 'x250'"):
+        screen(big, y, plan, random_state=0, missing="pairwise")
+    with pytest.raises(ValueError, match=r"NaN in column 'x3', row .*missing='pairwise'"):
+        screen(big, y, Plan.exact(4000, 300, 5))
+
+
+def test_a_range_that_float32_cannot_hold():
+    big = np.zeros((4000, 300), np.float32)
+    big[:] = rng.standard_normal(300)
+    big[1::2] += 1
+    big[7, 5] = 1e30
+    with pytest.raises(ValueError, match=r"column 'x5' span too many orders .*float64"):
+        screen(big, np.arange(4000.0), Plan.exact(4000, 300, 5))
+    assert screen(big.astype(float), np.arange(4000.0), Plan.exact(4000, 300, 5)).scores[5] != 0
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "message"),
+    [
+        (X[:, 0], Y, ValueError, r"two dimensions.*reshape\(-1, 1\)"),
+        (X[:2], Y[:2], ValueError, "at least 3"),
+        (X[:, :0], Y, ValueError, "0 feature"),
+        (X, Y[:-1], ValueError, "X has 3,000 rows and y has 2,999 values"),
+        (X, np.zeros((N, 0)), ValueError, "no columns"),
+        (X, np.zeros(N), ValueError, "y is constant"),
+        (X, np.column_stack([Y, np.ones(N)]), ValueError, r"y \(response 1\) is constant"),
+        (X, np.where(np.arange(N) == 5, np.nan, Y), ValueError, "y contains NaN in row 5"),
+        (X, np.where(np.arange(N) == 5, np.inf, Y), ValueError, "y contains infinity in row 5"),
+        (X + 0j, Y, ValueError, "Complex data not supported"),
+        (X, Y + 0j, ValueError, "Complex data not supported"),
+        (X.astype(str), Y, TypeError, "X must hold numbers"),
+        (np.where(X > 2, "high", X.astype(object)), Y, TypeError, "no number"),
+        (X, np.repeat("a", N), ValueError, "statistic='anova' for classes"),
+        (X, np.array([1, None] * (N // 2)), ValueError, "NaN"),
+        (X, np.array([object()] * N), TypeError, "neither all numbers nor all strings"),
+        (np.ma.masked_array(X), Y, TypeError, "masked arrays"),
+        (np.where(np.eye(N, P) > 0, np.nan, X), Y, ValueError, "NaN in column 'x0', row 0"),
+    ],
+)
+def test_bad_data(x, y, error, message):
+    plan = Plan.exact(max(np.shape(x)[0], 1), max(np.shape(x)[-1], 1), 3)
+    with pytest.raises(error, match=message):
+        screen(x, y, plan)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(N, int), "at least two classes"),
+        (Y, "continuous"),
+        (np.arange(N), "classes with members"),
+    ],
+)
+def test_bad_labels(labels, message):
+    with pytest.raises(ValueError, match=message):
+        screen(X, labels, Plan.exact(N, P, 3), statistic="anova")
+
+
+def test_bad_plans():
+    with pytest.raises(ValueError, match="the plan is for 10 rows × 5 features and X has"):
+        screen(X, Y, Plan.exact(10, 5, 2))
+    with pytest.raises(TypeError, match="plan must be a Plan"):
+        screen(X, Y, 10)
+    with pytest.raises(ValueError, match="names"):
+        open_source(X, names=["a"])
+    with pytest.raises(TypeError, match="n_jobs must be an integer"):
+        screen(X, Y, Plan.exact(N, P, 3), n_jobs="all")
+
+
+def test_sparse_is_refused_with_the_remedy():
+    from scipy.sparse import csr_array
+
+    with pytest.raises(TypeError, match="toarray"):
+        screen(csr_array(X), Y, Plan.exact(N, P, 3))
+
+
+def test_progress_counts_the_cells():
+    for y in (Y, np.column_stack([Y, -Y, X[:, 1]])):
+        seen = []
+        plan = Plan.paper(N, P, D)
+        screen(X, y, plan, progress=lambda done, total, seen=seen: seen.append((done, total)))
+        total = plan.cells * (y.shape[1] if y.ndim == 2 else 1)
+        assert {t for _, t in seen} == {total}
+        assert (np.diff([done for done, _ in seen]) >= 0).all()
+        assert seen[-1][0] == pytest.approx(total, rel=0.01)
+
+
+def test_a_progress_bar_on_request(capsys):
+    screen(X, Y, Plan.exact(N, P, D), progress=True)
+    assert "900,000 cells" in capsys.readouterr().err
+    screen(X, Y, Plan.exact(N, P, D))
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_midway_leaves_no_threads():
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        screen(X, Y, Plan.exact(N, P, D), n_jobs=3, progress=lambda done, total: 1 // 0)
+    assert threading.active_count() == before
+
+
+def test_input_is_left_as_it_was():
+    x, y = X.copy(), Y.copy()
+    screen(x, y, Plan.paper(N, P, D))
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(y, Y)
