@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from llvmlite import ir
 from numba import config, njit, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.extending import intrinsic
 
 # "contract" lets x*y + z become one instruction. Neither flag assumes that values are finite.
@@ -40,3 +41,21 @@ def _no_prefetch(flat: Any, index: Any) -> None:
 
 #: Ask for the cache line of ``flat[index]`` ahead of its use. Scattered reads run 1.7 times faster with it.
 prefetch = _no_prefetch if config.DISABLE_JIT else _prefetch
+
+
+class _Announcement(event.Listener):
+    """Tell a person at a terminal, once, what the first run on a machine is waiting for."""
+
+    told = False
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        if not self.told and module.startswith("banditsis.") and sys.stderr.isatty():
+            self.told = True
+            print("banditsis: compiling kernels, a few seconds, once on this machine …", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcement())

@@ -1,0 +1,48 @@
+"""Code in the README and in CONTRIBUTING runs, and does what the text says."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from banditsis import Plan, screen
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(name):
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
+
+
+def test_readme_example(capsys):
+    (code,) = blocks("README.md")
+    exec(code, {})
+    printed = capsys.readouterr().out
+    without_times = re.compile(r"\s+[\d.]+ m?s$|in [\d.]+ m?s$")
+    readme = [line.strip() for line in (ROOT / "README.md").read_text().splitlines()]
+    readme = [without_times.sub("", line) for line in readme]
+    for line in printed.splitlines():
+        assert without_times.sub("", line.strip()) in readme
+
+
+def test_contributed_statistic_and_plan():
+    statistic, plan = blocks("CONTRIBUTING.md")
+    names = {}
+    exec(statistic, names)
+    exec(plan, names)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 40)) * np.linspace(1, 3, 40)
+    y = 5 * X[:, 3] + X[:, 9] + 7
+    result = screen(X, y, Plan.exact(1000, 40, 3), statistic=names["Slope"])
+    slopes = [np.polyfit(y, X[:, j], 1)[0] for j in range(40)]
+    np.testing.assert_allclose(result.scores, slopes, atol=1e-12)
+    halving = names["halving"](1000, 40, 3, 50)
+    assert [s.n_keep for s in halving.steps] == [20, 10, 5, 3]
+    assert screen(X, y, halving, random_state=0).selected[0] == 3
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_documents_name_real_files(name):
+    for path in re.findall(r"\]\(([\w/.-]+)\)", (ROOT / name).read_text()):
+        assert (ROOT / path).exists(), path
