@@ -32,7 +32,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "not layouts_and_dtypes and not memory"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "not thread_counts and not any_matrix and not part_when"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing
 

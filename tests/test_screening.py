@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_source, screen, tracking
 from banditsis.sampling import new_rows
 from reference import correlations, paper_algorithm
 
@@ -96,15 +96,23 @@ def test_responses_with_different_gaps_are_as_if_alone():
     np.testing.assert_allclose(exact.scores, correlations(X[known], Ys[known, 1]), atol=1e-12)
 
 
-def test_many_responses_part_when_that_is_cheaper():
-    """Wide data and few rows: survivors hardly overlap, so most rounds are read alone."""
-    wide = rng.standard_normal((60, 20_000))
-    Ys = rng.standard_normal((60, 3))
-    plan = Plan.paper(60, 20_000, 5)
-    together = screen(wide, Ys, plan, random_state=0)
-    for k, result in enumerate(together):
-        alone = screen(wide, Ys[:, k], plan, random_state=0)
-        np.testing.assert_array_equal(result.selected, alone.selected)
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+@pytest.mark.parametrize(
+    "price", [0.0, 2.5, 100.0]
+)  # of a shared cell: never part, part midway, part at once
+def test_the_answer_does_not_depend_on_when_responses_part(monkeypatch, price, missing):
+    monkeypatch.setattr(tracking, "SHARED_CELL", price)
+    monkeypatch.setattr(tracking, "PASS", 0)
+    parted = []
+    alone = tracking.Group._alone
+    monkeypatch.setattr(tracking.Group, "_alone", lambda group, k: parted.append(k) or alone(group, k))
+    Ys = np.column_stack([Y, X[:, 9] - Y, rng.standard_normal(N)])
+    plan = Plan.paper(N, P, D)
+    for k, result in enumerate(screen(X, Ys, plan, missing=missing, random_state=0)):
+        single = screen(X, Ys[:, k], plan, missing=missing, random_state=0)
+        np.testing.assert_array_equal(result.selected, single.selected)
+        np.testing.assert_allclose(result.scores, single.scores, atol=1e-12)
+    assert bool(parted) == (price > 0)
 
 
 def test_several_label_responses():
