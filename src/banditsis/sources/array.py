@@ -101,9 +101,12 @@ class ArraySource(Source):
     ) -> None:
         if columns is not None and self._sweeps(len(columns), len(out)):
             everything = np.zeros((len(out), self.shape[1]))
-            share = len(columns) / self.shape[1]
-            tick_share: Callable[[int], None] = lambda cells: tick(round(cells * share))  # noqa: E731
-            self.sums(rows, None, weights, calibration, everything, workers, tick_share)
+            used = len(columns) / self.shape[1]
+
+            def tick_used(cells: int) -> None:
+                tick(round(cells * used))
+
+            self.sums(rows, None, weights, calibration, everything, workers, tick_used)
             out += everything[:, columns]
             return
         tiles = self._tiles(rows, columns, weights)
@@ -243,8 +246,8 @@ def _line_bytes(cells: int, density: float, itemsize: int) -> float:
 
 def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
     """Shift and scale from a few rows; see :class:`Calibration`."""
-    if not np.isfinite(block.sum(dtype=np.float64)):  # leave out what cannot be averaged
-        finite = np.isfinite(block)
+    finite = np.isfinite(block)
+    if not finite.all():  # leave out what cannot be averaged
         low = np.where(finite, block, np.inf).min(axis=0)
         block = np.where(finite, block, np.where(finite.any(axis=0), low, 0))
     low, high = block.min(axis=0).astype(np.float64), block.max(axis=0).astype(np.float64)
@@ -255,8 +258,8 @@ def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
     mean = np.where(low == high, low, mean)
     reach = np.where(low == high, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
     exponent = np.frexp(reach)[1]
-    safe = SAFE_EXPONENT[compute.itemsize]
-    scale = np.where(np.abs(exponent) > safe, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
+    safe, most = SAFE_EXPONENT[compute.itemsize], 126 if compute.itemsize == 4 else 1000
+    scale = np.where(np.abs(exponent) > safe, np.ldexp(1.0, np.clip(-exponent, -most, most)), 1.0)
     return mean * scale, scale
 
 
