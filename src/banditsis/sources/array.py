@@ -21,6 +21,8 @@ from banditsis.statistics.base import Weights
 LINE = 64  # bytes that come from memory together
 PILOT_ROWS = 32
 TILES_AT_ONCE = 64  # partial sums that wait to be added
+WEIGHTS_AT_ONCE = 1 << 22
+TALLEST = 17 * PANEL  # rows of a tile that is read by row
 # Cells of a tile that are worth a thread: where they lie in strips, and where they must be packed.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
 # Exponents of two between which squares, and sums of them, neither overflow nor vanish.
@@ -109,7 +111,7 @@ class ArraySource(Source):
             self.sums(rows, None, weights, calibration, everything, workers, tick_used)
             out += everything[:, columns]
             return
-        tiles = self._tiles(rows, columns, weights)
+        tiles = self._tiles(rows, columns, weights, len(out))
         while batch := list(islice(tiles, TILES_AT_ONCE)):
             jobs = [self._job(tile, calibration, len(out)) for tile in batch]
             workers.run(jobs)
@@ -139,30 +141,32 @@ class ArraySource(Source):
             return self._strided.stride[1] == 1 and not isinstance(columns, np.ndarray)
         return self._strided.stride[0] == 1 and isinstance(rows, slice)
 
-    def _tiles(self, rows: Rows, columns: Columns, weights: Callable[[Rows], Weights]) -> Iterator[Tile]:
+    def _tiles(
+        self, rows: Rows, columns: Columns, weights: Callable[[Rows], Weights], n_sums: int
+    ) -> Iterator[Tile]:
         """Cut rows × columns into tiles: a function of the sizes alone, never of the threads."""
         n, p = count_rows(rows), self.shape[1] if columns is None else len(columns)
-        products = weights(take(rows, 0, 1)).linear.shape[1] > 1
-        height, width = self._tile_size(n, p, products, self._lies_in_strips(rows, columns))
-        for i in range(0, n, height):
-            part = take(rows, i, i + height)
-            w = weights(part)
-            for j in range(0, p, width):
-                place = slice(j, min(j + width, p))
-                yield Tile(part, place if columns is None else columns[place], place, w)
+        step = TALLEST * _between(1, WEIGHTS_AT_ONCE // (TALLEST * n_sums), 32)
+        for a in range(0, n, step):
+            run = take(rows, a, a + step)
+            w, m = weights(run), count_rows(run)
+            several = w.linear.shape[1] > 1
+            height, width = self._tile_size(m, p, several, self._lies_in_strips(rows, columns))
+            for i in range(0, m, height):
+                part = take(run, i, i + height), w.part(slice(i, i + height))
+                for j in range(0, p, width):
+                    place = slice(j, min(j + width, p))
+                    yield Tile(part[0], place if columns is None else columns[place], place, part[1])
 
-    def _tile_size(self, n: int, p: int, products: bool, in_place: bool) -> tuple[int, int]:
+    def _tile_size(self, n: int, p: int, several: bool, in_place: bool) -> tuple[int, int]:
         """Rows and columns of a tile: small enough for the cache, large enough to be worth a thread."""
-        if products:  # tall, so that few partial products have to be added up
+        if several:  # tall, so that few partial products have to be added up
             return 8192, 2048 if n > 8192 else 1024
         if not self.by_row:
-            if in_place:
-                return 1 << 16, 64
-            height = min(n, 1 << 16)
-            return height, _between(4, CELLS_IN_PLACE // height, 128)
+            return n, 64 if in_place else _between(4, CELLS_IN_PLACE // n, 128)
         width = _round_up(p / -(-p // 8192), 16)  # so that partial sums stay in the cache
         if in_place:
-            return min(17 * PANEL, _round_up(n / _pieces(n * p, CELLS_IN_PLACE), PANEL)), width
+            return min(TALLEST, _round_up(n / _pieces(n * p, CELLS_IN_PLACE), PANEL)), width
         most = max(8, 4 * CELLS_PACKED // width)
         return min(most, _round_up(n / _pieces(n * p, CELLS_PACKED), 8)), width
 
