@@ -185,7 +185,7 @@ def make_m4(
     """
     rng = np.random.default_rng(random_state)
     _check_sizes(n, p, n_active)
-    shift = 2.0 * rng.integers(0, 2, n)
+    shift = 2.0 * rng.integers(0, 2, n).astype(np.float64)
     X = _features(n, p, rng, dtype, np.ones(n), shift)
     return _respond(X, np.ones(n_active), rng)
 

@@ -53,7 +53,7 @@ def difference_interval(x1: float, n1: int, x2: float, n2: int, z: float = Z99) 
     --------
     >>> low, high = difference_interval(500, 500, 496, 500)
     >>> round(low, 3), round(high, 3)
-    (-0.005, 0.021)
+    (-0.005, 0.02)
     """
     p1, p2 = (x1 + 1) / (n1 + 2), (x2 + 1) / (n2 + 2)
     half = z * math.sqrt(p1 * (1 - p1) / (n1 + 2) + p2 * (1 - p2) / (n2 + 2))

@@ -91,7 +91,9 @@ def run_replications(
     >>> def square(task):
     ...     return {"number": task[0], "square": task[0] ** 2}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run_replications("squares", square, [(3,), (4,)], keys=["number"], settings={}, out=folder, jobs=1)
+    ...     run_replications(
+    ...         "squares", square, [(3,), (4,)], keys=["number"], settings={}, out=folder, jobs=1
+    ...     )
     [{'number': 3, 'square': 9}, {'number': 4, 'square': 16}]
     """
     folder = Path(out)

@@ -68,4 +68,4 @@ def minimum_size(result: ScreeningResult, active: Indices) -> int:
     lost = active[~result.support[active]]
     if lost.size == 0:
         return len(result.selected)
-    return result.rounds[result.last_round[lost].min()].n_features
+    return result.rounds[int(result.last_round[lost].min())].n_features
