@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_ROWS, N_FEATURES, N_ACTIVE, ALPHA = 50, 20, 3, 0.5
-UNREAD, READ_BEFORE, READ_NOW, DROPPED = "#f4f4f4", "#dbe4ea", "#a6d3ef", "#9a9a9a"
+UNREAD, READ_BEFORE, READ_NOW, DROPPED = "#f4f4f4", "#dbe4ea", "#a6d3ef", "#b5b5b5"
+DROPPED_NOW: dict[str, Any] = {"facecolor": "#b5b5b599", "edgecolor": "#6f6f6f", "hatch": "////"}
 
 
 def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> Reproduction:
@@ -128,9 +129,9 @@ def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
     cells[: now.n_rows, 2:][:, seen] = _reds(np.abs(result.scores[seen]) / largest)
     cells[:, 2:][:, ~seen] = _rgb(DROPPED)
     axis.imshow(cells, extent=(-2, p, n, 0), aspect="auto", interpolation="nearest")
-    for j in np.flatnonzero(seen & ~result.support):
-        axis.fill_between([j, j + 1], 0, n, color=DROPPED, alpha=0.55, linewidth=0)
     _grid(axis, n, p)
+    for j in np.flatnonzero(seen & ~result.support):
+        axis.fill_between([j, j + 1], 0, n, linewidth=0, **DROPPED_NOW)
     axis.plot([-2, -1, -1, -2, -2], [start, start, now.n_rows, now.n_rows, start], color=drawing.BLUE, lw=1.6)
     axis.plot([0, p, p, 0, 0], [start, start, now.n_rows, now.n_rows, start], color=drawing.BLUE, lw=1.6)
     axis.set_title(
@@ -183,7 +184,7 @@ def _legend(figure: Figure) -> None:
         Patch(facecolor=READ_NOW, edgecolor=drawing.BLUE, label="rows selected in this round"),
         Patch(color=READ_BEFORE, label="rows selected before"),
         Patch(color=UNREAD, label="not read"),
-        Patch(color=DROPPED, alpha=0.55, label="features dropped in this round"),
+        Patch(**DROPPED_NOW, linewidth=0, label="features dropped in this round"),
         Patch(color=DROPPED, label="features dropped before"),
     ]
     figure.legend(handles=patches, loc="outside lower center", ncols=5, frameon=False, fontsize=9)

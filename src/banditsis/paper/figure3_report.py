@@ -78,7 +78,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
 def _make_room(axis: Any) -> None:
     """Raise the upper end of a logarithmic axis, so that the legend covers no line."""
     low, high = axis.get_ylim()
-    axis.set_ylim(low, high * (high / low) ** 0.45)
+    axis.set_ylim(low, high * (high / low) ** 0.4)
 
 
 def _lines(axes: Any, method: str, points: dict[str, Floats], fitted: tuple[float, float]) -> None:
