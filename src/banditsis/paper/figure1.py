@@ -1,0 +1,211 @@
+"""Figure 1: the algorithm, drawn from a real run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from banditsis._checks import check_integer
+from banditsis._typing import Floats, Indices
+from banditsis.datasets import make_m1
+from banditsis.paper import drawing
+from banditsis.paper.comparison import markdown_table
+from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, write_text
+from banditsis.plans import Plan
+from banditsis.results import ScreeningResult
+from banditsis.screening import screen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+N_ROWS, N_FEATURES, N_ACTIVE, ALPHA = 50, 20, 3, 0.5
+UNREAD, READ_BEFORE, READ_NOW, DROPPED = "#f4f4f4", "#dbe4ea", "#a6d3ef", "#b5b5b5"
+DROPPED_NOW: dict[str, Any] = {"facecolor": "#b5b5b599", "edgecolor": "#6f6f6f", "hatch": "////"}
+
+
+def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> Reproduction:
+    """Draw Algorithm 1 from a run on a small data set: what each round read and what it dropped [1]_.
+
+    The rows are in random order already, so that the first ones can be read and shown one below the other.
+
+    Parameters
+    ----------
+    seed : int
+        Of the data set.
+    out : path
+        Folder for figure1.csv (every correlation that was computed), figure1.md, figure1.png and figure1.svg.
+
+    Returns
+    -------
+    Reproduction
+        Its summary has the plan.
+
+    References
+    ----------
+    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
+       screening, Figure 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(reproduce_figure1(out=folder).summary["plan"])
+    paper: 50 rows × 20 features → 3, reads 514 cells (51.4%)
+     step   rows  features     kept      cells
+        1     23        20       11        460
+        2     25        11        7         22
+        3     27         7        5         14
+        4     29         5        4         10
+        5     31         4        3          8
+    """
+    check_integer("seed", seed, 0)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    plan = Plan.paper(N_ROWS, N_FEATURES, N_ACTIVE, alpha=ALPHA)
+    X, y, active = make_m1(N_ROWS, N_FEATURES, seed, n_active=N_ACTIVE)
+    results = trace(X, y, plan)
+    rows = tabulate(results, active)
+    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    text = _report(results[-1], active)
+    files = (
+        write_text(folder / "figure1.csv", "\n".join(lines) + "\n"),
+        write_text(folder / "figure1.md", text),
+        *drawing.save(draw(results), folder, "figure1"),
+    )
+    return Reproduction(rows, {"plan": plan, "result": results[-1]}, text, files)
+
+
+def trace(X: Floats, y: Floats, plan: Plan) -> list[ScreeningResult]:
+    """The result after each round: a plan that ends there reads the same rows."""
+    n, p = X.shape
+    return [
+        cast(ScreeningResult, screen(X, y, Plan(n, p, plan.steps[:k]), row_order="stored", n_jobs=1))
+        for k in range(1, plan.n_steps + 1)
+    ]
+
+
+def tabulate(results: list[ScreeningResult], active: Indices) -> list[Row]:
+    """A row for each round and feature that was left in it."""
+    return [
+        {
+            "round": k + 1,
+            "rows": result.rounds[-1].n_rows,
+            "feature": int(j) + 1,
+            "active": int(j in active),
+            "correlation": round(float(result.scores[j]), 6),
+            "kept": int(result.support[j]),
+        }
+        for k, result in enumerate(results)
+        for j in np.flatnonzero(result.last_round == k)
+    ]
+
+
+def draw(results: list[ScreeningResult]) -> Figure:
+    """A panel of rows × features for each round."""
+    figure, axes = drawing.new_figure(2.25 * len(results) + 0.9, 4.7, ncols=len(results), sharey=True)
+    largest = max(np.abs(result.scores).max() for result in results)
+    for k, (axis, result) in enumerate(zip(axes, results, strict=True)):
+        _panel(axis, result, k, largest)
+    axes[0].set_ylabel("rows, in random order")
+    _colourbar(figure, axes, largest)
+    _legend(figure)
+    return figure
+
+
+def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
+    """One round: the response on the left, the predictor matrix beside it."""
+    n, p = result.n_rows, result.n_features
+    now = result.rounds[k]
+    start = result.rounds[k - 1].n_rows if k else 0
+    # Colour of the cells; columns -2 and -1 are the response and a gap.
+    cells = np.empty((n, p + 2, 3))
+    cells[:] = _rgb(UNREAD)
+    cells[:start] = _rgb(READ_BEFORE)
+    cells[start : now.n_rows] = _rgb(READ_NOW)
+    cells[:, 1] = 1
+    seen = result.last_round == k
+    cells[: now.n_rows, 2:][:, seen] = _reds(np.abs(result.scores[seen]) / largest)
+    cells[:, 2:][:, ~seen] = _rgb(DROPPED)
+    axis.imshow(cells, extent=(-2, p, n, 0), aspect="auto", interpolation="nearest")
+    _grid(axis, n, p)
+    for j in np.flatnonzero(seen & ~result.support):
+        axis.fill_between([j, j + 1], 0, n, linewidth=0, **DROPPED_NOW)
+    axis.plot([-2, -1, -1, -2, -2], [start, start, now.n_rows, now.n_rows, start], color=drawing.BLUE, lw=1.6)
+    axis.plot([0, p, p, 0, 0], [start, start, now.n_rows, now.n_rows, start], color=drawing.BLUE, lw=1.6)
+    axis.set_title(
+        f"round {k + 1}\n$n_{k + 1}$ = {now.n_rows} rows\n{now.n_features} → {now.n_kept} features",
+        fontsize=10,
+    )
+    axis.set_xticks([-1.5, 0.5, p - 0.5], ["y", "$X_1$", f"$X_{{{p}}}$"])
+
+
+def _grid(axis: Any, n: int, p: int) -> None:
+    axis.vlines(range(p + 1), 0, n, color="white", linewidth=0.4)
+    axis.hlines(range(n + 1), -2, p, color="white", linewidth=0.4)
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
+    axis.set_yticks([1, n // 2, n])
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    from matplotlib.colors import to_rgb
+
+    return to_rgb(colour)
+
+
+def _red_map() -> Any:
+    """Reds that are visible from the first, so that a read cell never looks unread."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["Reds"](np.linspace(0.12, 1, 256)))
+
+
+def _reds(share: Floats) -> Floats:
+    return np.asarray(_red_map()(share))[:, :3]
+
+
+def _colourbar(figure: Figure, axes: Any, largest: float) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    scale = ScalarMappable(Normalize(0, largest), _red_map())
+    bar = figure.colorbar(scale, ax=list(axes), shrink=0.6, aspect=25, pad=0.01)
+    bar.set_label("|correlation| of entries read so far")
+    bar.outline.set_visible(False)
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=READ_NOW, edgecolor=drawing.BLUE, label="rows selected in this round"),
+        Patch(color=READ_BEFORE, label="rows selected before"),
+        Patch(color=UNREAD, label="not read"),
+        Patch(**DROPPED_NOW, linewidth=0, label="features dropped in this round"),
+        Patch(color=DROPPED, label="features dropped before"),
+    ]
+    figure.legend(handles=patches, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+
+
+def _report(result: ScreeningResult, active: Indices) -> str:
+    head = ["round", "rows in all", "features before", "features kept", "cutoff", "cells read"]
+    body = [
+        [f"{k}", f"{r.n_rows}", f"{r.n_features}", f"{r.n_kept}", f"{r.cutoff:.3f}", f"{r.cells}"]
+        for k, r in enumerate(result.rounds, 1)
+    ]
+    found = ", ".join(f"X{j + 1}" for j in sorted(result.selected))
+    return "\n".join(
+        [
+            "# Figure 1, from a real run",
+            "",
+            f"M1 with n = {N_ROWS}, p = {N_FEATURES}, d = {N_ACTIVE}, α = {ALPHA}, discard = 1/2. Selected: "
+            f"{found}; active: {', '.join(f'X{j + 1}' for j in active)}. Read {result.cells_read} of "
+            f"{N_ROWS * N_FEATURES} cells.",
+            "",
+            markdown_table(head, body),
+            "",
+        ]
+    )

@@ -1,0 +1,169 @@
+"""Each reproduction writes what it promises, through the function and through the command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from banditsis.paper import figure3, reproduce_figure1, reproduce_figure2, reproduce_table1
+from banditsis.paper.figure3_report import fit_slope, slopes
+from banditsis.paper.replications import read_rows
+
+
+def reproduce(*arguments):
+    command = [sys.executable, "-m", "banditsis.paper.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def check_files(folder, name):
+    """The four files are there, and are what their names say."""
+    png = (folder / f"{name}.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert len(png) > 20_000
+    assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
+    assert (folder / f"{name}.md").read_text("utf-8").startswith(f"# {name[:-1].title()} {name[-1]}")
+    return read_rows(folder / f"{name}.csv")
+
+
+@pytest.fixture(scope="module")
+def table1(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table1")
+    return folder, reproduce_table1(replications=3, jobs=1, out=folder)
+
+
+def test_table1(table1):
+    folder, result = table1
+    rows = check_files(folder, "table1")
+    assert rows == result.rows
+    assert len(rows) == 12
+    assert len(rows[0]) == 2 + 4 + 2 * 4 * 4  # task, SIS, and S and three P for each variant and α
+    text = (folder / "table1.md").read_text("utf-8")
+    assert text == str(result)
+    assert "3 replications here and 500 in the paper" in text
+    assert text.count("**the paper**") == 20
+    assert text.count("✓") + text.count("✗") == 2 + 3 * (4 + 2 * 16)  # 2 in the legend
+    for variant, title in (("published", "as published"), ("printed", "as printed")):
+        cells, medians = result.summary["cells"][variant], result.summary["medians"][variant]
+        assert f"- {title}: {cells.agreeing} of 60 cells of P within the 99% interval" in text
+        assert f"{medians.agreeing} of 20 medians of S agree" in text
+    assert sorted(path.name for path in result.files) == [f"table1.{k}" for k in ("csv", "md", "png", "svg")]
+
+
+def test_table1_sizes_are_model_sizes(table1):
+    result = table1[1]
+    printed = {2000, 1005, 507, 258, 134, 72, 41, 25, 17, 13, 11, 10}
+    assert {row["printed_1.5_S"] for row in result.rows} <= printed
+    # SIS ranks all features at once, so that S decides P.
+    for row in result.rows:
+        assert [row[f"SIS_P{d}"] for d in (144, 288, 432)] == [
+            int(row["SIS_S"] <= d) for d in (144, 288, 432)
+        ]
+
+
+def test_figure1_draws_a_real_run(tmp_path):
+    result = reproduce_figure1(out=tmp_path)
+    rows = check_files(tmp_path, "figure1")
+    assert rows == result.rows
+    plan = result.summary["plan"]
+    for k, step in enumerate(plan.steps, 1):
+        mine = [row for row in rows if row["round"] == k]
+        assert sum(row["kept"] for row in mine) == step.n_keep
+        assert {row["rows"] for row in mine} == {step.n_rows}
+        weakest_kept = min(abs(row["correlation"]) for row in mine if row["kept"])
+        assert weakest_kept >= max(abs(row["correlation"]) for row in mine if not row["kept"])
+    # The rounds of the last result are those of the shorter runs before it.
+    selected = {row["feature"] - 1 for row in rows if row["round"] == plan.n_steps and row["kept"]}
+    assert selected == set(result.summary["result"].selected.tolist())
+
+
+def test_figure2(tmp_path):
+    result = reproduce_figure2(replications=4, jobs=1, out=tmp_path)
+    rows = check_files(tmp_path, "figure2")
+    assert rows == result.rows
+    assert len(rows) == 12
+    mine = [row for row in rows if row["model"] == "M3"]
+    fraction, bandit, subsample = result.summary["M3"]["published"][0]
+    assert fraction == pytest.approx(0.0777, abs=1e-3)
+    assert bandit == 25 * sum(row["published_1.5"] for row in mine)
+    assert subsample == 25 * sum(row["published_1.5_subsample"] for row in mine)
+
+
+def test_figure2_has_the_data_sets_of_table1(table1, tmp_path):
+    """SIS on all rows finds the same in both, data set by data set."""
+    figure = reproduce_figure2(replications=3, jobs=1, out=tmp_path).rows
+    found = {(row["model"], row["replication"]): row["SIS_P144"] for row in table1[1].rows}
+    assert all(found[row["model"], row["replication"]] == row["SIS"] for row in figure)
+
+
+def test_figure3_small(tmp_path):
+    by_rows, by_features = [(1000, 200), (4000, 200), (16_000, 200)], [(500, 200), (500, 800)]
+    rows = figure3.measure(by_rows + by_features, 3, seed=0, out=tmp_path)
+    result = figure3.report(rows, by_rows, by_features, 3, tmp_path)
+    assert check_files(tmp_path, "figure3") == rows
+    assert len(rows) == 15
+    assert all(row[f"{method}_seconds"] > 0 for row in rows for method in figure3.METHODS)
+    assert {row["SIS_cells"] / (row["n"] * row["p"]) for row in rows} == {1}
+    for alpha in ("1.5", "0.5"):
+        plan = figure3.make_plan(alpha, 4000, 200)
+        assert {row[f"{alpha}_cells"] for row in rows if row["n"] == 4000} == {plan.cells}
+    text = (tmp_path / "figure3.md").read_text("utf-8")
+    assert "| SIS |" in text
+    assert "## Against n" in text
+    assert result.summary["n"]["SIS"]["size"].tolist() == [1000, 4000, 16_000]
+    assert result.summary["p"]["SIS"]["size"].tolist() == [200, 800]
+
+
+def test_cells_grow_as_the_root_of_n():
+    """From the plans alone, up to a million rows."""
+    sizes = np.array([10_000, 30_000, 100_000, 300_000, 1_000_000])
+    for method in figure3.METHODS:
+        cells = np.array([figure3.make_plan(method, n, 2000).cells for n in sizes.tolist()])
+        slope = fit_slope(sizes.astype(float), cells.astype(float), sizes > 0)
+        low, high = (0.999, 1.001) if method == "SIS" else (0.45, 0.60)
+        assert low < slope < high
+
+
+def test_slopes_leave_out_short_times_and_few_rows():
+    size = np.array([1e3, 1e4, 1e5, 1e6])
+    points = {
+        "size": size,
+        "seconds": np.array([9e-4, 2e-3, 2e-2, 2e-1]),
+        "cells": np.array([1e6, 1e4, 1e5, 1e6]),
+    }
+    assert slopes({"n": {"SIS": points}}, "n")["SIS"] == pytest.approx((1.0, 1.0))
+    short = {**points, "seconds": np.full(4, 1e-5)}
+    assert np.isnan(slopes({"n": {"SIS": short}}, "n")["SIS"][0])
+
+
+@pytest.mark.parametrize("command", ["figure1", "figure2", "figure3"])
+def test_commands_run_and_write(tmp_path, command):
+    done = reproduce(command, "--quick", "--replications", 1, "--jobs", 1, "--seed", 3, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    check_files(tmp_path, command)
+    assert done.stdout.strip() == (tmp_path / f"{command}.md").read_text("utf-8").strip()
+    assert f"{command}.svg" in done.stderr
+
+
+def test_other_settings_end_the_command_with_a_line(tmp_path):
+    reproduce_figure2(replications=1, jobs=1, out=tmp_path)
+    done = reproduce("figure2", "--replications", 1, "--jobs", 1, "--seed", 1, "--out", tmp_path)
+    assert done.returncode == 2
+    assert "seed 0 there and 1 here" in done.stderr
+    assert "--out" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_needs_neither_numpy_nor_matplotlib():
+    code = (
+        "import sys; from typer.testing import CliRunner; from banditsis.paper.cli import app; "
+        "result = CliRunner().invoke(app, ['table1', '--help']); print(result.output); "
+        "sys.exit(any(name in sys.modules for name in ('numpy', 'numba', 'matplotlib')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--replications" in done.stdout
+    assert "--quick" in done.stdout

@@ -1,0 +1,76 @@
+"""The plans and measures of Table 1 and Figure 2."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from banditsis import Plan, screen
+from banditsis.paper.figure2 import matching_subsample
+from banditsis.paper.published import TABLE1
+from banditsis.paper.trials import found_all, make_data, minimum_size, variant_plan
+
+
+def test_published_sizes_are_those_of_discarding_a_third():
+    plan = Plan.paper(1000, 2000, 10, alpha=1.5, discard=1 / 3)
+    sizes = [2000, *(step.n_keep for step in plan.steps)]
+    assert sizes[:10] == [2000, 1336, 894, 599, 402, 271, 184, 126, 87, 61]
+    whole = {q for line in TABLE1 for q in line.quantiles if line.alpha is not None and q == int(q)}
+    assert whole <= set(sizes)
+
+
+def test_published_sizes_are_not_those_of_the_printed_algorithm():
+    sizes = {step.n_keep for step in variant_plan("printed", 1.5, 10).steps}
+    assert not {1336, 894, 599, 402, 271, 184, 126, 87, 61} & sizes
+
+
+def test_as_published_starts_a_step_later():
+    printed, published = variant_plan("printed", 1.1, 144), variant_plan("published", 1.1, 144)
+    assert published.steps[0].n_rows == printed.steps[1].n_rows
+
+
+def lose_feature(position):
+    """A run in which the only feature that matters late is one that looks weak in the first rows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 40))
+    y = X[:, 0] + 0.1 * rng.standard_normal(400)
+    result = screen(X, y, Plan.paper(400, 40, 2, alpha=1.0), random_state=0)
+    return result, np.flatnonzero(result.last_round == position)
+
+
+def test_minimum_size_is_the_model_size_before_the_round_of_the_loss():
+    result, lost = lose_feature(1)
+    before = result.rounds[1].n_features
+    assert before == 21
+    assert minimum_size(result, lost[:1]) == before
+    assert not found_all(result, lost[:1])
+    # The first loss counts: a second feature that was kept longer changes nothing.
+    assert minimum_size(result, np.array([lost[0], result.selected[0]])) == before
+    _, earlier = lose_feature(0)
+    assert minimum_size(result, np.array([lost[0], earlier[0]])) == 40
+
+
+def test_minimum_size_is_the_number_selected_if_nothing_is_lost():
+    result, _ = lose_feature(0)
+    assert minimum_size(result, result.selected[:1]) == 2
+    assert found_all(result, result.selected)
+
+
+@pytest.mark.parametrize("variant", ["printed", "published"])
+@pytest.mark.parametrize("alpha", [1.5, 0.5])
+def test_subsample_has_as_many_cells_as_the_plan(variant, alpha):
+    plan = variant_plan(variant, alpha, 144)
+    subsample = matching_subsample(plan)
+    assert abs(subsample.cells - plan.cells) <= plan.n_features / 2
+    assert subsample.n_keep == 144
+
+
+def test_replications_have_data_of_their_own():
+    X, y, _, seeds = make_data("M1", 0, seed=0)
+    same, _, _, same_seeds = make_data("M1", 0, seed=0)
+    assert np.array_equal(X, same)
+    assert [next(seeds) for _ in range(3)] == [next(same_seeds) for _ in range(3)]
+    for model, replication, seed in [("M2", 0, 0), ("M1", 1, 0), ("M1", 0, 1)]:
+        other, z, _, _ = make_data(model, replication, seed)
+        assert not np.array_equal(X, other)
+        assert abs(np.corrcoef(y, z)[0, 1]) < 0.2

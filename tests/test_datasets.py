@@ -1,0 +1,121 @@
+"""The paper's models have the distributions that it names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from banditsis import datasets
+from banditsis.datasets import make_m1, make_m2, make_m3, make_m4
+
+MAKERS = [make_m1, make_m2, make_m3, make_m4]
+N, P = 40_000, 12
+SIGMA = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_form_of_the_data(make, dtype):
+    X, y, active = make(300, 40, 1, n_active=4, dtype=dtype)
+    assert X.shape == (300, 40)
+    assert X.dtype == dtype
+    assert X.flags.c_contiguous
+    assert y.shape == (300,)
+    assert y.dtype == np.float64
+    assert active.tolist() == [0, 1, 2, 3]
+    assert np.isfinite(X).all()
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_seed_gives_the_same_data_and_another_seed_others(make):
+    first, again, other = make(50, 20, 3), make(50, 20, 3), make(50, 20, 4)
+    assert np.array_equal(first[0], again[0])
+    assert np.array_equal(first[1], again[1])
+    assert not np.array_equal(first[0], other[0])
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_data_do_not_depend_on_the_block_size(make, monkeypatch):
+    whole = make(100, 30, 3)[0]
+    monkeypatch.setattr(datasets, "BLOCK", 70)
+    assert np.array_equal(make(100, 30, 3)[0], whole)
+
+
+@pytest.mark.parametrize("make", [make_m1, make_m2])
+def test_normal_features_have_covariance_sigma(make):
+    X, _, _ = make(N, P, 0, n_active=3)
+    # The standard error of an entry is at most √(2/n) = 0.007.
+    assert np.abs(np.cov(X.T) - SIGMA).max() < 0.035
+    assert np.abs(X.mean(axis=0)).max() < 0.025
+    assert np.abs(stats.kurtosis(X)).max() < 0.12  # standard error √(24/n) = 0.024
+
+
+def test_float32_features_have_covariance_sigma():
+    X, _, _ = make_m1(N, P, 0, n_active=3, dtype=np.float32)
+    assert np.abs(np.cov(X.T) - SIGMA).max() < 0.035
+
+
+def test_m3_is_the_t_distribution_whose_covariance_is_sigma():
+    X, _, _ = make_m3(4 * N, P, 0, n_active=3)
+    # Heavy tails: an entry's standard error is √(8/n), three times that of normal data.
+    assert np.abs(np.cov(X.T) - SIGMA).max() < 0.04
+    for j in range(0, P, 4):
+        t = X[:, j] / np.sqrt(3 / 5)
+        assert stats.kstest(t, stats.t(5).cdf).pvalue > 1e-3
+        assert stats.kurtosis(X[:, j]) > 2  # 6 in theory, slowly reached; 0 for normal data
+
+
+def test_m3_scales_whole_rows():
+    """A multivariate t has one scale for a row; independent t columns would not have joint extremes."""
+    X, _, _ = make_m3(N, P, 0, n_active=3)
+    far = np.abs(X[:, 0]) > 4
+    assert np.abs(X[far, P - 1]).mean() > 1.5 * np.abs(X[~far, P - 1]).mean()
+
+
+def test_m4_shifts_whole_rows_by_two_with_probability_one_half():
+    X, _, _ = make_m4(N, 400, 0, n_active=3)
+    centre = X.mean(axis=1)  # its deviation within a half is about √(3/400) = 0.09
+    shifted = centre > 1
+    assert np.abs(centre - np.where(shifted, 2.0, 0.0)).max() < 0.5
+    assert abs(shifted.mean() - 0.5) < 5 * 0.5 / np.sqrt(N)
+    for half in (X[shifted, :P] - 2, X[~shifted, :P]):
+        assert np.abs(np.cov(half.T) - SIGMA).max() < 0.05
+        assert np.abs(half.mean(axis=0)).max() < 0.04
+
+
+@pytest.mark.parametrize("make", [make_m1, make_m3, make_m4])
+def test_equal_coefficients_and_noise_of_variance_one(make):
+    X, y, active = make(N, P, 0)
+    noise = y - X[:, active].sum(axis=1)
+    assert abs(noise.var() - 1) < 0.04
+    assert abs(noise.mean()) < 0.03
+    assert np.abs([np.corrcoef(noise, x)[0, 1] for x in X.T]).max() < 0.025
+
+
+def test_m2_coefficients():
+    """β = (-1)^U (a + |Z|) with U ~ B(0.95): mostly negative, never smaller than a."""
+    n, repeats = 500, 200
+    least = 4 * np.log(n) / np.sqrt(n)
+    found = []
+    for seed in range(repeats):
+        X, y, active = make_m2(n, 10, seed)
+        found.append(np.linalg.lstsq(X[:, active], y, rcond=None)[0])
+    beta = np.array(found)  # a least squares fit misses them by about 0.06
+    assert np.abs(beta).min() > least - 0.4
+    assert abs((beta < 0).mean() - 0.95) < 0.025  # five standard errors
+    assert abs(np.abs(beta).mean() - least - np.sqrt(2 / np.pi)) < 0.07
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0, "p": 5}, "n must be at least 1, got 0"),
+        ({"n": 5, "p": 0}, "p must be at least 1, got 0"),
+        ({"n": 5, "p": 5}, "n_active must be from 1 to 5, got 10"),
+        ({"n": 5, "p": 50, "dtype": np.int32}, "dtype must be float64 or float32, got int32"),
+    ],
+)
+def test_impossible_data_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_m1(**arguments)
