@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from banditsis import __version__
+from banditsis.paper.cli import app as reproduce
 
 app = typer.Typer(
     name="banditsis",
@@ -14,6 +15,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(reproduce, name="reproduce")
 
 
 def _show_version(wanted: bool) -> None:
