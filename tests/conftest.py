@@ -2,6 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 def _sliced(X):

@@ -152,11 +152,12 @@ def test_many_responses_equal_one_by_one(layout, dtype, missing):
 sizes = st.tuples(st.integers(3, 40), st.integers(1, 12))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), shape=sizes, order=st.sampled_from("CF"))
 def test_any_matrix(data, shape, order):
     """Scores are correlations, lie in [-1, 1], and do not change with shift, scale and sign of a column."""
-    cells = st.floats(-1e6, 1e6, allow_subnormal=False)
+    # Within a column, squares of more than 300 orders of magnitude cannot be summed, which is refused.
+    cells = st.one_of(st.just(0.0), st.floats(1e-100, 1e6), st.floats(-1e6, -1e-100))
     X = data.draw(arrays(np.float64, shape, elements=cells))
     y = data.draw(arrays(np.float64, shape[0], elements=cells, unique=True))
     X = np.asarray(X, order=order)
@@ -169,10 +170,10 @@ def test_any_matrix(data, shape, order):
     np.testing.assert_array_equal(exact_scores(-2.0 * X, y), -scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), shape=sizes)
 def test_any_matrix_with_gaps(data, shape):
-    cells = st.one_of(st.just(np.nan), st.floats(-1e3, 1e3, allow_subnormal=False))
+    cells = st.one_of(st.just(np.nan), st.just(0.0), st.floats(1e-100, 1e3), st.floats(-1e3, -1e-100))
     X = data.draw(arrays(np.float64, shape, elements=cells))
     y = np.arange(shape[0], dtype=float)
     scores = exact_scores(X, y, missing="pairwise")
@@ -183,3 +184,12 @@ def test_any_matrix_with_gaps(data, shape):
         if np.ptp(X[here, j]) > 1e-6 * np.abs(X[here, j]).max():
             r = correlations(X[here][:, [j]], y[here])[0] * np.sqrt(present[j] / len(X))
             np.testing.assert_allclose(scores[j], r, atol=1e-9)
+
+
+def test_large_values_that_the_first_rows_do_not_show():
+    X = np.full((1000, 4), 1e-248)
+    X[::3] *= 2
+    X[17, 0] = 1e6
+    X[17, 1] = 5.0
+    y = np.arange(1000.0)
+    np.testing.assert_allclose(exact_scores(X, y), correlations(X, y), rtol=0, atol=1e-10)

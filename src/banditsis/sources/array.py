@@ -263,7 +263,10 @@ def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
     reach = np.where(low == high, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
     exponent = np.frexp(reach)[1]
     safe, most = SAFE_EXPONENT[compute.itemsize], 126 if compute.itemsize == 4 else 1000
-    scale = np.where(np.abs(exponent) > safe, np.ldexp(1.0, np.clip(-exponent, -most, most)), 1.0)
+    # Large values become about 1. Small ones are only lifted into the safe range, which leaves room for
+    # larger ones in other rows; a constant says nothing of how far other rows are from it.
+    lift = np.where(exponent > safe, -exponent, np.where(low == high, 0, -safe - exponent))
+    scale = np.where(np.abs(exponent) > safe, np.ldexp(1.0, np.clip(lift, -most, most)), 1.0)
     return mean * scale, scale
 
 
