@@ -112,7 +112,7 @@ def test_figure3_small(tmp_path):
         assert {row[f"{alpha}_cells"] for row in rows if row["n"] == 4000} == {plan.cells}
     text = (tmp_path / "figure3.md").read_text("utf-8")
     assert "| SIS |" in text
-    assert "## Against n" in text
+    assert "## Millions of cells read against n" in text
     assert result.summary["n"]["SIS"]["size"].tolist() == [1000, 4000, 16_000]
     assert result.summary["p"]["SIS"]["size"].tolist() == [200, 800]
 
