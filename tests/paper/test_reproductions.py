@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from banditsis.paper import figure3, reproduce_figure1, reproduce_figure2, reproduce_table1
+from banditsis.paper import figure3, reproduce_figure1, reproduce_figure2
 from banditsis.paper.figure3_report import fit_slope, slopes
 from banditsis.paper.replications import read_rows
 
@@ -27,12 +27,6 @@ def check_files(folder, name):
     assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
     assert (folder / f"{name}.md").read_text("utf-8").startswith(f"# {name[:-1].title()} {name[-1]}")
     return read_rows(folder / f"{name}.csv")
-
-
-@pytest.fixture(scope="module")
-def table1(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("table1")
-    return folder, reproduce_table1(replications=3, jobs=1, out=folder)
 
 
 def test_table1(table1):
