@@ -107,6 +107,23 @@ def test_progress_goes_to_stderr(tmp_path, capsys):
     assert "6/6 replications" in captured.err
 
 
+def test_a_script_without_a_guard_is_told_of_it(tmp_path):
+    script = tmp_path / "script.py"
+    call = "reproduce_figure2(replications=1, jobs=2, out='out')"
+    script.write_text(f"from banditsis.paper import reproduce_figure2\n{call}\n")
+    command = [sys.executable, script.name]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "put the call under `if __name__ == '__main__':`, or use jobs=1" in done.stderr
+
+
+def environment():
+    """The path of this process, made absolute, for one that works in another folder."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))}
+
+
 def start_table1(out, jobs, replications=3):
     command = [sys.executable, "-m", "banditsis.paper.cli", "table1", "--out", str(out)]
     options = ["--replications", str(replications), "--jobs", str(jobs)]
