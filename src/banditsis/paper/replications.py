@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
@@ -167,6 +168,11 @@ def _work_off(work: Callable[[Task], Row], tasks: Sequence[Task], jobs: int) -> 
     try:
         for future in as_completed([pool.submit(work, task) for task in tasks]):
             yield future.result()
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "a worker process died; what is finished is kept. In a script, put the call under "
+            "`if __name__ == '__main__':`, or use jobs=1."
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -48,7 +48,8 @@ def reproduce_table1(
     replications : int, optional
         Data sets of each model; 500 by default, as in the paper.
     jobs : int, optional
-        Number of processes, all cores by default. The numbers do not depend on it.
+        Number of processes, all cores by default. The numbers do not depend on it. In a script, several
+        need the call to stand under ``if __name__ == "__main__":``.
     seed : int
         Replication k of a model depends on this, the model and k alone.
     out : path
