@@ -121,12 +121,12 @@ class ArraySource(Source):
                 tick(part.shape[1] * count_rows(tile.rows))
 
     def _sweeps(self, n_columns: int, n_sums: int) -> bool:
-        """Whether so many columns touch nearly every line of a row.
+        """Whether there is about one of so many columns in every line of a row, or more.
 
         Then reading all columns and forgetting some is faster than picking some out.
         """
         few_products = n_sums <= 8
-        return few_products and self.by_row and n_columns * LINE >= 2 * self.row_bytes
+        return few_products and self.by_row and n_columns * LINE >= self.row_bytes
 
     @property
     def row_bytes(self) -> int:
