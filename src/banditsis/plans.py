@@ -145,6 +145,36 @@ class Plan:
         """Cells read, as a fraction of n × p."""
         return self.cells / (self.n_rows * self.n_features)
 
+    def detection_floor(
+        self, confidence: float = 0.95, *, simultaneous: bool = False, inflation: float = 1.0
+    ) -> float:
+        """The detection floor to expect, before any data are read.
+
+        The cutoffs are taken to be those that independent features without signal will set; see
+        :meth:`ScreeningResult.detection_floor` for what a floor is, and :mod:`banditsis.certificates` for
+        the law behind both.
+
+        Parameters
+        ----------
+        confidence : float
+            Probability that a feature at the floor is kept, in (0, 1).
+        simultaneous : bool
+            Whether to speak of all features at once.
+        inflation : float
+            How much more correlations vary than those of normal data; 3 for a t distribution with 5
+            degrees of freedom.
+
+        Examples
+        --------
+        >>> round(Plan.paper(10**12, 10**6, 100).detection_floor(), 5)
+        0.00131
+        """
+        from banditsis.certificates import plan_floor
+
+        check_real("confidence", confidence, 0, 1)
+        check_real("inflation", inflation, 0, math.inf)
+        return plan_floor(self, confidence, simultaneous, inflation)
+
     def limit_rows(self, n: int) -> Plan:
         """The same plan where only n of the rows can be used."""
         if n >= self.n_rows:

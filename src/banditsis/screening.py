@@ -11,6 +11,7 @@ import numpy as np
 
 from banditsis._checks import check_choice
 from banditsis._typing import Columns, Rows
+from banditsis.inflation import measure_inflation, pilot_rows
 from banditsis.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.plans import Plan
 from banditsis.progress import Progress, show_progress
@@ -129,6 +130,7 @@ def _run(
     groups = start_groups(statistic, plan.n_features)
     totals = [step.n_rows for step in plan.steps]
     calibration, left = None, plan.n_features
+    pieces: list[Rows] = []
     for step, rows in zip(plan.steps, new_rows(plan.n_rows, totals, row_order, rng), strict=True):
         if calibration is None:
             calibration = source.calibrate(rows)
@@ -149,8 +151,13 @@ def _run(
                 traces[k].rounds.append(Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds))
             narrower += group.narrow(count_rows(rows))
         groups, left = narrower, step.n_keep
+        pieces.append(rows)
     for group in groups:
         group.finish(traces)
+    if plan.steps[0].n_rows < plan.n_rows and row_order != "stored":
+        sample = pilot_rows(pieces)
+        for k, trace in enumerate(traces):
+            trace.inflation = measure_inflation(source, statistic, k, sample, trace.strongest())
     return traces
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.inflation import Inflation
 from banditsis.parallel import Workers
 from banditsis.plans import Plan
 from banditsis.results import Round, ScreeningResult
@@ -31,6 +32,7 @@ class Trace:
         self.rounds: list[Round] = []
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
+        self.inflation: Inflation | None = None
         #: features seen in too few rows to say anything
         self.scarce: set[int] = set()
 
@@ -39,6 +41,10 @@ class Trace:
         everything = slice(None) if columns is None else columns
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
+
+    def strongest(self) -> Indices:
+        """The selected features, best first."""
+        return self.selected[np.argsort(-np.abs(self.scores[self.selected]), kind="stable")]
 
     def result(
         self,
@@ -60,6 +66,7 @@ class Trace:
             parameters=parameters,
             versions=_versions(),
             names=names,
+            inflation=None if self.inflation is None else self.inflation.mean,
         )
         return result.with_notes([*notes, *self._scarcity(result)])
 

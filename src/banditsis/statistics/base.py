@@ -103,6 +103,13 @@ class Statistic(ABC):
     def drift(self, rows: Rows, n: int) -> float:
         """How far the responses of these rows lie from those of all n, in standard errors."""
 
+    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+        """Squared influence of each cell on artanh of the score, or None where no such law is known.
+
+        Columns without a variance to speak of are left out.
+        """
+        return None
+
     @abstractmethod
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         """How many rows each column was present in, or None if in all."""

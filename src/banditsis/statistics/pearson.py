@@ -108,6 +108,16 @@ class Pearson(Statistic):
         error = np.sqrt(syy / n * (1 / m - 1 / n)) if m[0] < n else np.inf
         return float(np.max(np.abs(sy / m) / error))  # the responses are centred
 
+    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+        if self.pairwise:
+            return None
+        y = _standardise(self._response(rows)[:, response])
+        x = _standardise(np.asarray(block, dtype=np.float64))
+        r = y @ x / len(y)
+        usable = np.isfinite(r) & (np.abs(r) < 1 - 1e-6)
+        x, r, y = x[:, usable], r[usable], y[:, None]
+        return ((x * y - 0.5 * r * (x * x + y * y)) / (1 - r * r)) ** 2
+
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_responses + 2, columns] if self.pairwise else None
 
@@ -119,6 +129,14 @@ def _correlation(
     spread_x = np.sqrt(np.maximum(sxx - sx * sx / n, 0.0))
     spread_y = np.sqrt(np.maximum(syy - sy * sy / n, 0.0))
     return np.clip(ratio(sxy - sx * sy / n, spread_x * spread_y), -1.0, 1.0)
+
+
+def _standardise(values: Floats) -> Floats:
+    """Columns of mean 0 and variance 1, and NaN for constant ones."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centred = values - values.mean(axis=0)
+        centred /= np.abs(centred).max(axis=0)  # so that squares stay in range
+        return np.asarray(centred / centred.std(axis=0))
 
 
 def _chunks(y: Array, rows: Rows) -> Iterator[Floats]:
