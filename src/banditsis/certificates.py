@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def detection_floor(
     for m, cutoff in zip(rows, cutoffs, strict=True):
         bound = math.atanh(min(cutoff, 1.0 - 1e-12))
         variance = chain_variance(m, n, inflation)
-        if variance <= 1e-12 / n:
+        if variance <= chain.CERTAIN * (variances[-1] if variances else 1.0 / n):
             certain = max(certain, cutoff)
         elif cutoff > 0:
             if variances and variances[-1] - variance < 1e-3 * variances[-1]:  # as good as the same rows
@@ -83,7 +83,7 @@ def detection_floor(
             bounds.append(bound)
     if not bounds:
         return certain
-    nodes, weights, work = _nodes(_nodes_for_losses(np.array(variances), np.array(bounds)))
+    nodes, weights, work = gauss_legendre(_nodes_for_losses(np.array(variances), np.array(bounds)))
     mean = chain.lowest_mean(np.array(variances), np.array(bounds), error, nodes, weights, work)
     return max(certain, math.tanh(mean))
 
@@ -106,7 +106,7 @@ def null_cutoffs(rows: Sequence[int], kept: Sequence[int], p: int) -> list[float
     counts = np.array([fisher_rows(rows[k]) for k in deciding])
     left = np.array([p, *(kept[k] for k in deciding)], dtype=np.float64)
     cutoffs = np.empty(len(counts))
-    nodes, weights, work = _nodes(nodes_for_rows(counts))
+    nodes, weights, work = gauss_legendre(nodes_for_rows(counts))
     chain.null_chain(counts, left[1:] / left[:-1], cutoffs, True, nodes, weights, work)
     found = np.zeros(len(rows))
     found[deciding] = np.tanh(cutoffs / np.sqrt(counts))
@@ -136,7 +136,7 @@ def null_shares(rows: Sequence[int], cutoffs: Sequence[float]) -> list[float]:
     counts = np.array([fisher_rows(m) for m in rows])
     bounds = np.arctanh(np.array(cutoffs)) * np.sqrt(counts)
     shares = np.empty(len(counts))
-    nodes, weights, work = _nodes(nodes_for_rows(counts))
+    nodes, weights, work = gauss_legendre(nodes_for_rows(counts))
     chain.null_chain(counts, shares, bounds, False, nodes, weights, work)
     return [float(share) for share in np.cumprod(shares)]
 
@@ -159,9 +159,25 @@ def error_level(confidence: float, simultaneous: bool, n_kept: int) -> float:
 def plan_floor(plan: Plan, confidence: float, simultaneous: bool, inflation: float) -> float:
     """The detection floor of a plan; see :meth:`Plan.detection_floor`."""
     rows = [step.n_rows for step in plan.steps]
-    cutoffs = null_cutoffs(rows, [step.n_keep for step in plan.steps], plan.n_features)
+    if plan.by_evidence:
+        cutoffs = [evidence_cutoff(step, plan.n_rows, inflation) for step in plan.steps]
+    else:
+        cutoffs = null_cutoffs(rows, [step.n_keep for step in plan.steps], plan.n_features)
     error = error_level(confidence, simultaneous, plan.n_keep)
     return detection_floor(rows, cutoffs, plan.n_rows, inflation, error)
+
+
+def evidence_cutoff(step: Any, n: int, inflation: float, sign: float = -1.0) -> float:
+    """The least |r| that a step by evidence keeps, or with sign 1 the least that is decidedly above.
+
+    Examples
+    --------
+    >>> from banditsis.plans import EvidenceStep
+    >>> round(evidence_cutoff(EvidenceStep(2503, 10, 0.1, 3.0), 10**9, 1.0), 4)  # about 0.1 - 3 / 50
+    0.0403
+    """
+    error = math.sqrt(chain_variance(step.n_rows, n, inflation))
+    return max(0.0, math.tanh(math.atanh(step.min_correlation) + sign * step.z * error))
 
 
 def result_floor(result: ScreeningResult, confidence: float, simultaneous: bool) -> float:
@@ -204,7 +220,7 @@ def nodes_for_rows(counts: Floats) -> int:
 def _nodes_for_losses(variances: Floats, bounds: Floats) -> int:
     if len(bounds) < 2:
         return NODES[0]
-    step = math.sqrt(float(-np.diff(variances).max()))
+    step = math.sqrt(min(float(-np.diff(variances).max()), float(variances[-1])))
     reach = float((bounds + chain.REACH * np.sqrt(variances)).max() - bounds.min())
     return _enough(1.5 * reach / step)
 
@@ -219,7 +235,7 @@ def _rule(count: int) -> tuple[Floats, Floats]:
     return nodes, weights
 
 
-def _nodes(count: int) -> tuple[Floats, Floats, Floats]:
+def gauss_legendre(count: int) -> tuple[Floats, Floats, Floats]:
     """Nodes, weights and room to work in."""
     nodes, weights = _rule(count)
     return nodes, weights, np.empty((4, count))

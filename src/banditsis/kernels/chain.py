@@ -15,6 +15,8 @@ ROOT_2 = math.sqrt(2.0)
 ROOT_2PI = math.sqrt(2.0 * math.pi)
 #: How many standard deviations away a normal variable is taken never to be.
 REACH = 6.5
+#: A variance smaller than this share of the one before is none.
+CERTAIN = 1e-3
 
 
 @elementwise
@@ -164,20 +166,87 @@ def predicted_floor(
     """The lowest mean z that survives the cutoffs which features without signal will set.
 
     ``rows`` and ``n_rows`` are less 3, as Fisher's variance has them. Rounds that read everything decide
-    without chance. ``scratch`` holds 3 lines as long as ``rows``.
+    without chance. Infinite where rounds follow each other too closely for the nodes. ``scratch`` holds 3
+    lines as long as ``rows``.
     """
     cutoffs, variances, bounds = scratch[0], scratch[1], scratch[2]
+    for k in range(1, rows.size):
+        if nodes.size * math.sqrt(1.0 - rows[k - 1] / rows[k]) < 8.0:
+            return math.inf
     null_chain(rows, shares, cutoffs, True, nodes, weights, work)
     count, certain = 0, 0.0
     for k in range(rows.size):
         bound = cutoffs[k] / math.sqrt(rows[k])
         variance = inflation * (1.0 / rows[k] - 1.0 / n_rows)
-        if variance <= 1e-9 / n_rows:
+        if variance <= CERTAIN * (variances[count - 1] if count > 0 else 1.0 / n_rows):
             certain = max(certain, bound)
         elif bound > 0.0:
             variances[count], bounds[count] = variance, bound
             count += 1
     if count == 0:
         return certain
+    for k in range(1, count):  # refuse what these nodes could not follow
+        high = bounds[k] + REACH * math.sqrt(variances[0])
+        for m in range(k):
+            high = max(high, bounds[m] + REACH * math.sqrt(variances[m] - variances[k]))
+        narrow = min(variances[k - 1] - variances[k], variances[k] if k == count - 1 else math.inf)
+        if high - bounds[k] > nodes.size * math.sqrt(narrow):
+            return math.inf
     chance = lowest_mean(variances[:count], bounds[:count], error, nodes, weights, work)
     return float(max(certain, chance))
+
+
+@elementwise
+def lay_out(
+    growth: Array, split: Array, n: float, p: float, d: float, budget: float, rows: Array, left: Array
+) -> None:
+    """Fill the rows and the features left after each round of a plan that costs the budget.
+
+    ``growth[l]`` is the log of the factor from the rows of round l to those of the next; ``exp(split[l])``
+    the part of log(p / d) that round l takes. Rows are scaled to the budget, and cut at n.
+    """
+    total = 0.0
+    for k in range(split.size):
+        total += math.exp(split[k])
+    done = 0.0
+    for k in range(split.size):
+        done += math.exp(split[k]) / total
+        left[k] = p * math.exp(-done * math.log(p / d))
+        rows[k] = 1.0 if k == 0 else rows[k - 1] * math.exp(growth[k - 1])
+    scale = 0.0
+    for _ in range(split.size + 1):  # each pass can find one more round that is cut at n
+        cost, certain, before, features = 0.0, 0.0, 0.0, p
+        for k in range(split.size):
+            if rows[k] * scale >= n:
+                certain += (n - before * scale) * features if before * scale < n else 0.0
+                cost -= before * features if before * scale < n else 0.0
+            else:
+                cost += (rows[k] - before) * features
+            before, features = rows[k], left[k]
+        if cost <= 0.0:
+            break
+        scale = (budget - certain) / cost if scale == 0.0 else max(scale, (budget - certain) / cost)
+    for k in range(split.size):
+        rows[k] = max(min(rows[k] * scale, n), 1.0)
+
+
+@elementwise
+def trial_floor(
+    growth: Array,
+    split: Array,
+    sizes: Array,
+    error: float,
+    nodes: Array,
+    weights: Array,
+    work: Array,
+    scratch: Array,
+) -> float:
+    """Predicted floor, as a mean z, of the plan that :func:`lay_out` makes; sizes are (n, p, d, budget)."""
+    n, p, d, budget = sizes[0], sizes[1], sizes[2], sizes[3]
+    rows, left = scratch[3, : split.size], scratch[4, : split.size]
+    lay_out(growth, split, n, p, d, budget, rows, left)
+    before = p
+    for k in range(split.size):
+        rows[k] = max(rows[k] - 3.0, 1.0)
+        left[k], before = left[k] / before, left[k]
+    return float(predicted_floor(rows, left, max(n - 3.0, 1.0), 1.0, error, nodes, weights, work, scratch))
