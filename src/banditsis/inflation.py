@@ -12,7 +12,7 @@ from banditsis.sampling import count_rows, spread
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 
-MOST_ROWS, MOST_FEATURES = 2000, 64
+MOST_ROWS, MOST_FEATURES = 2000, 32
 
 
 class Inflation(NamedTuple):
@@ -58,16 +58,15 @@ def measure_inflation(
     anywhere = spread(slice(0, source.shape[1]), MOST_FEATURES)
     estimates = []
     for columns in (anywhere, np.sort(strongest[:MOST_FEATURES])):
-        squares = statistic.influence(source.read(rows, columns), rows, response)
-        if squares is None:
+        by_row = statistic.influence(source.read(rows, columns), rows, response)
+        if by_row is None:
             return None
-        if squares.size:
-            estimates.append(_estimate(squares))
+        if by_row.size:
+            estimates.append(_estimate(by_row))
     return max(estimates, default=Inflation(1.0, 1.0))
 
 
-def _estimate(squares: Floats) -> Inflation:
-    by_row = squares.mean(axis=1)
+def _estimate(by_row: Floats) -> Inflation:
     mean = float(by_row.mean())
     error = float(by_row.std()) / np.sqrt(len(by_row))
     return Inflation(mean, max(1.0, mean + 2.0 * float(error)))

@@ -104,9 +104,9 @@ class Statistic(ABC):
         """How far the responses of these rows lie from those of all n, in standard errors."""
 
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
-        """Squared influence of each cell on artanh of the score, or None where no such law is known.
+        """Squared influence of each row on artanh of the score, averaged over the columns of a block.
 
-        Columns without a variance to speak of are left out.
+        Columns without a variance are left out; empty if all are, None where no such law is known.
         """
         return None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.kernels import influence
 from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
 
 CELLS_AT_ONCE = 1 << 17
@@ -111,12 +112,13 @@ class Pearson(Statistic):
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         if self.pairwise:
             return None
-        y = _standardise(self._response(rows)[:, response])
-        x = _standardise(np.asarray(block, dtype=np.float64))
-        r = y @ x / len(y)
-        usable = np.isfinite(r) & (np.abs(r) < 1 - 1e-6)
-        x, r, y = x[:, usable], r[usable], y[:, None]
-        return ((x * y - 0.5 * r * (x * x + y * y)) / (1 - r * r)) ** 2
+        y = self._response(rows)[:, [response]]
+        x = np.array(block, dtype=np.float64, order="C")
+        influence.standardise(y, np.empty((2, 1)))
+        work, by_row = np.empty((2, x.shape[1])), np.empty(len(x))
+        influence.standardise(x, work)
+        count = influence.squared_influence(x, y[:, 0], work, by_row)
+        return by_row if count else by_row[:0]
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_responses + 2, columns] if self.pairwise else None
@@ -129,14 +131,6 @@ def _correlation(
     spread_x = np.sqrt(np.maximum(sxx - sx * sx / n, 0.0))
     spread_y = np.sqrt(np.maximum(syy - sy * sy / n, 0.0))
     return np.clip(ratio(sxy - sx * sy / n, spread_x * spread_y), -1.0, 1.0)
-
-
-def _standardise(values: Floats) -> Floats:
-    """Columns of mean 0 and variance 1, and NaN for constant ones."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        centred = values - values.mean(axis=0)
-        centred /= np.abs(centred).max(axis=0)  # so that squares stay in range
-        return np.asarray(centred / centred.std(axis=0))
 
 
 def _chunks(y: Array, rows: Rows) -> Iterator[Floats]:
