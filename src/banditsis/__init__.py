@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
-    from banditsis.plans import Plan, Step
+    from banditsis.plans import EvidenceStep, Plan, Step
     from banditsis.results import Round, ScreeningResult
     from banditsis.screening import screen
     from banditsis.sources import open_source
@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SIS",
     "BanditSIS",
+    "EvidenceStep",
     "Plan",
     "Round",
     "ScreeningResult",
@@ -34,6 +35,7 @@ _HOME = {
     "BanditSIS": "estimators",
     "Plan": "plans",
     "Step": "plans",
+    "EvidenceStep": "plans",
     "Round": "results",
     "ScreeningResult": "results",
     "open_source": "sources",

@@ -17,7 +17,7 @@ from banditsis._typing import Array
 from banditsis.plans import Plan, default_size
 from banditsis.responses import check_responses
 from banditsis.results import ScreeningResult
-from banditsis.screening import CELLS_CHECKED_WHOLE, screen
+from banditsis.screening import CELLS_CHECKED_WHOLE, screen, slower_than_exact
 from banditsis.sources import ArraySource, Source
 from banditsis.sources.subset import RowSubset
 
@@ -32,8 +32,12 @@ class Screener(SelectorMixin, BaseEstimator):
     n_jobs: int | None
     random_state: Any
 
-    def _plan(self, n: int, p: int, d: int) -> Plan:
+    def _plan(self, n: int, p: int, d: int | None) -> Plan:
         raise NotImplementedError
+
+    def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
+        """The plan itself, and notes; see BanditSIS."""
+        return plan, []
 
     def fit(self, X: Any, y: Any) -> Self:
         """Screen the features of X.
@@ -63,18 +67,21 @@ class Screener(SelectorMixin, BaseEstimator):
             known = np.flatnonzero(~np.isnan(response))
             source, response, n = RowSubset(source, known), response[known], len(known)
         d = self.n_features_to_select
-        d = default_size(n, p) if d is None else check_integer("n_features_to_select", d, 1)
+        if d is not None:
+            check_integer("n_features_to_select", d, 1)
+        plan, notes = self._fastest(self._plan(n, p, d), source)
         result = screen(
             source,
             response,
-            self._plan(n, p, d),
+            plan,
             statistic=self.statistic,
             row_order=self.row_order,
             missing=self.missing,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        self.result_ = cast(ScreeningResult, result)
+        found = cast(ScreeningResult, result)
+        self.result_ = found.with_notes([*notes, *found.notes])
         self.scores_ = self.result_.scores
         return self
 
@@ -187,7 +194,8 @@ class SIS(Screener):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _plan(self, n: int, p: int, d: int) -> Plan:
+    def _plan(self, n: int, p: int, d: int | None) -> Plan:
+        d = d or default_size(n, p)
         if self.max_samples is None:
             return Plan.exact(n, p, d)
         if isinstance(self.max_samples, Integral):
@@ -197,18 +205,30 @@ class SIS(Screener):
 
 
 class BanditSIS(Screener):
-    """Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
+    r"""Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
 
-    Gives nearly the same answer as :class:`SIS` for about √n rows of each feature instead of n.
+    Gives nearly the same answer as :class:`SIS` for about √n rows of each feature instead of n. Where a
+    budget or a guarantee would take as much time as reading everything, everything is read, and the result
+    says so.
 
     Parameters
     ----------
     n_features_to_select : int, optional
         How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+        With ``min_correlation``, None keeps all that pass.
     alpha : float, optional
-        Smaller reads more rows; the paper advises 0.5 to 1.1. The default is 0.5.
+        Smaller reads more rows; the paper advises 0.5 to 1.1. At most one of alpha, budget and
+        min_correlation is given; with none, alpha is 0.5.
+    budget : float or int, optional
+        Read at most this fraction (float) or number (int) of the cells, by the plan with the lowest
+        detection floor: :meth:`Plan.optimal`.
+    min_correlation : float, optional
+        Lose no feature with \|r\| at or above this over all rows, with probability ``confidence``, and read
+        as many rows as that takes: :meth:`Plan.guaranteed`.
+    confidence : float
+        For ``min_correlation``.
     discard : float
-        Share of the surplus features dropped in each round, in (0, 1].
+        With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
     statistic : {"pearson", "anova"}
         How association is measured: correlation, or the correlation ratio for class labels.
     row_order : {"auto", "random", "stored"}
@@ -259,6 +279,9 @@ class BanditSIS(Screener):
         n_features_to_select: int | None = None,
         *,
         alpha: float | None = None,
+        budget: int | float | None = None,
+        min_correlation: float | None = None,
+        confidence: float = 0.95,
         discard: float = 0.5,
         statistic: str = "pearson",
         row_order: str = "auto",
@@ -268,6 +291,9 @@ class BanditSIS(Screener):
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.alpha = alpha
+        self.budget = budget
+        self.min_correlation = min_correlation
+        self.confidence = confidence
         self.discard = discard
         self.statistic = statistic
         self.row_order = row_order
@@ -275,6 +301,27 @@ class BanditSIS(Screener):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _plan(self, n: int, p: int, d: int) -> Plan:
-        alpha = 0.5 if self.alpha is None else self.alpha
-        return Plan.paper(n, p, d, alpha=alpha, discard=self.discard)
+    def _plan(self, n: int, p: int, d: int | None) -> Plan:
+        given = {name: getattr(self, name) for name in ("alpha", "budget", "min_correlation")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) > 1:
+            values = " and ".join(f"{name}={value!r}" for name, value in given.items())
+            raise ValueError(
+                f"at most one of alpha, budget and min_correlation says what to read, got {values}."
+            )
+        if self.min_correlation is not None:
+            return Plan.guaranteed(n, p, d, self.min_correlation, self.confidence)
+        d = d or default_size(n, p)
+        if self.budget is not None:
+            return Plan.optimal(n, p, d, self.budget)
+        return Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
+
+    def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
+        """The exact plan, where the one that a budget or a guarantee asks for would not be faster."""
+        if self.budget is None and self.min_correlation is None:
+            return plan, []
+        asked = f"budget={self.budget!r}" if self.min_correlation is None else "the guarantee"
+        if not slower_than_exact(source, plan, self.row_order):
+            return plan, []
+        note = f"every row was read: it is about as fast here as {asked} would be, and exact."
+        return plan.read_everything(), [note]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 from banditsis._checks import check_integer, check_real
+
+#: Fewer rows say nothing of a correlation.
+LEAST_ROWS = 4
 
 
 class Step(NamedTuple):
@@ -14,6 +18,20 @@ class Step(NamedTuple):
 
     n_rows: int
     n_keep: int
+
+
+class EvidenceStep(NamedTuple):
+    """After ``n_rows`` rows in all, drop every feature whose correlation is inconsistent with a minimum.
+
+    A feature goes if ``artanh|r| + z · se < artanh(min_correlation)``, but ``n_keep`` are always kept. Once
+    no feature is undecided, or ``n_keep`` are left, the best ``n_keep`` stay (all that are left if it is 0)
+    and the run ends.
+    """
+
+    n_rows: int
+    n_keep: int
+    min_correlation: float
+    z: float
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class Plan:
     ----------
     n_rows, n_features : int
         Shape of the data, n × p.
-    steps : tuple of Step
+    steps : tuple of Step, or of EvidenceStep
         Row counts must not fall, feature counts must not rise.
     name : str
         What to call the plan in tables.
@@ -45,7 +63,7 @@ class Plan:
 
     n_rows: int
     n_features: int
-    steps: tuple[Step, ...]
+    steps: tuple[Step | EvidenceStep, ...]
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -53,12 +71,14 @@ class Plan:
         check_integer("n_features", self.n_features, 1)
         if not self.steps:
             raise ValueError("a plan needs at least one step (n_rows, n_keep).")
-        object.__setattr__(self, "steps", tuple(Step(*step) for step in self.steps))
-        rows, left = 1, self.n_features
+        object.__setattr__(self, "steps", tuple(_make_step(step) for step in self.steps))
+        if len({type(step) for step in self.steps}) > 1:
+            raise ValueError("the steps of a plan must all be Step, or all EvidenceStep.")
+        rows, left, least = 1, self.n_features, 0 if self.by_evidence else 1
         for step in self.steps:
             check_integer("n_rows of a step", step.n_rows, rows, self.n_rows)
-            check_integer("n_keep of a step", step.n_keep, 1, left)
-            rows, left = step
+            check_integer("n_keep of a step", step.n_keep, least, left)
+            rows, left = step.n_rows, step.n_keep
 
     @classmethod
     def exact(cls, n: int, p: int, d: int) -> Plan:
@@ -116,6 +136,91 @@ class Plan:
             alpha /= 1.1
         return cls(n, p, tuple(steps), "paper")
 
+    @classmethod
+    def optimal(cls, n: int, p: int, d: int, budget: int | float) -> Plan:
+        """The plan with the lowest predicted detection floor among those that read at most the budget.
+
+        A search over the rows and the features kept in up to 8 rounds, by
+        :meth:`detection_floor` at 95%; the same sizes always give the same plan.
+
+        Parameters
+        ----------
+        n, p, d : int
+            Rows, features, and features to keep.
+        budget : float or int
+            A float is a fraction of all n × p cells, in (0, 1]; an int is a number of cells. It must pay for
+            4 rows of every feature.
+
+        Examples
+        --------
+        >>> paper = Plan.paper(10**6, 10**5, 1000, alpha=1.1)
+        >>> plan = Plan.optimal(10**6, 10**5, 1000, budget=paper.cells)
+        >>> plan.cells <= paper.cells, plan.detection_floor() < 0.9 * paper.detection_floor()
+        (True, True)
+        """
+        from banditsis.search import find_steps
+
+        _check_size(n, p, d)
+        cells = _check_budget(budget, n, p)
+        if d >= p or cells >= n * p:
+            return cls.exact(n, p, d)
+        return cls(n, p, tuple(Step(*step) for step in find_steps(n, p, d, cells)), "optimal")
+
+    @classmethod
+    def guaranteed(
+        cls, n: int, p: int, d: int | None, min_correlation: float, confidence: float = 0.95
+    ) -> Plan:
+        r"""Lose no feature with \|r\| ≥ ``min_correlation`` over all rows, with this probability.
+
+        Features are dropped by evidence, ``artanh|r| + z·se < artanh(min_correlation)``. Round l may lose
+        one of the p features with probability
+
+        .. math:: \frac{1 - c}{p \, l (l + 1)}, \quad \sum_l \frac{1}{l (l + 1)} = 1
+
+        so that all rounds and features together stay below 1 - c, however many rounds are run. Rows do not
+        depend on n, unless features lie close to the minimum; at worst all rows are read.
+
+        Parameters
+        ----------
+        n, p : int
+            Rows and features.
+        d : int or None
+            Features to keep; None keeps all that pass. Of more than d that pass the best d are kept, and
+            the result says what that cost.
+        min_correlation : float
+            In (0, 1).
+        confidence : float
+            Probability that nothing at or above the minimum is lost, in (0, 1).
+
+        Examples
+        --------
+        >>> plan = Plan.guaranteed(10**9, 10**6, 100, min_correlation=0.1)
+        >>> plan.steps[0].n_rows, f"{plan.fraction:.1e}"
+        (3522, '4.4e-06')
+        """
+        from banditsis.evidence import plan_steps
+
+        _check_size(n, p, 1 if d is None else d)
+        check_real("min_correlation", min_correlation, 0, 1)
+        check_real("confidence", confidence, 0, 1)
+        if d is not None and d >= p:
+            return cls.exact(n, p, d)
+        return cls(n, p, tuple(plan_steps(n, p, d or 0, min_correlation, confidence)), "guaranteed")
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether features are dropped by evidence, so that the cost is only known on average."""
+        return isinstance(self.steps[0], EvidenceStep)
+
+    @property
+    def n_left(self) -> tuple[int, ...]:
+        """Features left after each step; for steps by evidence, as expected where there is no signal."""
+        if not self.by_evidence:
+            return tuple(step.n_keep for step in self.steps)
+        from banditsis.evidence import expected_left
+
+        return expected_left(self)
+
     @property
     def n_steps(self) -> int:
         """Number of steps."""
@@ -123,46 +228,106 @@ class Plan:
 
     @property
     def n_keep(self) -> int:
-        """Features left at the end."""
+        """Features left at the end; 0 stands for all that pass a guaranteed plan."""
         return self.steps[-1].n_keep
 
     @property
     def cells_by_step(self) -> tuple[int, ...]:
         """Cells that each step reads: its new rows × the features left before it."""
         cells, rows, left = [], 0, self.n_features
-        for step in self.steps:
-            cells.append((step.n_rows - rows) * left)
-            rows, left = step
+        for step, after in zip(self.steps, self.n_left, strict=True):
+            ended = self.by_evidence and left <= self.n_keep
+            cells.append(0 if ended else (step.n_rows - rows) * left)
+            rows, left = step.n_rows, after
         return tuple(cells)
 
     @property
     def cells(self) -> int:
-        """Cells read in all."""
+        """Cells read in all; for steps by evidence, as expected where there is no signal."""
         return sum(self.cells_by_step)
+
+    @property
+    def most_cells(self) -> int:
+        """Cells read at worst: for steps by evidence, all, where no feature can be told from the minimum."""
+        return self.n_rows * self.n_features if self.by_evidence else self.cells
 
     @property
     def fraction(self) -> float:
         """Cells read, as a fraction of n × p."""
         return self.cells / (self.n_rows * self.n_features)
 
+    def detection_floor(
+        self, confidence: float = 0.95, *, simultaneous: bool = False, inflation: float = 1.0
+    ) -> float:
+        """The detection floor to expect, before any data are read.
+
+        The cutoffs are taken to be those that independent features without signal will set; see
+        :meth:`ScreeningResult.detection_floor` for what a floor is, and :mod:`banditsis.certificates` for
+        the law behind both.
+
+        Parameters
+        ----------
+        confidence : float
+            Probability that a feature at the floor is kept, in (0, 1).
+        simultaneous : bool
+            Whether to speak of all features at once.
+        inflation : float
+            How much more correlations vary than those of normal data; 3 for a t distribution with 5
+            degrees of freedom.
+
+        Examples
+        --------
+        >>> round(Plan.paper(10**12, 10**6, 100).detection_floor(), 5)
+        0.00131
+        """
+        from banditsis.certificates import plan_floor
+
+        check_real("confidence", confidence, 0, 1)
+        check_real("inflation", inflation, 0, math.inf)
+        return plan_floor(self, confidence, simultaneous, inflation)
+
+    def read_everything(self) -> Plan:
+        """The plan that keeps the same by reading every row."""
+        if self.by_evidence:
+            return Plan(self.n_rows, self.n_features, (self.steps[-1],), self.name)
+        return Plan.exact(self.n_rows, self.n_features, self.n_keep)
+
     def limit_rows(self, n: int) -> Plan:
         """The same plan where only n of the rows can be used."""
         if n >= self.n_rows:
             return self
-        steps = tuple(Step(min(step.n_rows, n), step.n_keep) for step in self.steps)
+        steps = tuple(step._replace(n_rows=min(step.n_rows, n)) for step in self.steps)
         return Plan(n, self.n_features, steps, self.name)
 
     def __str__(self) -> str:
         lines = [
-            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {self.n_keep:,}, "
-            f"reads {self.cells:,} cells ({self.fraction:.1%})",
+            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → "
+            f"{f'{self.n_keep:,}' if self.n_keep else 'all that pass'}, "
+            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._by_what()}",
             f"{'step':>5} {'rows':>6} {'features':>9} {'kept':>8} {'cells':>10}",
         ]
         left = self.n_features
-        for k, (step, cells) in enumerate(zip(self.steps, self.cells_by_step, strict=True), 1):
-            lines.append(f"{k:>5} {step.n_rows:>6,} {left:>9,} {step.n_keep:>8,} {cells:>10,}")
-            left = step.n_keep
+        for k, (step, after, cells) in enumerate(
+            zip(self.steps, self.n_left, self.cells_by_step, strict=True), 1
+        ):
+            if cells or not self.by_evidence:
+                lines.append(f"{k:>5} {step.n_rows:>6,} {left:>9,} {after:>8,} {cells:>10,}")
+            left = after
         return "\n".join(lines)
+
+    def _by_what(self) -> str:
+        """For the printed form: by what evidence."""
+        step = self.steps[0]
+        if not isinstance(step, EvidenceStep):
+            return ""
+        return (
+            f" if there is no signal, at most {self.most_cells:,};\n"
+            f"drops what is {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
+        )
+
+
+def _make_step(step: tuple[Any, ...]) -> Step | EvidenceStep:
+    return Step(*step) if len(step) == 2 else EvidenceStep(*step)
 
 
 def default_size(n: int, p: int) -> int:
@@ -180,6 +345,24 @@ def _paper_rows(n: int, alpha: float) -> int:
     """The paper's t(n, α), rounded up; written in 1/α² so that no α overflows."""
     b = max(alpha, 1e-9) ** -2
     return min(n, math.ceil(n * (1 + b) / (math.sqrt(n) + b)))
+
+
+def _check_budget(budget: int | float, n: int, p: int) -> int:
+    """The budget in cells."""
+    least = min(LEAST_ROWS, n) * p
+    if isinstance(budget, Integral):
+        cells = check_integer("budget", budget, 1)
+        remedy = f"the smallest budget is {least:,} cells"
+    else:
+        fraction = check_real("budget", budget, 0, 1, high_included=True)
+        cells = n * p if fraction == 1 else math.floor(fraction * n * p)
+        remedy = f"the smallest budget is {min(LEAST_ROWS / n, 1.0):.3g}"
+    if cells < least:
+        raise ValueError(
+            f"budget={budget!r} pays for {cells / p:.3g} rows of each of {p:,} features, and screening needs "
+            f"at least {min(LEAST_ROWS, n)}: {remedy}, or all cells with Plan.exact."
+        )
+    return cells
 
 
 def _check_size(n: int, p: int, d: int) -> None:

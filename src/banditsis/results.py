@@ -70,6 +70,9 @@ class ScreeningResult:
         What a reader should know, in plain words.
     names : sequence of str or None
         Names of the features; without them they are called x0, x1, ….
+    inflation : float or None
+        How much more the correlations vary from sample to sample than those of normal data, for
+        :meth:`detection_floor`; None where it was not measured.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class ScreeningResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     names: Sequence[str] | None = None
+    inflation: float | None = None
 
     @property
     def cells_read(self) -> int:
@@ -185,6 +189,42 @@ class ScreeningResult:
         exact = np.abs(r) >= 1  # inf - inf, where three rows or a copy of the response give ±1
         return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))
 
+    def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
+        """The smallest τ such that a feature with |r| ≥ τ over all rows was kept with this probability.
+
+        It follows from the rows and the cutoff of every round, and from how much the correlations of these
+        data vary (``inflation``); see :mod:`banditsis.certificates`. A run that reads every row is exact,
+        and its floor is its last cutoff.
+
+        Parameters
+        ----------
+        confidence : float
+            Probability that a feature at the floor was kept, in (0, 1).
+        simultaneous : bool
+            Whether to speak of all features at once: with this probability none at or above the floor was
+            lost.
+
+        Raises
+        ------
+        ValueError
+            Where no floor is known: for class labels, for data with gaps, and for rows in stored order,
+            which are no simple random sample.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from banditsis import Plan, screen
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((20_000, 100))
+        >>> y = X[:, 7] + rng.standard_normal(20_000)
+        >>> result = screen(X, y, Plan.subsample(20_000, 100, 5, 2000), random_state=0)
+        >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
+        (0.08, 0.09)
+        """
+        from banditsis.certificates import result_floor
+
+        return result_floor(self, check_real("confidence", confidence, 0, 1), simultaneous)
+
     def with_notes(self, notes: Sequence[str]) -> ScreeningResult:
         """The same result with other notes."""
         return replace(self, notes=tuple(notes))
@@ -237,6 +277,7 @@ class ScreeningResult:
             "parameters": dict(self.parameters),
             "versions": dict(self.versions),
             "notes": list(self.notes),
+            "inflation": self.inflation,
         }
         if all_scores:
             record["scores"] = self.scores.tolist()
@@ -276,6 +317,7 @@ class ScreeningResult:
             versions=record["versions"],
             notes=tuple(record["notes"]),
             names=names,
+            inflation=record.get("inflation"),
         )
 
     def __str__(self) -> str:
@@ -292,6 +334,7 @@ class ScreeningResult:
             )
         best = ", ".join(f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
+        lines.append(describe_floor(self))
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
@@ -309,6 +352,19 @@ class _SparseNames(Sequence[str]):
 
     def __getitem__(self, feature: Any) -> Any:
         return self.known.get(feature, f"x{feature}")
+
+
+def describe_floor(result: ScreeningResult) -> str:
+    """The detection floor in one sentence."""
+    from banditsis.certificates import why_no_floor
+
+    reason = why_no_floor(result)
+    if reason is not None:
+        return f"detection floor: withheld, since {reason}."
+    floor = result.detection_floor()
+    if result.rounds[0].n_rows >= result.n_rows:
+        return f"detection floor: {floor:.4f}; every row was read, so that nothing above it was lost."
+    return f"detection floor: {floor:.4f}; a feature with |r| at or above it was kept with probability 95%."
 
 
 def format_duration(seconds: float) -> str:

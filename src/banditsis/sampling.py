@@ -11,12 +11,15 @@ from banditsis._typing import Indices, Rows
 ROW_ORDERS = ("auto", "random", "stored")
 
 
-def new_rows(n: int, totals: Sequence[int], order: str, rng: np.random.Generator) -> Iterator[Rows]:
+def new_rows(
+    n: int, totals: Sequence[int], order: str, rng: np.random.Generator, *, as_needed: bool = False
+) -> Iterator[Rows]:
     """Yield the rows that each step adds, sorted, so that after step l ``totals[l]`` have been read.
 
     ``random`` draws one uniform sample without replacement and hands it out piece by piece, so the rows
     read up to any step are a uniform sample themselves. No array of length n is made if fewer than n / 50
-    rows are needed.
+    rows are needed. ``as_needed`` draws each piece when it is asked for, which is right where a run may end
+    long before its last step.
 
     Examples
     --------
@@ -32,10 +35,39 @@ def new_rows(n: int, totals: Sequence[int], order: str, rng: np.random.Generator
             yield slice(before, total)
             before = total
         return
+    if as_needed:
+        yield from _rows_as_needed(n, totals, rng)
+        return
     sample = rng.choice(n, size=totals[-1], replace=False, shuffle=True)
     for total in totals:
         yield np.sort(sample[before:total])
         before = total
+
+
+def _rows_as_needed(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+    seen = np.empty(0, dtype=np.intp)
+    for total in totals:
+        wanted = total - len(seen)
+        if total > n // 4:
+            unseen = np.ones(n, dtype=bool)
+            unseen[seen] = False
+            fresh = rng.permutation(np.flatnonzero(unseen))[:wanted]
+        else:
+            fresh = _draw_unseen(n, wanted, seen, rng)
+        fresh.sort()
+        yield fresh
+        seen = np.union1d(seen, fresh)
+
+
+def _draw_unseen(n: int, wanted: int, seen: Indices, rng: np.random.Generator) -> Indices:
+    """Draw rows, throw back those seen before: at most one in four."""
+    drawn = np.empty(0, dtype=np.intp)
+    while len(drawn) < wanted:
+        more = rng.integers(0, n, size=2 * (wanted - len(drawn)) + 16, dtype=np.intp)
+        drawn = np.concatenate([drawn, more[~np.isin(more, seen, kind="sort")]])
+        _, first = np.unique(drawn, return_index=True)
+        drawn = drawn[np.sort(first)]
+    return drawn[:wanted]
 
 
 def count_rows(rows: Rows) -> int:

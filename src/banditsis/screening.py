@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from banditsis._checks import check_choice
-from banditsis._typing import Columns, Rows
+from banditsis._typing import Columns, Floats, Rows
+from banditsis.evidence import Judge
+from banditsis.inflation import MOST_FEATURES, measure_inflation, pilot_rows
 from banditsis.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.plans import Plan
 from banditsis.progress import Progress, show_progress
@@ -86,6 +89,7 @@ def screen(
     kind = find_statistic(statistic)
     source = open_source(X)
     _check_shape(source, plan)
+    _check_evidence(plan, kind.name, row_order, missing)
     responses = check_responses(y, source.shape[0], allow_nan=pairwise)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         _refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
@@ -108,7 +112,11 @@ def screen(
             values = responses if rows is None else responses[rows][:, members]
             bound = kind.bind(values, pairwise)
             limited = plan.limit_rows(part.shape[0])
-            traces = _run(part, bound, limited, row_order, np.random.default_rng(seed), workers, tick)
+            # Evidence ends the run of each response at its own time.
+            alone = [bound.subset([k]) for k in range(bound.n_responses)] if plan.by_evidence else [bound]
+            traces = []
+            for one in alone:
+                traces += _run(part, one, limited, row_order, np.random.default_rng(seed), workers, tick)
             notes = _notes(part, limited, row_order)
             for k, trace in zip(members, traces, strict=True):
                 results[k] = trace.result(limited, source.names, parameters, notes)
@@ -128,8 +136,12 @@ def _run(
     traces = [Trace(plan.n_features) for _ in range(statistic.n_responses)]
     groups = start_groups(statistic, plan.n_features)
     totals = [step.n_rows for step in plan.steps]
-    calibration, left = None, plan.n_features
-    for step, rows in zip(plan.steps, new_rows(plan.n_rows, totals, row_order, rng), strict=True):
+    judge = Judge(plan.n_rows, lambda scores: _inflation(source, statistic, pieces[0], scores))
+    calibration = None
+    pieces: list[Rows] = []
+    sampled = new_rows(plan.n_rows, totals, row_order, rng, as_needed=plan.by_evidence)
+    for step, rows in zip(plan.steps, sampled, strict=False):
+        pieces.append(rows)
         if calibration is None:
             calibration = source.calibrate(rows)
             if row_order == "stored":
@@ -142,16 +154,50 @@ def _run(
                 if not np.isfinite(group.sums).all():
                     bad = np.flatnonzero(~np.isfinite(group.sums).all(axis=0))
                     _refuse_nonfinite(source, rows, group.indices(bad), statistic.pairwise)
-            cutoffs = group.keep_best(step.n_keep, [traces[k] for k in group.members])
+            before = group.n_left
+            cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
             seconds = (time.perf_counter() - started) / len(group.members)
-            cells = count_rows(rows) * left
-            for k, cutoff in zip(group.members, cutoffs, strict=True):
-                traces[k].rounds.append(Round(step.n_rows, left, step.n_keep, cutoff, cells, seconds))
+            for k, left, kept, cutoff in zip(group.members, before, group.n_left, cutoffs, strict=True):
+                cutoff = judge.cutoff(step, cutoff)
+                cells = count_rows(rows) * left
+                traces[k].rounds.append(Round(step.n_rows, left, kept, cutoff, cells, seconds))
             narrower += group.narrow(count_rows(rows))
-        groups, left = narrower, step.n_keep
+        groups = narrower
+        if judge.ended:
+            traces[0].notes = judge.notes
+            break
     for group in groups:
         group.finish(traces)
+    if plan.steps[0].n_rows < plan.n_rows and row_order != "stored":
+        sample = pilot_rows(pieces)
+        for k, trace in enumerate(traces):
+            trace.inflation = measure_inflation(source, statistic, k, sample, trace.strongest())
     return traces
+
+
+def _inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
+    """The inflation to reckon with after the first round: two standard errors above its estimate."""
+    most = min(MOST_FEATURES, scores.size)
+    strongest = np.argpartition(-np.abs(scores), most - 1)[:most]
+    inflation = measure_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
+    assert inflation is not None  # _check_evidence has seen to it
+    return inflation.high
+
+
+def _check_evidence(plan: Plan, name: str, row_order: str, missing: str) -> None:
+    """Refuse to guarantee what cannot be."""
+    if not plan.by_evidence:
+        return
+    for option, value, wanted in (
+        ("statistic", name, "pearson"),
+        ("missing", missing, "raise"),
+        ("row_order", "random" if row_order == "auto" else row_order, "random"),
+    ):
+        if value != wanted:
+            raise ValueError(
+                f"min_correlation can be guaranteed with {option}={wanted!r} alone, got {value!r}: "
+                "use that, or a plan by alpha or budget."
+            )
 
 
 def _seed(random_state: Any) -> int:
@@ -216,21 +262,27 @@ def _warn_of_drift(statistic: Statistic, rows: Rows, n: int) -> None:
         )
 
 
-def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:
-    """Say so where reading everything would be faster than the plan."""
+def slower_than_exact(source: Source, plan: Plan, row_order: str) -> bool:
+    """Whether reading everything would take about as little time as the plan, or less."""
     n, p = source.shape
     if plan.steps[0].n_rows == n:
-        return []
+        return False
     bytes_a_second, seconds_a_step = 30e9, 1e-4  # of a machine of 2026; only their product matters
     scattered = row_order != "stored"
     cost, rows, left = 0.0, 0, p
-    for step in plan.steps:
+    for step, after in zip(plan.steps, plan.n_left, strict=True):
+        if plan.by_evidence and left <= plan.n_keep:
+            break
         touched = source.bytes_touched(step.n_rows - rows, left, scattered=scattered)
         # Scattered lines come at about half the speed of neighbouring ones.
         cost += touched * (2 if scattered else 1) + bytes_a_second * seconds_a_step
-        rows, left = step
-    exact = source.bytes_touched(n, p, scattered=False)
-    if cost < exact:
+        rows, left = step.n_rows, after
+    return cost >= source.bytes_touched(n, p, scattered=False)
+
+
+def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:
+    """Say so where reading everything would be faster than the plan."""
+    if not slower_than_exact(source, plan, row_order):
         return []
     return [
         "exact screening, which reads every row, would be about as fast here or faster "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.inflation import Inflation
 from banditsis.parallel import Workers
 from banditsis.plans import Plan
 from banditsis.results import Round, ScreeningResult
@@ -31,14 +32,20 @@ class Trace:
         self.rounds: list[Round] = []
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
+        self.inflation: Inflation | None = None
         #: features seen in too few rows to say anything
         self.scarce: set[int] = set()
+        self.notes: list[str] = []
 
     def record(self, columns: Columns, scores: Floats) -> None:
         """Note the scores of the features that are left."""
         everything = slice(None) if columns is None else columns
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
+
+    def strongest(self) -> Indices:
+        """The selected features, best first."""
+        return self.selected[np.argsort(-np.abs(self.scores[self.selected]), kind="stable")]
 
     def result(
         self,
@@ -60,8 +67,9 @@ class Trace:
             parameters=parameters,
             versions=_versions(),
             names=names,
+            inflation=None if self.inflation is None else self.inflation.mean,
         )
-        return result.with_notes([*notes, *self._scarcity(result)])
+        return result.with_notes([*self.notes, *notes, *self._scarcity(result)])
 
     def _scarcity(self, result: ScreeningResult) -> list[str]:
         if not self.scarce:
@@ -123,8 +131,8 @@ class Group:
         )
         self.summary = self.summary + self.statistic.summary(rows)
 
-    def keep_best(self, n_keep: int, traces: Sequence[Trace]) -> list[float]:
-        """Score what is left, keep the best, and return each member's smallest score kept."""
+    def keep_best(self, count: Callable[[Floats], int], traces: Sequence[Trace]) -> list[float]:
+        """Score what is left, keep as many of the best as ``count`` says, and return the smallest kept."""
         cutoffs = []
         for k, trace in enumerate(traces):
             left = self.left[k]
@@ -133,7 +141,7 @@ class Group:
             present = self.statistic.present(self.sums, left)
             if present is not None:
                 trace.scarce.update(self.indices(left)[present < MIN_PRESENT].tolist())
-            kept, cutoff = best(scores, n_keep)
+            kept, cutoff = best(scores, count(scores))
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
         return cutoffs
@@ -195,6 +203,8 @@ def best(scores: Floats, n_keep: int) -> tuple[Indices, float]:
     (array([1, 2]), 0.2)
     """
     size = np.abs(scores)
+    if n_keep == 0:
+        return np.arange(0), 1.0
     cutoff = np.partition(size, len(size) - n_keep)[len(size) - n_keep]
     keep = size > cutoff
     ties = np.flatnonzero(size == cutoff)

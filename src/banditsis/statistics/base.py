@@ -103,6 +103,13 @@ class Statistic(ABC):
     def drift(self, rows: Rows, n: int) -> float:
         """How far the responses of these rows lie from those of all n, in standard errors."""
 
+    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+        """Squared influence of each row on artanh of the score, averaged over the columns of a block.
+
+        Columns without a variance are left out; empty if all are, None where no such law is known.
+        """
+        return None
+
     @abstractmethod
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         """How many rows each column was present in, or None if in all."""

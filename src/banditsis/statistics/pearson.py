@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.kernels import influence
 from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
 
 CELLS_AT_ONCE = 1 << 17
@@ -107,6 +108,17 @@ class Pearson(Statistic):
         _, _, syy = self.summary(slice(0, n))
         error = np.sqrt(syy / n * (1 / m - 1 / n)) if m[0] < n else np.inf
         return float(np.max(np.abs(sy / m) / error))  # the responses are centred
+
+    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+        if self.pairwise:
+            return None
+        y = self._response(rows)[:, [response]]
+        x = np.array(block, dtype=np.float64, order="C")
+        influence.standardise(y, np.empty((2, 1)))
+        work, by_row = np.empty((2, x.shape[1])), np.empty(len(x))
+        influence.standardise(x, work)
+        count = influence.squared_influence(x, y[:, 0], work, by_row)
+        return by_row if count else by_row[:0]
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_responses + 2, columns] if self.pairwise else None

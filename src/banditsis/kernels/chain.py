@@ -1,0 +1,252 @@
+"""Correlations over growing samples of rows as a Markov chain: who is kept, and who is lost.
+
+Two recursions over rounds, each a sum over Gauss-Legendre nodes. ``null_chain`` runs forwards over features
+without signal, ``loss`` over one feature with signal; :mod:`banditsis.certificates` says what they mean.
+"""
+
+from __future__ import annotations
+
+import math
+
+from banditsis._typing import Array
+from banditsis.kernels.compile import elementwise
+
+ROOT_2 = math.sqrt(2.0)
+ROOT_2PI = math.sqrt(2.0 * math.pi)
+#: How many standard deviations away a normal variable is taken never to be.
+REACH = 6.5
+#: A variance smaller than this share of the one before is none.
+CERTAIN = 1e-3
+
+
+@elementwise
+def _tails(c: float, x: Array, w: Array, size: int, rho: float, s: float) -> tuple[float, float]:
+    """Probability that |ρx + sε| exceeds c, and its density there, for x of weights w."""
+    tail, density = 0.0, 0.0
+    for j in range(size):
+        for sign in (-1.0, 1.0):
+            t = (c + sign * rho * x[j]) / s
+            if t < 9.0:
+                tail += w[j] * 0.5 * math.erfc(t / ROOT_2)
+                density += w[j] * math.exp(-0.5 * t * t)
+    return tail, density / (s * ROOT_2PI)
+
+
+@elementwise
+def _quantile(share: float, start: float, x: Array, w: Array, size: int, rho: float, s: float) -> float:
+    """The c that |ρx + sε| exceeds with probability ``share``: Newton's steps on the log of the tail."""
+    c = start
+    for _ in range(50):
+        tail, density = _tails(c, x, w, size, rho, s)
+        if tail <= 0.0 or density <= 0.0:
+            c *= 0.5
+            continue
+        move = (math.log(tail) - math.log(share)) * tail / density
+        move = min(max(move, -1.0), 1.0)
+        c = max(c + move, 0.0)
+        if abs(move) < 1e-9 or (c == 0.0 and move < 0.0):
+            break
+    return c
+
+
+@elementwise
+def null_chain(
+    rows: Array, shares: Array, cutoffs: Array, solve: bool, nodes: Array, weights: Array, work: Array
+) -> None:
+    """Cutoffs of |u| in each round from the shares kept (``solve``), or the shares from the cutoffs.
+
+    Without signal ``u_l = artanh(r_l) √rows_l`` is standard normal, and
+    ``u_{l+1} = √(rows_l / rows_{l+1}) u_l + √(1 - rows_l / rows_{l+1}) ε``.
+    A share is that of the features left before the round. The state between rounds is the density of |u|
+    among the features left, at the nodes above the cutoff. ``work`` holds 4 lines as long as ``nodes``.
+    """
+    x, w, new_x, new_w = work[0], work[1], work[2], work[3]
+    x[0], w[0] = 0.0, 1.0  # before the first round every u is 0
+    size, rho, s = 1, 0.0, 1.0
+    for k in range(rows.size):
+        if k > 0:
+            size = nodes.size
+            ratio = min(rows[k - 1] / rows[k], 1.0 - 1e-6)
+            rho, s = math.sqrt(ratio), math.sqrt(1.0 - ratio)
+        if solve:
+            cutoffs[k] = 0.0
+            if shares[k] < 1.0:
+                start = cutoffs[k - 1] if k > 0 else 1.0
+                cutoffs[k] = _quantile(shares[k], start, x, w, size, rho, s)
+        c = cutoffs[k]
+        tail, _ = _tails(c, x, w, size, rho, s)
+        if not solve:
+            shares[k] = min(tail, 1.0)
+        half = 0.5 * (math.sqrt(c * c + 45.0) - c)
+        for i in range(nodes.size):
+            v = c + half * (1.0 + nodes[i])
+            _, density = _tails(v, x, w, size, rho, s)
+            new_x[i] = v
+            new_w[i] = half * weights[i] * density / max(tail, 1e-300)
+        x, w, new_x, new_w = new_x, new_w, x, w
+
+
+@elementwise
+def _loss(mean: float, bound: float, sd: float, x: Array, w: Array, size: int) -> float:
+    """Probability that a normal variable of this mean lies under the bound, or that what w weighs strikes."""
+    total = 0.5 * math.erfc((mean - bound) / (sd * ROOT_2))
+    for j in range(size):
+        t = (x[j] - mean) / sd
+        if abs(t) < 9.0:
+            total += w[j] * math.exp(-0.5 * t * t) / (sd * ROOT_2PI)
+    return min(total, 1.0)
+
+
+@elementwise
+def spread_losses(variances: Array, bounds: Array, nodes: Array, weights: Array, work: Array) -> int:
+    """Points in ``work[0]`` and weights in ``work[1]``: losses before the last round, by where it finds z.
+
+    Seen from the last round backwards, ``z_{l-1} = z_l + N(0, V_{l-1} - V_l)`` whatever the feature's own
+    correlation. Returns the number of points; variances must fall.
+    """
+    x, w, new_x, new_w = work[0], work[1], work[2], work[3]
+    size = 0
+    for k in range(1, variances.size):
+        high = bounds[k]
+        for m in range(k):
+            high = max(high, bounds[m] + REACH * math.sqrt(variances[m] - variances[k]))
+        half = 0.5 * (high - bounds[k])
+        sd = math.sqrt(variances[k - 1] - variances[k])
+        for i in range(nodes.size):
+            new_x[i] = bounds[k] + half * (1.0 + nodes[i])
+            new_w[i] = half * weights[i] * _loss(new_x[i], bounds[k - 1], sd, x, w, size)
+        size = nodes.size
+        x, w, new_x, new_w = new_x, new_w, x, w
+    if variances.size % 2 == 0:  # the lines were swapped an odd number of times
+        work[0, :] = work[2, :]
+        work[1, :] = work[3, :]
+    return size
+
+
+@elementwise
+def loss(mean: float, bound: float, variance: float, work: Array, size: int) -> float:
+    """Probability that a feature of this mean z is lost in some round, after :func:`spread_losses`."""
+    return float(_loss(mean, bound, math.sqrt(variance), work[0], work[1], size))
+
+
+@elementwise
+def lowest_mean(
+    variances: Array, bounds: Array, error: float, nodes: Array, weights: Array, work: Array
+) -> float:
+    """The least z of a feature that is lost in some round with probability at most ``error``."""
+    size = spread_losses(variances, bounds, nodes, weights, work)
+    last = variances.size - 1
+    low = bounds[last]
+    high = low
+    for m in range(variances.size):
+        low = min(low, bounds[m])
+        high = max(high, bounds[m] + 12.0 * math.sqrt(variances[m]))
+    low = max(low, 0.0)
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        if loss(middle, bounds[last], variances[last], work, size) <= error:
+            high = middle
+        else:
+            low = middle
+    return float(high)
+
+
+@elementwise
+def predicted_floor(
+    rows: Array,
+    shares: Array,
+    n_rows: float,
+    inflation: float,
+    error: float,
+    nodes: Array,
+    weights: Array,
+    work: Array,
+    scratch: Array,
+) -> float:
+    """The lowest mean z that survives the cutoffs which features without signal will set.
+
+    ``rows`` and ``n_rows`` are less 3, as Fisher's variance has them. Rounds that read everything decide
+    without chance. Infinite where rounds follow each other too closely for the nodes. ``scratch`` holds 3
+    lines as long as ``rows``.
+    """
+    cutoffs, variances, bounds = scratch[0], scratch[1], scratch[2]
+    for k in range(1, rows.size):
+        if nodes.size * math.sqrt(1.0 - rows[k - 1] / rows[k]) < 8.0:
+            return math.inf
+    null_chain(rows, shares, cutoffs, True, nodes, weights, work)
+    count, certain = 0, 0.0
+    for k in range(rows.size):
+        bound = cutoffs[k] / math.sqrt(rows[k])
+        variance = inflation * (1.0 / rows[k] - 1.0 / n_rows)
+        if variance <= CERTAIN * (variances[count - 1] if count > 0 else 1.0 / n_rows):
+            certain = max(certain, bound)
+        elif bound > 0.0:
+            variances[count], bounds[count] = variance, bound
+            count += 1
+    if count == 0:
+        return certain
+    for k in range(1, count):  # refuse what these nodes could not follow
+        high = bounds[k] + REACH * math.sqrt(variances[0])
+        for m in range(k):
+            high = max(high, bounds[m] + REACH * math.sqrt(variances[m] - variances[k]))
+        narrow = min(variances[k - 1] - variances[k], variances[k] if k == count - 1 else math.inf)
+        if high - bounds[k] > nodes.size * math.sqrt(narrow):
+            return math.inf
+    chance = lowest_mean(variances[:count], bounds[:count], error, nodes, weights, work)
+    return float(max(certain, chance))
+
+
+@elementwise
+def lay_out(
+    growth: Array, split: Array, n: float, p: float, d: float, budget: float, rows: Array, left: Array
+) -> None:
+    """Fill the rows and the features left after each round of a plan that costs the budget.
+
+    ``growth[l]`` is the log of the factor from the rows of round l to those of the next; ``exp(split[l])``
+    the part of log(p / d) that round l takes. Rows are scaled to the budget, and cut at n.
+    """
+    total = 0.0
+    for k in range(split.size):
+        total += math.exp(split[k])
+    done = 0.0
+    for k in range(split.size):
+        done += math.exp(split[k]) / total
+        left[k] = p * math.exp(-done * math.log(p / d))
+        rows[k] = 1.0 if k == 0 else rows[k - 1] * math.exp(growth[k - 1])
+    scale = 0.0
+    for _ in range(split.size + 1):  # each pass can find one more round that is cut at n
+        cost, certain, before, features = 0.0, 0.0, 0.0, p
+        for k in range(split.size):
+            if rows[k] * scale >= n:
+                certain += (n - before * scale) * features if before * scale < n else 0.0
+                cost -= before * features if before * scale < n else 0.0
+            else:
+                cost += (rows[k] - before) * features
+            before, features = rows[k], left[k]
+        if cost <= 0.0:
+            break
+        scale = (budget - certain) / cost if scale == 0.0 else max(scale, (budget - certain) / cost)
+    for k in range(split.size):
+        rows[k] = max(min(rows[k] * scale, n), 1.0)
+
+
+@elementwise
+def trial_floor(
+    growth: Array,
+    split: Array,
+    sizes: Array,
+    error: float,
+    nodes: Array,
+    weights: Array,
+    work: Array,
+    scratch: Array,
+) -> float:
+    """Predicted floor, as a mean z, of the plan that :func:`lay_out` makes; sizes are (n, p, d, budget)."""
+    n, p, d, budget = sizes[0], sizes[1], sizes[2], sizes[3]
+    rows, left = scratch[3, : split.size], scratch[4, : split.size]
+    lay_out(growth, split, n, p, d, budget, rows, left)
+    before = p
+    for k in range(split.size):
+        rows[k] = max(rows[k] - 3.0, 1.0)
+        left[k], before = left[k] / before, left[k]
+    return float(predicted_floor(rows, left, max(n - 3.0, 1.0), 1.0, error, nodes, weights, work, scratch))

@@ -1,0 +1,86 @@
+"""Plans for a budget: within it, better than the paper's, the same every time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from banditsis import BanditSIS, Plan, screen
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(3, 10**12),
+    p=st.integers(1, 10**6),
+    d=st.integers(1, 10**6),
+    budget=st.floats(1e-9, 1),
+)
+def test_never_above_the_budget(n, p, d, budget):
+    budget = max(budget, min(1.0, 4.0001 / n))
+    plan = Plan.optimal(n, p, d, budget)
+    assert plan.n_keep == min(d, p)
+    if plan.name == "optimal":
+        assert plan.cells <= budget * n * p
+        assert plan.steps[0].n_rows >= min(n, 4)
+        assert plan.detection_floor() <= 1.001 * Plan.subsample(n, p, d, int(budget * n)).detection_floor()
+    assert plan == Plan.optimal(n, p, d, budget)
+
+
+def test_fractions_and_cells():
+    assert Plan.optimal(10_000, 500, 50, 0.05) == Plan.optimal(10_000, 500, 50, 250_000)
+    assert Plan.optimal(10_000, 500, 50, 1.0) == Plan.exact(10_000, 500, 50)
+    assert Plan.optimal(10_000, 500, 50, 10**9) == Plan.exact(10_000, 500, 50)
+    assert Plan.optimal(10_000, 500, 600, 0.05) == Plan.exact(10_000, 500, 600)
+
+
+@pytest.mark.parametrize("n", [10**3, 10**5, 10**7])
+@pytest.mark.parametrize(
+    ("ratio", "printed", "published"), [(10, 0.94, 0.88), (100, 0.92, 0.95), (10**4, 0.90, 1)]
+)
+def test_lower_floor_than_the_paper_at_its_cost(n, ratio, printed, published):
+    p = 10**5
+    for discard, alpha, bound in ((1 / 2, 1.1, printed), (1 / 3, 1.0, published)):
+        paper = Plan.paper(n, p, p // ratio, alpha, discard)
+        plan = Plan.optimal(n, p, p // ratio, paper.cells)
+        assert plan.cells <= paper.cells
+        assert plan.detection_floor() <= bound * paper.detection_floor()
+
+
+def test_keeps_what_matters_more_often_than_the_paper():
+    """Twenty features at a correlation that the paper's plan loses now and then."""
+    rng = np.random.default_rng(0)
+    n, p, d = 2000, 1000, 80
+    paper = Plan.paper(n, p, d, 1.0, 1 / 3)
+    plan = Plan.optimal(n, p, d, paper.cells)
+    kept = np.zeros(2)
+    for seed in range(30):
+        X = rng.standard_normal((n, p))
+        y = X[:, :12].sum(axis=1) * 0.25 + 0.5 * rng.standard_normal(n)
+        for k, candidate in enumerate((paper, plan)):
+            kept[k] += screen(X, y, candidate, random_state=seed).support[:12].mean()
+    assert kept[1] > kept[0] + 0.3
+
+
+def test_large_data_within_the_budget():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40_000, 1000), dtype=np.float32)
+    y = X[:, 3] + rng.standard_normal(40_000)
+    result = BanditSIS(20, budget=0.05, random_state=0).fit(X, y).result_
+    assert result.parameters["plan"] == "optimal"
+    assert result.cells_read <= 0.05 * X.size
+    assert result.selected[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        (0.00001, r"pays for 0.1 rows .* the smallest budget is 0.0004"),
+        (1000, r"pays for 2 rows .* the smallest budget is 2,000 cells"),
+        (0, r"budget must be at least 1, got 0"),
+        (1.5, r"budget must be in \(0, 1\], got 1.5"),
+        (-0.5, r"budget must be in \(0, 1\], got -0.5"),
+    ],
+)
+def test_impossible_budgets(budget, message):
+    with pytest.raises(ValueError, match=message):
+        Plan.optimal(10_000, 500, 50, budget)
