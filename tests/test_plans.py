@@ -86,11 +86,11 @@ def test_fewer_rows():
     [
         (lambda: Plan(10, 5, ()), "at least one step"),
         (lambda: Plan(10, 5, ((8, 3), (6, 2))), "n_rows of a step must be from 8 to 10, got 6"),
-        (lambda: Plan(10, 5, ((11, 3),)), "n_rows of a step must be from 1 to 10, got 11"),
+        (lambda: Plan(10, 5, ((11, 3),)), "n_rows of a step must be from 3 to 10, got 11"),
         (lambda: Plan(10, 5, ((8, 3), (9, 4))), "n_keep of a step must be from 1 to 3, got 4"),
         (lambda: Plan.exact(10, 5, 0), "d must be at least 1, got 0"),
         (lambda: Plan.exact(10, 0, 1), "p must be at least 1, got 0"),
-        (lambda: Plan.subsample(10, 5, 2, 11), "m must be from 1 to 10, got 11"),
+        (lambda: Plan.subsample(10, 5, 2, 11), "m must be from 3 to 10, got 11"),
         (lambda: Plan.paper(10, 5, 2, alpha=-1), "alpha must be a finite number greater than 0, got -1"),
         (lambda: Plan.paper(10, 5, 2, discard=1.5), r"discard must be in \(0, 1\], got 1.5"),
     ],

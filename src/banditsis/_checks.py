@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
+
+#: What counts as a number among objects.
+NUMBERS = (Real, Decimal, np.bool_)
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:

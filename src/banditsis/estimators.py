@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags, check_array
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from banditsis._checks import check_integer, check_real
@@ -19,6 +20,7 @@ from banditsis.responses import check_responses
 from banditsis.results import ScreeningResult
 from banditsis.screening import CELLS_CHECKED_WHOLE, screen, slower_than_exact
 from banditsis.sources import ArraySource, Source
+from banditsis.sources.array import refuse_mask
 from banditsis.sources.subset import RowSubset
 
 
@@ -56,6 +58,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse_mask(X)
         array = self._checked(X, reset=True)
         n, p = array.shape
         if n < 3:
@@ -105,6 +108,7 @@ class Screener(SelectorMixin, BaseEstimator):
             checked whole.
         """
         check_is_fitted(self, "result_")
+        refuse_mask(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
         if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
@@ -115,7 +119,10 @@ class Screener(SelectorMixin, BaseEstimator):
             if array.size < CELLS_CHECKED_WHOLE:
                 check_array(array, dtype=None, ensure_all_finite=finite)
             kept = self._transform(array)
-        return check_array(kept, dtype=None, ensure_all_finite=finite)
+        checked = check_array(kept, dtype=None, ensure_all_finite=finite)
+        # set_output keeps the columns of a frame, and their types, if it is handed a frame.
+        wants_frame = _get_output_config("transform", estimator=self)["dense"] != "default"
+        return kept if wants_frame and hasattr(kept, "columns") else checked
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """X as an array, and nothing but its form looked at."""
@@ -199,7 +206,7 @@ class SIS(Screener):
         if self.max_samples is None:
             return Plan.exact(n, p, d)
         if isinstance(self.max_samples, Integral):
-            return Plan.subsample(n, p, d, check_integer("max_samples", self.max_samples, 1, n))
+            return Plan.subsample(n, p, d, check_integer("max_samples", self.max_samples, min(3, n), n))
         share = check_real("max_samples", self.max_samples, 0, 1, high_included=True)
         return Plan.subsample(n, p, d, math.ceil(share * n))
 

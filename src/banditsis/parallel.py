@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -26,14 +27,34 @@ def count_jobs(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
-def one_blas_thread(wanted: bool = True) -> AbstractContextManager[object]:
-    """Keep matrix products inside our threads from starting threads of their own."""
+_blas_lock = threading.Lock()
+_blas_users: list[object] = []
+_blas_limits: list[Any] = []
+
+
+@contextmanager
+def one_blas_thread(wanted: bool) -> Iterator[None]:
+    """Keep matrix products inside our threads from starting threads of their own.
+
+    The limit holds for the whole process: the first to want it sets it, the last to leave lifts it.
+    """
     if not wanted:
-        return nullcontext()
+        yield
+        return
     from threadpoolctl import threadpool_limits
 
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return limits
+    user = object()
+    with _blas_lock:
+        if not _blas_users:
+            _blas_limits.append(threadpool_limits(1, user_api="blas"))
+        _blas_users.append(user)
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users.remove(user)
+            if not _blas_users:
+                _blas_limits.pop().restore_original_limits()
 
 
 class Workers:

@@ -74,7 +74,7 @@ class Plan:
         object.__setattr__(self, "steps", tuple(_make_step(step) for step in self.steps))
         if len({type(step) for step in self.steps}) > 1:
             raise ValueError("the steps of a plan must all be Step, or all EvidenceStep.")
-        rows, left, least = 1, self.n_features, 0 if self.by_evidence else 1
+        rows, left, least = min(3, self.n_rows), self.n_features, 0 if self.by_evidence else 1
         for step in self.steps:
             check_integer("n_rows of a step", step.n_rows, rows, self.n_rows)
             check_integer("n_keep of a step", step.n_keep, least, left)
@@ -96,7 +96,7 @@ class Plan:
     def subsample(cls, n: int, p: int, d: int, m: int) -> Plan:
         """Sure independence screening on m of the n rows."""
         _check_size(n, p, d)
-        check_integer("m", m, 1, n)
+        check_integer("m", m, min(3, n), n)
         return cls(n, p, (Step(m, min(d, p)),), "subsample")
 
     @classmethod
@@ -131,7 +131,7 @@ class Plan:
         steps = []
         left = p
         while left > d:
-            left -= math.ceil(discard * (left - d))
+            left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is a little more than 7
             steps.append(Step(_paper_rows(n, alpha), left))
             alpha /= 1.1
         return cls(n, p, tuple(steps), "paper")
@@ -344,7 +344,7 @@ def default_size(n: int, p: int) -> int:
 def _paper_rows(n: int, alpha: float) -> int:
     """The paper's t(n, α), rounded up; written in 1/α² so that no α overflows."""
     b = max(alpha, 1e-9) ** -2
-    return min(n, math.ceil(n * (1 + b) / (math.sqrt(n) + b)))
+    return min(n, max(3, math.ceil(n * (1 + b) / (math.sqrt(n) + b))))
 
 
 def _check_budget(budget: int | float, n: int, p: int) -> int:

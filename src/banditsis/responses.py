@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from banditsis._checks import NUMBERS
 from banditsis._typing import Array, Indices
 
 CHUNK = 1 << 20
@@ -14,6 +15,8 @@ CHUNK = 1 << 20
 
 def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
     """Return the responses as an array of shape (n, q), without a copy where that is possible."""
+    if np.ma.isMaskedArray(y):
+        raise TypeError("masked arrays are not supported: use y.filled(np.nan) and missing='pairwise'.")
     responses = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if responses.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
@@ -32,6 +35,8 @@ def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
         raise TypeError(f"y must hold numbers or class labels, got dtype {responses.dtype}.")
     if responses.dtype.kind == "f":
         _check_finite(responses, allow_nan)
+        if allow_nan:
+            _check_known(responses)
     return responses
 
 
@@ -51,16 +56,23 @@ def present_rows(responses: Array, *, allow_nan: bool) -> Iterator[tuple[list[in
 
 
 def _from_objects(y: Array) -> Array:
-    """Numbers if every value is one, else labels if every value is a string."""
+    """Numbers if every value is one (None is NaN), else labels if every value is a string."""
     if all(isinstance(value, str) for value in y.flat):
         return y.astype(str)
-    try:
+    if all(value is None or isinstance(value, NUMBERS) for value in y.flat):
         return y.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            "y has dtype object with values that are neither all numbers nor all strings; "
-            "convert it with y.astype(float) or y.astype(str)."
-        ) from None
+    raise TypeError(
+        "y has dtype object with values that are neither all numbers nor all strings; "
+        "convert it with y.astype(float) or y.astype(str)."
+    )
+
+
+def _check_known(y: Array) -> None:
+    known = np.count_nonzero(~np.isnan(y), axis=0)
+    if (known < 3).any():
+        k = int(np.argmin(known))
+        which = "" if y.shape[1] == 1 else f" (response {k})"
+        raise ValueError(f"y{which} is known in {known[k]} rows, and correlations need at least 3.")
 
 
 def _check_finite(y: Array, allow_nan: bool) -> None:
@@ -74,5 +86,9 @@ def _check_finite(y: Array, allow_nan: bool) -> None:
             row, k = (int(i) for i in np.argwhere(bad)[0])
             value = "NaN" if np.isnan(part[row, k]) else "infinity"
             which = "" if y.shape[1] == 1 else f" of response {k}"
-            remedy = "" if allow_nan else ", or use missing='pairwise' to leave rows with NaN out"
+            remedy = (
+                ""
+                if allow_nan or value == "infinity"
+                else ", or use missing='pairwise' to leave rows with NaN out"
+            )
             raise ValueError(f"y contains {value} in row {start + row:,}{which}: drop or replace it{remedy}.")

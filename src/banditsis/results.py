@@ -68,8 +68,8 @@ class ScreeningResult:
         Versions of the software that made the result.
     notes : tuple of str
         What a reader should know, in plain words.
-    names : sequence of str or None
-        Names of the features; without them they are called x0, x1, ….
+    names : sequence or mapping of str, or None
+        Names of the features; those without a name are called x0, x1, ….
     inflation : float or None
         How much more the correlations vary from sample to sample than those of normal data, for
         :meth:`detection_floor`; None where it was not measured.
@@ -99,7 +99,7 @@ class ScreeningResult:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    names: Sequence[str] | None = None
+    names: Sequence[str] | Mapping[int, str] | None = None
     inflation: float | None = None
 
     @property
@@ -139,6 +139,8 @@ class ScreeningResult:
 
     def name(self, feature: int) -> str:
         """Name of a feature."""
+        if isinstance(self.names, Mapping):
+            return self.names.get(int(feature), f"x{feature}")
         return f"x{feature}" if self.names is None else str(self.names[feature])
 
     @property
@@ -280,9 +282,9 @@ class ScreeningResult:
             "inflation": self.inflation,
         }
         if all_scores:
-            record["scores"] = self.scores.tolist()
+            record["scores"] = [None if np.isnan(score) else score for score in self.scores.tolist()]
             record["last_round"] = self.last_round.tolist()
-            record["names"] = None if self.names is None else [str(name) for name in self.names]
+            record["names"] = None if self.names is None else [self.name(k) for k in range(self.n_features)]
         return json.dumps(record, ensure_ascii=False)
 
     @classmethod
@@ -294,7 +296,7 @@ class ScreeningResult:
         record = json.loads(text)
         p, features = record["n_features"], record["features"]
         selected = np.array([f["index"] for f in features], dtype=np.intp)
-        names: Sequence[str] | None = record.get("names")
+        names: Sequence[str] | Mapping[int, str] | None = record.get("names")
         if "scores" in record:
             scores = np.array(record["scores"], dtype=np.float64)
             last_round = np.array(record["last_round"], dtype=np.int32)
@@ -303,7 +305,7 @@ class ScreeningResult:
             scores[selected] = [f["score"] for f in features]
             last_round = np.zeros(p, dtype=np.int32)
             last_round[selected] = len(record["rounds"]) - 1
-            names = _SparseNames({f["index"]: f["name"] for f in features})
+            names = {f["index"]: f["name"] for f in features}
         present = [f["present"] for f in features if "present" in f]
         return cls(
             selected=selected,
@@ -339,19 +341,6 @@ class ScreeningResult:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-
-class _SparseNames(Sequence[str]):
-    """Names of a few features among many, as they come out of a file."""
-
-    def __init__(self, known: dict[int, str]) -> None:
-        self.known = known
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    def __getitem__(self, feature: Any) -> Any:
-        return self.known.get(feature, f"x{feature}")
 
 
 def describe_floor(result: ScreeningResult) -> str:

@@ -102,12 +102,16 @@ def screen(
         "seed": seed,
     }
     results: list[Any] = [None] * responses.shape[1]
+    known = list(present_rows(responses, allow_nan=pairwise))
+    total = sum(
+        len(members) * (plan if rows is None else plan.limit_rows(len(rows))).cells for members, rows in known
+    )
     with (
         Workers(count_jobs(n_jobs)) as workers,
         one_blas_thread(responses.shape[1] > 1),
-        show_progress(progress, plan.cells * responses.shape[1]) as tick,
+        show_progress(progress, total) as tick,
     ):
-        for members, rows in present_rows(responses, allow_nan=pairwise):
+        for members, rows in known:
             part = source if rows is None else RowSubset(source, rows)
             values = responses if rows is None else responses[rows][:, members]
             bound = kind.bind(values, pairwise)
@@ -134,7 +138,7 @@ def _run(
 ) -> list[Trace]:
     """The loop itself: one trace for each response."""
     traces = [Trace(plan.n_features) for _ in range(statistic.n_responses)]
-    groups = start_groups(statistic, plan.n_features)
+    groups: list[Group] = []
     totals = [step.n_rows for step in plan.steps]
     judge = Judge(plan.n_rows, lambda scores: _inflation(source, statistic, pieces[0], scores))
     calibration = None
@@ -144,6 +148,8 @@ def _run(
         pieces.append(rows)
         if calibration is None:
             calibration = source.calibrate(rows)
+            statistic = statistic.calibrate(rows)
+            groups = start_groups(statistic, plan.n_features)
             if row_order == "stored":
                 _warn_of_drift(statistic, rows, plan.n_rows)
         narrower: list[Group] = []
@@ -202,13 +208,20 @@ def _check_evidence(plan: Plan, name: str, row_order: str, missing: str) -> None
 
 def _seed(random_state: Any) -> int:
     """A number from which to start again, whatever was given."""
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+    if isinstance(random_state, bool):
+        raise TypeError(f"random_state must be an integer, a Generator or None, got {random_state}.")
+    if isinstance(random_state, (int, np.integer)):
         if random_state < 0:
             raise ValueError(f"random_state must not be negative, got {random_state}.")
         return int(random_state)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    return int(np.random.default_rng(random_state).integers(2**53))
+    try:
+        return int(np.random.default_rng(random_state).integers(2**53))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"random_state must be an integer, a Generator, a RandomState or None, got {random_state!r}."
+        ) from None
 
 
 def _check_shape(source: Source, plan: Plan) -> None:
@@ -238,7 +251,7 @@ def _refuse_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bo
         row, j = (int(k) for k in np.argwhere(bad)[0])
         value = "NaN" if np.isnan(block[row, j]) else "infinity"
         name = source.name(j if columns is None else int(columns[j]))
-        row = row + part.start if isinstance(part, slice) else int(part[row])
+        row = source.row_number(row + part.start if isinstance(part, slice) else int(part[row]))
         remedy = ", or use missing='pairwise' to leave NaN out" if value == "NaN" else ""
         raise ValueError(
             f"Input X contains {value} in column {name!r}, row {row:,}: drop or replace it{remedy}."
@@ -246,7 +259,8 @@ def _refuse_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bo
     if columns is not None:
         raise ValueError(
             f"the values of column {source.name(int(columns[0]))!r} span too many orders of "
-            f"magnitude to be summed as {source.dtype}: rescale it, or pass X as float64."
+            f"magnitude to be summed as {source.dtype}: rescale it"
+            f"{'' if source.dtype == np.float64 else ', or pass X as float64'}."
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from typing import Any
 
+import numba
 import numpy as np
 
+import banditsis
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.inflation import Inflation
 from banditsis.parallel import Workers
@@ -55,6 +55,7 @@ class Trace:
         notes: Sequence[str],
     ) -> ScreeningResult:
         """Freeze what is known."""
+        self.scores.flags.writeable = False
         best_first = np.argsort(-np.abs(self.scores[self.selected]), kind="stable")
         result = ScreeningResult(
             selected=self.selected[best_first],
@@ -64,7 +65,7 @@ class Trace:
             n_rows=plan.n_rows,
             n_features=plan.n_features,
             present=None if self.present is None else self.present[best_first],
-            parameters=parameters,
+            parameters=dict(parameters),
             versions=_versions(),
             names=names,
             inflation=None if self.inflation is None else self.inflation.mean,
@@ -82,9 +83,8 @@ class Trace:
         ]
 
 
-@cache
 def _versions() -> dict[str, str]:
-    return {package: version(package) for package in ("banditsis", "numpy", "numba")}
+    return {"banditsis": banditsis.__version__, "numpy": np.__version__, "numba": numba.__version__}
 
 
 @dataclass
@@ -140,7 +140,9 @@ class Group:
             trace.record(self.columns if isinstance(left, slice) else self.indices(left), scores)
             present = self.statistic.present(self.sums, left)
             if present is not None:
-                trace.scarce.update(self.indices(left)[present < MIN_PRESENT].tolist())
+                indices, few = self.indices(left), present < MIN_PRESENT
+                trace.scarce -= set(indices[~few].tolist())
+                trace.scarce |= set(indices[few].tolist())
             kept, cutoff = best(scores, count(scores))
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)

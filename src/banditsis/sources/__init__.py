@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,4 +38,7 @@ def open_source(data: Any, names: Sequence[str] | None = None) -> Source:
     if names is None and hasattr(data, "columns"):
         names = [str(name) for name in data.columns]
     array = data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data)
+    if array.dtype == object and hasattr(data, "iloc"):  # mixed or nullable columns of a pandas frame
+        with suppress(TypeError, ValueError):
+            array = data.to_numpy(dtype=np.float64, na_value=np.nan)
     return ArraySource(array, names)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from banditsis._checks import NUMBERS
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.kernels import gather
 from banditsis.kernels.by_row import PANEL
@@ -20,7 +20,7 @@ from banditsis.statistics.base import Weights
 
 LINE = 64  # bytes that come from memory together
 PILOT_ROWS = 32
-TILES_AT_ONCE = 64  # partial sums that wait to be added
+SUMS_AT_ONCE = 1 << 22  # partial sums that wait to be added
 WEIGHTS_AT_ONCE = 1 << 22
 TALLEST = 17 * PANEL  # rows of a tile that is read by row
 # Cells of a tile that are worth a thread: where they lie in strips, and where they must be packed.
@@ -87,9 +87,24 @@ class ArraySource(Source):
         pilot = spread(rows, PILOT_ROWS)
         shift, scale = np.empty((2, self.shape[1]), self.compute)
         for a in range(0, self.shape[1], 8192):
-            part = slice(a, min(a + 8192, self.shape[1]))
-            shift[part], scale[part] = _calibrate(self.read(pilot, part), self.compute)
+            columns = np.arange(a, min(a + 8192, self.shape[1]))
+            block = self.read(pilot, slice(a, columns[-1] + 1))
+            shift[columns], scale[columns] = _calibrate(block, self.compute)
+            if block.dtype.kind == "f":  # a column that the pilot rows do not show takes its first values
+                unseen = columns[~np.isfinite(block).any(axis=0)]
+                shift[unseen], scale[unseen] = self._calibrate_on_first_values(rows, unseen)
         return Calibration(shift, scale)
+
+    def _calibrate_on_first_values(self, rows: Rows, columns: Indices) -> tuple[Floats, Floats]:
+        shift, scale = np.zeros(len(columns)), np.ones(len(columns))
+        left = np.arange(len(columns))
+        for i in range(0, count_rows(rows), 4096):
+            if left.size == 0:
+                break
+            block = self.read(take(rows, i, i + 4096), columns[left])
+            shift[left], scale[left] = _calibrate(block, self.compute)
+            left = left[~np.isfinite(block).any(axis=0)]
+        return shift, scale
 
     def sums(
         self,
@@ -112,7 +127,8 @@ class ArraySource(Source):
             out += everything[:, columns]
             return
         tiles = self._tiles(rows, columns, weights, len(out))
-        while batch := list(islice(tiles, TILES_AT_ONCE)):
+        at_once = _between(4, SUMS_AT_ONCE // (len(out) * min(out.shape[1], 8192)), 64)
+        while batch := list(islice(tiles, at_once)):
             jobs = [self._job(tile, calibration, len(out)) for tile in batch]
             workers.run(jobs)
             for tile, job in zip(batch, jobs, strict=True):
@@ -175,18 +191,12 @@ class ArraySource(Source):
         shift, scale = calibration.shift[tile.columns], calibration.scale[tile.columns]
         out = np.zeros((n_sums, len(shift)))
         weights = tile.weights
-        several = weights.linear.shape[1] > 1
-        if self._strided is None or several or not (scale == 1).all():
-            return self._add_converted, tile, shift, scale, out
-        if self._lies_in_strips(tile.rows, tile.columns):
-            return (
-                add_strips,
-                *self._strips(self._strided, tile.rows, tile.columns),
-                shift,
-                weights,
-                out,
-            )
-        if weights.codes is None and not weights.pairwise:
+        plain = self._strided is not None and weights.linear.shape[1] <= 1 and bool((scale == 1).all())
+        if plain and self._lies_in_strips(tile.rows, tile.columns):
+            assert self._strided is not None
+            strips = self._strips(self._strided, tile.rows, tile.columns)
+            return add_strips, *strips, shift, weights, out
+        if plain and weights.codes is None and not weights.pairwise:
             return self._packed_job(tile, shift, out)
         return self._add_converted, tile, shift, scale, out
 
@@ -229,7 +239,7 @@ class ArraySource(Source):
         """The tile in the dtype of the partial sums, its strips contiguous; a view if it can be."""
         block = self.read(tile.rows, tile.columns)
         contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
-        if block.dtype == self.compute and contiguous:
+        if block.dtype == self.compute and contiguous and strided(block) is not None:
             return block
         return np.array(block, dtype=self.compute, order="C" if self.by_row else "F")
 
@@ -270,9 +280,14 @@ def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
     return mean * scale, scale
 
 
-def _check_array(array: Array) -> Array:
-    if isinstance(array, np.ma.MaskedArray):
+def refuse_mask(data: Any) -> None:
+    """Refuse a masked array, whose mask would be lost."""
+    if np.ma.isMaskedArray(data):
         raise TypeError("masked arrays are not supported: use X.filled(np.nan) and missing='pairwise'.")
+
+
+def _check_array(array: Array) -> Array:
+    refuse_mask(array)
     array = np.asarray(array)
     if array.ndim != 2:
         raise ValueError(
@@ -282,8 +297,8 @@ def _check_array(array: Array) -> Array:
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: pass the real and imaginary parts as features.")
     if array.dtype.kind == "O":
-        if not all(isinstance(value, Real) for value in array.flat):
-            odd = next(value for value in array.flat if not isinstance(value, Real))
+        if not all(isinstance(value, NUMBERS) for value in array.flat):
+            odd = next(value for value in array.flat if not isinstance(value, NUMBERS))
             raise TypeError(
                 f"X has dtype object and a value that is no number: {odd!r}; "
                 "encode it first (argument must be a string or a number)."

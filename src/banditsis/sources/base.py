@@ -37,6 +37,10 @@ class Source(ABC):
         """Name of a feature, made on demand."""
         return f"x{column}" if self.names is None else self.names[column]
 
+    def row_number(self, row: int) -> int:
+        """The number of a row in the user's data, for messages."""
+        return row
+
     @abstractmethod
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         """Cells of some rows × columns as a dense block, a view where there can be one."""

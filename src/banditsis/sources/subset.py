@@ -28,6 +28,9 @@ class RowSubset(Source):
         self.shape = (len(rows), base.shape[1])
         self.dtype, self.names = base.dtype, base.names
 
+    def row_number(self, row: int) -> int:
+        return self.base.row_number(int(self.rows[row]))
+
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(self.rows[rows], columns)
 

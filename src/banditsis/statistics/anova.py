@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.sampling import count_rows
 from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
 
 
@@ -33,30 +34,28 @@ class Anova(Statistic):
     """
 
     name = "anova"
-    score_name = "correlation ratio"
 
     def __init__(self, y: Array, pairwise: bool, labels: Array) -> None:
         self.y, self.pairwise, self.labels = y, pairwise, labels
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Anova:
-        labels = np.unique(y[:, 0])
-        if len(labels) < 2:
-            raise ValueError(f"statistic='anova' needs at least two classes, got one class: {labels[0]!r}.")
-        if y.dtype.kind == "f" and not np.array_equal(labels, np.round(labels)):
+        for k in range(y.shape[1]):
+            _check_labels(np.unique(y[:, k]), len(y), y.dtype.kind, "" if y.shape[1] == 1 else f" {k}")
+        return cls(y, pairwise, np.unique(y[:, 0]))
+
+    def calibrate(self, rows: Rows) -> Anova:
+        if np.count_nonzero(self.summary(rows)) < 2:
+            label = self.labels[np.argmax(self.summary(rows))]
             raise ValueError(
-                "statistic='anova' needs class labels, got a continuous response; "
-                "use statistic='pearson', or cut the response into classes."
+                f"the {count_rows(rows):,} rows that are read first have one class alone, {label!r}: "
+                "read more rows (a smaller alpha, or SIS)."
             )
-        if 2 * len(labels) > len(y):
-            raise ValueError(
-                f"statistic='anova' needs classes with members, got {len(labels):,} classes in "
-                f"{len(y):,} rows; use statistic='pearson' for a numeric response."
-            )
-        return cls(y, pairwise, labels)
+        return self
 
     def subset(self, responses: Sequence[int]) -> Anova:
-        return Anova.bind(self.y[:, list(responses)], self.pairwise)
+        y = self.y[:, list(responses)]
+        return type(self)(y, self.pairwise, np.unique(y[:, 0]))
 
     def lines(self, response: int) -> list[int]:
         return list(range(self.n_sums))
@@ -81,8 +80,8 @@ class Anova(Statistic):
         n = counts.sum(axis=0)
         totals = sums[:k, columns]
         sx = totals.sum(axis=0)
-        overall = ratio(sx * sx, np.broadcast_to(n, sx.shape))
-        between = ratio(totals * totals, np.broadcast_to(counts, totals.shape)).sum(axis=0) - overall
+        overall = sx * ratio(sx, np.broadcast_to(n, sx.shape))
+        between = (totals * ratio(totals, np.broadcast_to(counts, totals.shape))).sum(axis=0) - overall
         eta = np.sqrt(np.clip(ratio(between, sums[k, columns] - overall), 0.0, 1.0))
         if not self.pairwise:
             return eta
@@ -97,3 +96,21 @@ class Anova(Statistic):
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         k = len(self.labels)
         return sums[k + 1 :, columns].sum(axis=0) if self.pairwise else None
+
+
+def _check_labels(labels: Array, n: int, kind: str, response: str) -> None:
+    where = f" (response{response})" if response else ""
+    if len(labels) < 2:
+        raise ValueError(
+            f"statistic='anova' needs at least two classes, got one class{where}: {labels[0]!r}."
+        )
+    if kind == "f" and not np.array_equal(labels, np.round(labels)):
+        raise ValueError(
+            f"statistic='anova' needs class labels, got a continuous response{where}; "
+            "use statistic='pearson', or cut the response into classes."
+        )
+    if len(labels) >= n:
+        raise ValueError(
+            f"statistic='anova' needs classes with members, got {len(labels):,} classes in {n:,} rows"
+            f"{where}; use statistic='pearson' for a numeric response."
+        )

@@ -58,8 +58,6 @@ class Statistic(ABC):
     name: ClassVar[str]
     #: Whether several responses can share one pass over the data.
     shares_pass: ClassVar[bool] = False
-    #: What a score is: shown in tables.
-    score_name: ClassVar[str] = "score"
 
     y: Array
     pairwise: bool
@@ -73,6 +71,10 @@ class Statistic(ABC):
     @abstractmethod
     def bind(cls, y: Array, pairwise: bool) -> Statistic:
         """Check the responses and get ready to weigh rows."""
+
+    @abstractmethod
+    def calibrate(self, rows: Rows) -> Statistic:
+        """The same statistic, made ready by the rows that are read first; they must tell responses apart."""
 
     @abstractmethod
     def subset(self, responses: Sequence[int]) -> Statistic:

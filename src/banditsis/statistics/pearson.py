@@ -8,6 +8,7 @@ import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.kernels import influence
+from banditsis.sampling import count_rows, spread
 from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
 
 CELLS_AT_ONCE = 1 << 17
@@ -39,7 +40,6 @@ class Pearson(Statistic):
 
     name = "pearson"
     shares_pass = True
-    score_name = "correlation"
 
     def __init__(self, y: Array, pairwise: bool, centre: Floats, scale: Floats) -> None:
         self.y, self.pairwise, self.centre, self.scale = y, pairwise, centre, scale
@@ -50,24 +50,32 @@ class Pearson(Statistic):
             raise ValueError(
                 "statistic='pearson' needs a numeric response, got labels; use statistic='anova' for classes."
             )
-        parts = [(p.sum(axis=0), p.min(axis=0), p.max(axis=0)) for p in _chunks(y, slice(0, len(y)))]
-        totals, lows, highs = (np.array(part) for part in zip(*parts, strict=True))
-        centre = totals.sum(axis=0) / len(y)
-        reach = np.maximum(highs.max(axis=0) - centre, centre - lows.min(axis=0))
-        constant = highs.max(axis=0) == lows.min(axis=0)
-        if constant.any():
-            where = "" if y.shape[1] == 1 else f" (response {int(np.argmax(constant))})"
+        return cls(y, pairwise, np.zeros(y.shape[1]), np.ones(y.shape[1]))
+
+    def calibrate(self, rows: Rows) -> Pearson:
+        """Centre on a median of these rows, which no outlier moves, and scale by a power of two.
+
+        The scale keeps every digit, and squares of the response away from overflow.
+        """
+        ends = [(part.min(axis=0), part.max(axis=0)) for part in _chunks(self.y, rows)]
+        low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
+        if (low == high).any():
+            k = int(np.argmax(low == high))
+            where = "" if self.n_responses == 1 else f" (response {k})"
             raise ValueError(
-                f"y{where} is constant, so that no feature can be ranked by it; "
-                "check that the right column was taken as the response."
+                f"y{where} is constant, {low[k]:g}, in the {count_rows(rows):,} rows that are read first, so "
+                "that no feature can be ranked by it: check that the right column was taken as the response, "
+                "or read more rows (a smaller alpha, or SIS)."
             )
-        # A power of two keeps every digit, and squares of the response away from overflow.
-        return cls(y, pairwise, centre, np.ldexp(1.0, -np.frexp(reach)[1]))
+        centre = np.median(np.asarray(self.y[spread(rows, 1001)], dtype=np.float64), axis=0)
+        reach = np.maximum(high / 2 - centre / 2, centre / 2 - low / 2)
+        exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
+        return type(self)(self.y, self.pairwise, centre, np.ldexp(1.0, -exponent))
 
     def subset(self, responses: Sequence[int]) -> Pearson:
         k = list(responses)
         y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
-        return Pearson(y, self.pairwise, self.centre[k], self.scale[k])
+        return type(self)(y, self.pairwise, self.centre[k], self.scale[k])
 
     def lines(self, response: int) -> list[int]:
         q = self.n_responses
@@ -80,7 +88,10 @@ class Pearson(Statistic):
         return 2 + q + (1 + 2 * q if self.pairwise else 0)
 
     def _response(self, rows: Rows) -> Floats:
-        return (np.asarray(self.y[rows], dtype=np.float64) - self.centre) * self.scale
+        return self._scaled(np.asarray(self.y[rows], dtype=np.float64))
+
+    def _scaled(self, y: Floats) -> Floats:
+        return y * self.scale - self.centre * self.scale  # a difference of large values could overflow
 
     def weights(self, rows: Rows) -> Weights:
         return Weights(self._response(rows), self.pairwise)
@@ -88,7 +99,7 @@ class Pearson(Statistic):
     def summary(self, rows: Rows) -> Floats:
         total = np.zeros((3, self.n_responses))
         for part in _chunks(self.y, rows):
-            y = (part - self.centre) * self.scale
+            y = self._scaled(part)
             total[0] += len(y)
             total[1] += y.sum(axis=0)
             total[2] += np.square(y, out=y).sum(axis=0)
@@ -105,9 +116,10 @@ class Pearson(Statistic):
 
     def drift(self, rows: Rows, n: int) -> float:
         m, sy, _ = self.summary(rows)
-        _, _, syy = self.summary(slice(0, n))
-        error = np.sqrt(syy / n * (1 / m - 1 / n)) if m[0] < n else np.inf
-        return float(np.max(np.abs(sy / m) / error))  # the responses are centred
+        _, total, squares = self.summary(slice(0, n))
+        variance = squares / n - (total / n) ** 2
+        error = np.sqrt(variance * (1 / m - 1 / n)) if m[0] < n else np.inf
+        return float(np.max(np.abs(sy / m - total / n) / error))
 
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         if self.pairwise:
@@ -128,9 +140,9 @@ def _correlation(
     n: float | Floats, sx: Floats, sxy: Floats, sxx: Floats, sy: float | Floats, syy: float | Floats
 ) -> Floats:
     # Two roots, not the root of a product, which could overflow.
-    spread_x = np.sqrt(np.maximum(sxx - sx * sx / n, 0.0))
-    spread_y = np.sqrt(np.maximum(syy - sy * sy / n, 0.0))
-    return np.clip(ratio(sxy - sx * sy / n, spread_x * spread_y), -1.0, 1.0)
+    spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
+    spread_y = np.sqrt(np.maximum(syy - sy * (sy / n), 0.0))
+    return np.clip(ratio(sxy - sx * (sy / n), spread_x * spread_y), -1.0, 1.0)
 
 
 def _chunks(y: Array, rows: Rows) -> Iterator[Floats]:
