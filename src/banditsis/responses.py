@@ -79,8 +79,9 @@ def _check_finite(y: Array, allow_nan: bool) -> None:
     for start in range(0, len(y), CHUNK):
         part = y[start : start + CHUNK]
         # One sum shows whether there is anything to look for.
-        if np.isfinite(part.sum(dtype=np.float64)):
-            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(part.sum(dtype=np.float64)):
+                continue
         bad = np.isinf(part) if allow_nan else ~np.isfinite(part)
         if bad.any():
             row, k = (int(i) for i in np.argwhere(bad)[0])

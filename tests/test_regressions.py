@@ -1,0 +1,211 @@
+"""Cases that once went wrong, each with what must hold."""
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from threadpoolctl import threadpool_info
+
+from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
+from banditsis.sampling import new_rows
+from reference import correlations
+
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "anova"])
+def test_a_response_that_does_not_vary_in_the_rows_read_is_refused(statistic):
+    n = 20_000
+    y = np.zeros(n)
+    y[:3] = 1
+    X = rng.standard_normal((n, 60))
+    totals = [step.n_rows for step in Plan.paper(n, 60, 3).steps]
+    rows = next(new_rows(n, totals, "random", np.random.default_rng(0)))
+    assert not y[rows].any()
+    selector = BanditSIS(3, statistic=statistic, random_state=0)
+    with pytest.raises(ValueError, match=r"rows that are read first.*smaller alpha, or SIS"):
+        selector.fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("outlier", [1e6, 1e9, 1e12, 1e15])
+def test_an_outlier_in_y_that_is_not_read_costs_no_digits(dtype, outlier):
+    n, p = 50_000, 20
+    y = rng.standard_normal(n)
+    X = rng.standard_normal((n, p)).astype(dtype)
+    X[:, 3] += y
+    rows = next(new_rows(n, [1000], "random", np.random.default_rng(1)))
+    y[np.setdiff1d(np.arange(n), rows)[5]] = outlier
+    result = screen(X, y, Plan.subsample(n, p, 3, 1000), random_state=1)
+    tolerance = 1e-10 if dtype == "f8" else 1e-6
+    np.testing.assert_allclose(result.scores, correlations(X[rows], y[rows]), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_an_outlier_in_y_where_x_is_missing_costs_no_digits(dtype):
+    y = rng.standard_normal(2000)
+    X = rng.standard_normal((2000, 3)).astype(dtype)
+    X[:, 0] += y
+    y[7], X[7, 0] = 1e12, np.nan
+    scores = screen(X, y, Plan.exact(2000, 3, 1), missing="pairwise").scores
+    here = np.arange(2000) != 7
+    expected = correlations(X[here][:, [0]], y[here])[0] * np.sqrt(1999 / 2000)
+    np.testing.assert_allclose(scores[0], expected, atol=1e-10 if dtype == "f8" else 1e-6)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_that_the_pilot_rows_do_not_show(order):
+    X = rng.standard_normal((5000, 50))
+    X[rng.random(X.shape) < 0.97] = np.nan
+    y = rng.standard_normal(5000)
+    plan = Plan.exact(5000, 50, 5)
+    near = screen(np.asarray(X, order=order), y, plan, missing="pairwise").scores
+    far = screen(np.asarray(X + 1e8, order=order), y, plan, missing="pairwise").scores
+    np.testing.assert_allclose(far, near, atol=1e-6)  # 1e8 leaves eight digits after the point
+    constant = np.where(np.isnan(X), np.nan, 0.1)
+    assert (screen(constant, y, plan, missing="pairwise").scores == 0).all()
+
+
+def test_sparse_columns_of_large_values():
+    n = 20_000
+    y = rng.standard_normal(n)
+    filled = rng.random(n) < 0.3
+    filled[np.linspace(0, n - 1, 32).astype(int)] = False  # the pilot rows
+    X = np.column_stack([np.where(filled, (1 + y) * 1e150, 0), rng.standard_normal(n)])
+    np.testing.assert_allclose(screen(X, y, Plan.exact(n, 2, 1)).scores, correlations(X, y), atol=1e-10)
+
+
+def test_masks_are_not_lost():
+    X, y = rng.standard_normal((100, 4)), rng.standard_normal(100)
+    masked = np.ma.masked_array(X, X > 1)
+    with pytest.raises(TypeError, match="masked"):
+        SIS(2).fit(masked, y)
+    with pytest.raises(TypeError, match="masked"):
+        SIS(2).fit(X, y).transform(masked)
+    with pytest.raises(TypeError, match="masked"):
+        screen(X, np.ma.masked_array(y, y > 1), Plan.exact(100, 4, 2))
+
+
+def test_one_or_two_rows_are_no_sample():
+    X, y = rng.standard_normal((1000, 4)), rng.standard_normal(1000)
+    for samples in (1, 2, 0.0005):
+        with pytest.raises(ValueError, match="from 3 to 1,000"):
+            SIS(2, max_samples=samples).fit(X, y)
+    assert Plan.paper(4, 10, 2, alpha=1e9).steps[0].n_rows == 3
+
+
+def test_scarce_features_that_fill_up_are_not_reported():
+    X = rng.standard_normal((5000, 3))
+    X[rng.random(X.shape) < 0.98] = np.nan
+    plan = Plan(5000, 3, ((100, 3), (5000, 2)))
+    result = screen(X, rng.standard_normal(5000), plan, missing="pairwise", random_state=0)
+    assert not any("present in fewer" in note for note in result.notes)
+
+
+def test_a_stored_result_can_be_stored_again():
+    X = pd.DataFrame(rng.standard_normal((500, 30)), columns=[f"g{j}" for j in range(30)])
+    result = screen(X, rng.standard_normal(500), Plan.exact(500, 30, 3))
+    back = ScreeningResult.from_json(result.to_json())
+    again = ScreeningResult.from_json(back.to_json(all_scores=True))
+    assert again.selected_names == result.selected_names
+    assert np.isnan(again.scores).sum() == 27
+
+
+def test_unaligned_floats(tmp_path):
+    records = np.zeros(1000, [("x", "f8", (5,)), ("k", "i1")])
+    records["x"] = rng.standard_normal((1000, 5))
+    expected = correlations(records["x"], records["x"][:, 1])
+    np.testing.assert_allclose(SIS(2).fit(records["x"], records["x"][:, 1]).scores_, expected, atol=1e-12)
+    path = tmp_path / "odd"
+    path.write_bytes(b"header...." + records["x"].tobytes())
+    mapped = np.memmap(path, "f8", "r", offset=10, shape=(1000, 5))
+    np.testing.assert_allclose(SIS(2).fit(mapped, records["x"][:, 1]).scores_, expected, atol=1e-12)
+
+
+def test_threads_of_blas_are_given_back():
+    X, Y = rng.standard_normal((2000, 200)), rng.standard_normal((2000, 10))
+
+    def blas_threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = blas_threads()
+    runs = [
+        threading.Thread(target=screen, args=(X, Y, Plan.paper(2000, 200, 5)), kwargs={"n_jobs": 1})
+        for _ in range(4)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert blas_threads() == before
+
+
+def test_hardly_any_known_response():
+    X, y = rng.standard_normal((100, 4)), np.full(100, np.nan)
+    for known in (0, 2):
+        y[:known] = np.arange(known)
+        with pytest.raises(ValueError, match=f"y is known in {known} rows"):
+            screen(X, y, Plan.exact(100, 4, 2), missing="pairwise")
+        with pytest.raises(ValueError, match=f"y is known in {known} rows"):
+            SIS(missing="pairwise").fit(X, y)
+    with pytest.raises(ValueError, match=r"y \(response 1\) is known in 2 rows"):
+        screen(X, np.column_stack([X[:, 0], y]), Plan.exact(100, 4, 2), missing="pairwise")
+
+
+def test_messages_count_rows_as_the_user_does():
+    X, y = rng.standard_normal((5000, 300)), rng.standard_normal(5000)
+    y[:10] = np.nan
+    X[500, 2] = np.inf
+    with pytest.raises(ValueError, match="column 'x2', row 500"):
+        SIS(2, missing="pairwise").fit(X, y)
+
+
+@pytest.mark.parametrize("factor", [1e307, 1e-300, -1e300])
+def test_extreme_responses(factor):
+    X = rng.standard_normal((300, 5))
+    y = np.clip(X[:, 0] + rng.standard_normal(300), -9, 9)
+    expected = np.sign(factor) * correlations(X, y)
+    np.testing.assert_allclose(screen(X, y * factor, Plan.exact(300, 5, 2)).scores, expected, atol=1e-10)
+
+
+def test_frames_with_nullable_and_mixed_columns():
+    X = rng.standard_normal((200, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["a"] = frame["a"].astype("Float64").mask(frame["a"] > 1)
+    frame["flag"] = X[:, 0] > 0
+    y = rng.standard_normal(200)
+    plan = Plan.exact(200, 4, 2)
+    by_screen = screen(frame, y, plan, missing="pairwise").scores
+    np.testing.assert_array_equal(by_screen, SIS(2, missing="pairwise").fit(frame, y).scores_)
+
+
+def test_set_output_keeps_the_types_of_columns():
+    y = rng.standard_normal(300)
+    frame = pd.DataFrame({"up": y > 0, "n": (10 * y).astype(int), "noise": rng.standard_normal(300)})
+    out = SIS(2).set_output(transform="pandas").fit(frame, y).transform(frame)
+    assert out.dtypes.to_dict() == {"up": np.dtype(bool), "n": np.dtype("int64")}
+
+
+def test_mixed_objects_in_y_are_refused():
+    X = rng.standard_normal((4, 2))
+    with pytest.raises(TypeError, match="neither all numbers nor all strings"):
+        screen(X, np.array([1.0, "2.3", 3.0, 4.0], dtype=object), Plan.exact(4, 2, 1))
+
+
+def test_discard_has_no_rounding_noise():
+    assert Plan.paper(1000, 110, 10, discard=0.07).steps[0].n_keep == 103
+
+
+def test_results_cannot_be_changed_through_the_estimator():
+    X = rng.standard_normal((300, 5))
+    selector = SIS(2).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="read-only"):
+        selector.scores_[0] = 1
+
+
+@pytest.mark.parametrize("state", ["a", 1.5, True])
+def test_bad_seeds_are_named(state):
+    X = rng.standard_normal((300, 5))
+    with pytest.raises(TypeError, match="random_state must be an integer"):
+        SIS(2, random_state=state).fit(X, X[:, 0])
