@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench clean
+.PHONY: help demo test lint types coverage bench bench-plans clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
 
 bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (10 minutes, 12 GB)
 	$(BIN)/python benchmarks/screening.py --write README.md
+
+bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
+	$(BIN)/python benchmarks/plans.py
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
