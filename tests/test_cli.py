@@ -33,7 +33,7 @@ def test_a_mistake_gets_a_message_and_no_traceback():
     assert "Traceback" not in result.stderr
 
 
-def test_plan():
+def test_planning_without_data():
     result = banditsis("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6")
     assert result.returncode == 0, result.stderr
     assert "optimal: 1,000,000,000,000 rows × 1,000,000 features" in result.stdout
@@ -41,7 +41,7 @@ def test_plan():
     assert "full SIS (exact)" in result.stdout
 
 
-def test_plans_as_json():
+def test_planning_as_json():
     sizes = ("plan", "--rows", "1e7", "--features", "10000", "--keep", "50")
     record = json.loads(banditsis(*sizes, "--min-correlation", "0.1", "--dtype", "float64", "--json").stdout)
     assert record["name"] == "guaranteed"
@@ -61,7 +61,7 @@ def test_plans_as_json():
         (("--rows", "many"), "not a number"),
     ],
 )
-def test_impossible_plans_get_a_message(options, message):
+def test_planning_the_impossible_gets_a_message(options, message):
     result = banditsis("plan", "--rows", "1e6", "--features", "1e4", "--keep", "10", *options)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr

@@ -42,7 +42,7 @@ def test_contributed_statistic_and_plan():
     assert screen(X, y, halving, random_state=0).selected[0] == 3
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md"])
 def test_documents_name_real_files(name):
     for path in re.findall(r"\]\(([\w/.-]+)\)", (ROOT / name).read_text()):
         assert (ROOT / path).exists(), path

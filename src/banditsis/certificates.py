@@ -163,7 +163,7 @@ def plan_floor(plan: Plan, confidence: float, simultaneous: bool, inflation: flo
         cutoffs = [evidence_cutoff(step, plan.n_rows, inflation) for step in plan.steps]
     else:
         cutoffs = null_cutoffs(rows, [step.n_keep for step in plan.steps], plan.n_features)
-    error = error_level(confidence, simultaneous, plan.n_keep)
+    error = error_level(confidence, simultaneous, plan.n_features if plan.by_evidence else plan.n_keep)
     return detection_floor(rows, cutoffs, plan.n_rows, inflation, error)
 
 
@@ -185,7 +185,9 @@ def result_floor(result: ScreeningResult, confidence: float, simultaneous: bool)
     reason = why_no_floor(result)
     if reason is not None:
         raise ValueError(f"no detection floor is known: {reason}.")
-    error = error_level(confidence, simultaneous, len(result.selected))
+    # How many pass by evidence is not fixed beforehand, so that all features count.
+    fixed = result.parameters.get("plan") != "guaranteed"
+    error = error_level(confidence, simultaneous, len(result.selected) if fixed else result.n_features)
     cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in result.rounds]
     rows = [r.n_rows for r in result.rounds]
     return detection_floor(rows, cutoffs, result.n_rows, result.inflation or 1.0, error)

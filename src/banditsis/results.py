@@ -26,7 +26,7 @@ class Round:
     n_kept : int
         Features left after it.
     cutoff : float
-        Smallest absolute score that was kept.
+        Smallest absolute score that was kept; where features are dropped by evidence, the smallest that is.
     cells : int
         Cells read in this round.
     seconds : float
