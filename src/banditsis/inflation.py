@@ -12,7 +12,7 @@ from banditsis.sampling import count_rows, spread
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 
-MOST_ROWS, MOST_FEATURES = 2000, 32
+MOST_ROWS, MOST_FEATURES = 1000, 32
 
 
 class Inflation(NamedTuple):
