@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=None)
     options = parser.parse_args()
     part = 10 if options.quick else 1
-    sets = max(4, 200 // part)
+    sets = max(4, 500 // part)
     started = time.perf_counter()
     print("Predicted floor of Plan.optimal over the paper's at its cost (α=1.1, p=10^5, worst of three n)")
     for (ratio, worst), printed, other in zip(
