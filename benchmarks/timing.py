@@ -51,20 +51,3 @@ def interleaved(repeats: int, **contestants: Callable[[], object]) -> dict[str, 
             if repeat:  # the first turn warms up
                 best[name] = min(best[name], elapsed)
     return best
-
-
-def paired_ratio(repeats: int, run: Callable[[], object], rival: Callable[[], object]) -> float:
-    """Median over turns of (time of rival) / (time of run), each turn run back to back.
-
-    Where the machine's bandwidth changes from minute to minute, neighbours in time see the same machine.
-    """
-    run(), rival()
-    ratios = []
-    for _ in range(repeats):
-        times = []
-        for contestant in (rival, run, rival):
-            started = time.perf_counter()
-            contestant()
-            times.append(time.perf_counter() - started)
-        ratios.append(min(times[0], times[2]) / times[1])
-    return float(np.median(ratios))
