@@ -300,20 +300,25 @@ class Plan:
         return Plan(n, self.n_features, steps, self.name)
 
     def __str__(self) -> str:
-        lines = [
+        head = (
             f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → "
             f"{f'{self.n_keep:,}' if self.n_keep else 'all that pass'}, "
-            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._by_what()}",
-            f"{'step':>5} {'rows':>6} {'features':>9} {'kept':>8} {'cells':>10}",
-        ]
+            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._by_what()}"
+        )
+        table = [("step", "rows", "features", "kept", "cells")]
         left = self.n_features
         for k, (step, after, cells) in enumerate(
             zip(self.steps, self.n_left, self.cells_by_step, strict=True), 1
         ):
             if cells or not self.by_evidence:
-                lines.append(f"{k:>5} {step.n_rows:>6,} {left:>9,} {after:>8,} {cells:>10,}")
+                table.append((f"{k}", f"{step.n_rows:,}", f"{left:,}", f"{after:,}", f"{cells:,}"))
             left = after
-        return "\n".join(lines)
+        columns = zip((5, 6, 9, 8, 10), zip(*table, strict=True), strict=True)
+        widths = [max(least, *map(len, column)) for least, column in columns]
+        lines = [
+            " ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in table
+        ]
+        return "\n".join([head, *lines])
 
     def _by_what(self) -> str:
         """For the printed form: by what evidence."""
