@@ -32,7 +32,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 # What takes minutes where kernels run as plain Python.
-QUICK := not thread_counts and not any_matrix and not part_when and not test_planning \
+QUICK := not thread_counts and not any_matrix and not test_planning \
   and not at_the_floor and not at_once and not was_predicted and not float32_cannot_hold
 
 coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
