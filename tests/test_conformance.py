@@ -37,6 +37,8 @@ SOURCES = {
 RESPONSES = {
     "pearson": X[:, :3].sum(axis=1) + rng.standard_normal(N),
     "anova": rng.choice(["a", "b", "c"], N),
+    "logistic": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
+    "poisson": rng.poisson(np.exp(0.3 * X[:, 0])),
 }
 ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
 COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
@@ -45,6 +47,9 @@ WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
 WEIGHTS = {
     "one": Weights(WAVES[:, :1]),
     "several": Weights(WAVES),
+    "several, squares": Weights(WAVES, square=np.linspace(0.5, 2, N)),
+    "one, squares": Weights(WAVES[:, :1], square=np.linspace(0.5, 2, N)),
+    "many": Weights(np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])),
     "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
     "one, gaps": Weights(WAVES[:, :1], pairwise=True),
     "several, gaps": Weights(WAVES, pairwise=True),
@@ -65,7 +70,8 @@ def plain_sums(z, w):
         onehot = np.eye(w.n_classes)[w.codes]
         lines = [onehot.T @ z, (z * z).sum(axis=0)[None]]
         return np.vstack([*lines, onehot.T @ here] if w.pairwise else lines)
-    lines = [z.sum(axis=0)[None], w.linear.T @ z, (z * z).sum(axis=0)[None]]
+    v = np.ones(len(z)) if w.square is None else w.square
+    lines = [z.sum(axis=0)[None], w.linear.T @ z, (v @ (z * z))[None]]
     if w.pairwise:
         lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
     return np.vstack(lines)

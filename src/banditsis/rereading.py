@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.laws import Law
 from banditsis.parallel import Workers
 from banditsis.sampling import count_rows
 from banditsis.sources.base import Source
@@ -33,6 +34,7 @@ class SampleGroup:
     scores: Floats
     present: Floats | None
     rows: Rows | None = None
+    law: Law | None = None
 
     @property
     def n_left(self) -> list[int]:
@@ -57,6 +59,7 @@ class SampleGroup:
                 [(self._score, slice(j, min(j + width, stop)), y, side) for j in range(start, stop, width)]
             )
             tick(m * (stop - start))
+        self.law = self.statistic.null_law(side, m, self.present)
         return m
 
     def _score(self, place: slice, y: Floats, side: Any) -> None:
@@ -92,6 +95,7 @@ class SampleGroup:
         """Keep as many of the best as ``count`` says, and return the smallest kept."""
         trace = traces[0]
         trace.record(self.columns, self.scores)
+        trace.law = self.law
         if self.present is not None:
             trace.note_present(self.indices(slice(None)), self.present)
         kept, cutoff = best(self.scores, count(self.scores))
@@ -102,6 +106,11 @@ class SampleGroup:
     def narrow(self, n_rows: int) -> list[SampleGroup]:
         """There is nothing to share, so nothing to part."""
         return [self]
+
+    def restrict(self, features: Indices) -> None:
+        """Go on with some of the features alone, sorted."""
+        self.columns, self.scores = features, self.scores[features]
+        self.present = None if self.present is None else self.present[features]
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Hand over what is left at the end."""

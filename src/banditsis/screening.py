@@ -12,6 +12,7 @@ import numpy as np
 
 from banditsis._checks import check_choice
 from banditsis._typing import Columns, Floats, Rows
+from banditsis.covariates import check_covariates
 from banditsis.evidence import Judge
 from banditsis.groups import AnyGroup, start_groups
 from banditsis.inflation import MOST_FEATURES, measure_inflation, pilot_rows
@@ -38,6 +39,8 @@ def screen(
     statistic: StatisticLike = "pearson",
     row_order: str = "auto",
     missing: str = "raise",
+    covariates: Any = None,
+    pvalues: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
@@ -54,7 +57,7 @@ def screen(
         have left overlap; each answer is as if its response had been screened alone.
     plan : Plan
         How many rows to read and how many features to keep.
-    statistic : {"pearson", "anova"}
+    statistic : {"pearson", "anova", "logistic", "poisson"} or a class
         How association is measured.
     row_order : {"auto", "random", "stored"}
         Random rows are right for any data. The stored order, which reads the first rows, is right only for
@@ -63,6 +66,12 @@ def screen(
         What to do about NaN: refuse it, or leave it out pair by pair. A pairwise score is multiplied by
         √(present rows / rows read), and is 0 with fewer than 10 present rows. Rows whose response is NaN are
         left out before sampling.
+    covariates : array-like of shape (n,) or (n, k), or frame, optional
+        Columns to be given: association is then partial, as if feature and response had both been regressed
+        on them and an intercept. Collinear ones do no harm; a feature that they explain scores 0.
+    pvalues : bool
+        Whether to read the features that are left in full at the end, which gives their exact scores and
+        p-values. A run that reads every row needs no such pass.
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -91,7 +100,14 @@ def screen(
     source = open_source(X)
     _check_shape(source, plan)
     plan = plan.rereading(kind.rereads)
-    _check_evidence(plan, kind.name, row_order, missing)
+    _check_evidence(plan, kind.name, row_order, missing, covariates)
+    given = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
+    given = given if given is not None and given.rank else None  # constants are what the intercept is
+    if covariates is not None and pairwise:
+        raise ValueError(
+            "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
+            "is missing, or leave the covariates out."
+        )
     responses = check_responses(y, source.shape[0], allow_nan=pairwise)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         _refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
@@ -102,6 +118,7 @@ def screen(
         **kind.settings,
         "row_order": row_order,
         "missing": missing,
+        "covariates": 0 if given is None else given.rank,
         "seed": seed,
     }
     results: list[Any] = [None] * responses.shape[1]
@@ -111,19 +128,22 @@ def screen(
     )
     with (
         Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(responses.shape[1] > 1),
+        one_blas_thread(responses.shape[1] > 1 or given is not None),
         show_progress(progress, total) as tick,
     ):
         for members, rows in known:
             part = source if rows is None else RowSubset(source, rows)
             values = responses if rows is None else responses[rows][:, members]
-            bound = kind.bind(values, pairwise)
+            bound = kind.bind(values, pairwise) if given is None else kind.bind_given(values, given)
             limited = plan.limit_rows(part.shape[0])
             # Evidence ends the run of each response at its own time.
             alone = [bound.subset([k]) for k in range(bound.n_responses)] if plan.by_evidence else [bound]
             traces = []
             for one in alone:
-                traces += _run(part, one, limited, row_order, np.random.default_rng(seed), workers, tick)
+                found = _run(part, one, limited, row_order, np.random.default_rng(seed), workers, tick)
+                if pvalues:
+                    _read_in_full(part, one, found, workers, tick)
+                traces += found
             notes = _notes(part, limited, row_order)
             for k, trace in zip(members, traces, strict=True):
                 results[k] = trace.result(limited, source.names, parameters, notes)
@@ -179,6 +199,35 @@ def _run(
     return traces
 
 
+def _read_in_full(
+    source: Source,
+    statistic: Statistic,
+    traces: list[Trace],
+    workers: Workers,
+    tick: Callable[[int], None],
+) -> None:
+    """One more round: every row of the features that are left, from the start."""
+    n = source.shape[0]
+    for k, trace in enumerate(traces):
+        if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
+            continue
+        started = time.perf_counter()
+        (group,) = start_groups(source, statistic.subset([k]).calibrate(slice(0, n)), slice(0, n))
+        group.restrict(trace.selected)
+        group.read(slice(0, n), workers, tick)
+        if (bad := group.unusable()).size:
+            _refuse_nonfinite(source, slice(0, n), bad, statistic.pairwise)
+        d = trace.selected.size
+        (cutoff,) = group.keep_best(len, [trace])
+        seconds = time.perf_counter() - started
+        trace.rounds.append(Round(n, d, d, cutoff, n * d, seconds))
+        trace.notes.append(
+            f"p-values are from all {n:,} rows of the {d:,} features that were chosen among "
+            f"{trace.scores.size:,}; result.select counts all {trace.scores.size:,}."
+        )
+        group.finish([trace])
+
+
 def _inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
     """The inflation to reckon with after the first round: two standard errors above its estimate."""
     most = min(MOST_FEATURES, scores.size)
@@ -188,13 +237,14 @@ def _inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats)
     return inflation.high
 
 
-def _check_evidence(plan: Plan, name: str, row_order: str, missing: str) -> None:
+def _check_evidence(plan: Plan, name: str, row_order: str, missing: str, covariates: Any) -> None:
     """Refuse to guarantee what cannot be."""
     if not plan.by_evidence:
         return
     for option, value, wanted in (
         ("statistic", name, "pearson"),
         ("missing", missing, "raise"),
+        ("covariates", None if covariates is None else "some", None),
         ("row_order", "random" if row_order == "auto" else row_order, "random"),
     ):
         if value != wanted:

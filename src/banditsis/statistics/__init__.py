@@ -7,12 +7,15 @@ from typing import TypeAlias
 from banditsis._checks import check_choice
 from banditsis.statistics.anova import Anova
 from banditsis.statistics.base import MomentStatistic, Statistic, Weights
+from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.sample import SampleStatistic
 
 STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
     "pearson": Pearson,
     "anova": Anova,
+    "logistic": Logistic,
+    "poisson": Poisson,
 }
 
 #: A name, a class, or an object of a class whose constructor takes settings.
@@ -21,8 +24,10 @@ StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] 
 __all__ = [
     "STATISTICS",
     "Anova",
+    "Logistic",
     "MomentStatistic",
     "Pearson",
+    "Poisson",
     "SampleStatistic",
     "Statistic",
     "StatisticLike",
