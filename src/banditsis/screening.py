@@ -108,7 +108,8 @@ def screen(
             "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
             "is missing, or leave the covariates out."
         )
-    responses = check_responses(y, source.shape[0], allow_nan=pairwise)
+    y, by_column = kind.unpack(y), kind.n_columns == 1
+    responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         _refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
     seed = _seed(random_state)
@@ -121,8 +122,8 @@ def screen(
         "covariates": 0 if given is None else given.rank,
         "seed": seed,
     }
-    results: list[Any] = [None] * responses.shape[1]
-    known = list(present_rows(responses, allow_nan=pairwise))
+    results: list[Any] = [None] * (responses.shape[1] // kind.n_columns)
+    known = list(present_rows(responses, allow_nan=pairwise)) if by_column else [([0], None)]
     total = sum(
         len(members) * (plan if rows is None else plan.limit_rows(len(rows))).cells for members, rows in known
     )
@@ -147,7 +148,7 @@ def screen(
             notes = _notes(part, limited, row_order)
             for k, trace in zip(members, traces, strict=True):
                 results[k] = trace.result(limited, source.names, parameters, notes)
-    return results[0] if np.ndim(y) == 1 else results
+    return results[0] if np.ndim(y) == 1 or not by_column else results
 
 
 def _run(

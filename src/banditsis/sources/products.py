@@ -12,7 +12,6 @@ from banditsis._typing import Array, Floats
 from banditsis.kernels import by_column, by_row, several
 from banditsis.statistics.base import Weights
 
-
 #: Columns of weights up to which one pass is faster than matrix products.
 MOST_SEVERAL = 24
 

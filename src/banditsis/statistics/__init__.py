@@ -7,6 +7,7 @@ from typing import TypeAlias
 from banditsis._checks import check_choice
 from banditsis.statistics.anova import Anova
 from banditsis.statistics.base import MomentStatistic, Statistic, Weights
+from banditsis.statistics.cox import Cox
 from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.sample import SampleStatistic
@@ -16,6 +17,7 @@ STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
     "anova": Anova,
     "logistic": Logistic,
     "poisson": Poisson,
+    "cox": Cox,
 }
 
 #: A name, a class, or an object of a class whose constructor takes settings.
@@ -24,6 +26,7 @@ StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] 
 __all__ = [
     "STATISTICS",
     "Anova",
+    "Cox",
     "Logistic",
     "MomentStatistic",
     "Pearson",

@@ -75,6 +75,9 @@ class Statistic(ABC):
     #: What its constructor was told, for the result.
     settings: Mapping[str, Any] = {}
 
+    #: Columns of y that make one response.
+    n_columns: ClassVar[int] = 1
+
     y: Array
     pairwise: bool
 
@@ -82,6 +85,11 @@ class Statistic(ABC):
     def n_responses(self) -> int:
         """Number of responses."""
         return int(self.y.shape[1])
+
+    @classmethod
+    def unpack(cls, y: Any) -> Any:
+        """The user's response in a form that can be checked."""
+        return y
 
     @abstractmethod
     def calibrate(self, rows: Rows) -> Self:

@@ -27,7 +27,7 @@ def whiten(gram: Floats) -> Floats:
     size = np.sqrt(np.maximum(np.diag(gram), 0.0))
     scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
     values, vectors = np.linalg.eigh(gram * scale * scale[:, None])
-    kept = values > SMALLEST * max(values[-1], 0.0)
+    kept = values > SMALLEST * values.max(initial=0.0)
     lines: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T * scale
     return lines
 
