@@ -85,7 +85,7 @@ class SampleGroup:
         if len(x) < MIN_PRESENT or y.min() == y.max():
             return 0.0
         score = self.statistic.score_block(x[:, None], self.statistic.prepare(y))[0]
-        return float(score * np.sqrt(len(x) / n_read))
+        return float(score * (len(x) / n_read) ** self.statistic.noise)
 
     def unusable(self) -> Indices:
         """Features that have no score, since a cell cannot be used."""

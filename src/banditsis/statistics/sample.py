@@ -29,6 +29,8 @@ class SampleStatistic(Statistic):
     rereads = True
     #: What the response may be: "numbers", "classes" or "both".
     takes: ClassVar[str] = "numbers"
+    #: Scores of features without association fall as rows to the power of minus this; more so if squared.
+    noise: ClassVar[float] = 0.5
     #: Class labels of each response, where it has classes.
     labels: list[Array] | None = None
 
