@@ -1,4 +1,4 @@
-"""What every source and every statistic promises. A new one is one more entry in SOURCES or STATISTICS."""
+"""What every source and every statistic promises. A new one is one more entry in SOURCES or RESPONSES."""
 
 import numpy as np
 import pandas as pd
@@ -34,12 +34,22 @@ SOURCES = {
     "polars frame": lambda X: open_source(pl.DataFrame(dict(zip(NAMES, X.T, strict=True)))),
     "row subset": _subset,
 }
+NUMBERS = X[:, :3].sum(axis=1) + rng.standard_normal(N)
+LABELS = rng.choice(["a", "b", "c"], N)
 RESPONSES = {
-    "pearson": X[:, :3].sum(axis=1) + rng.standard_normal(N),
-    "anova": rng.choice(["a", "b", "c"], N),
+    "pearson": NUMBERS,
+    "anova": LABELS,
     "logistic": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
     "poisson": rng.poisson(np.exp(0.3 * X[:, 0])),
+    "spearman": NUMBERS,
+    "kendall": NUMBERS,
+    "chatterjee": NUMBERS,
+    "distance": NUMBERS,
+    "sirs": NUMBERS,
+    "mv": LABELS,
+    "sliced_wasserstein": NUMBERS,
 }
+MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
 ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
 COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
 NONE = np.empty((N, 0))
@@ -134,10 +144,12 @@ def name(request):
 
 
 def test_the_registered_name_is_its_own(name):
-    assert find_statistic(name).name == name
-    assert find_statistic(find_statistic(name)) is find_statistic(name)
+    kind = find_statistic(name)
+    assert kind.name == name
+    assert find_statistic(kind) is kind
 
 
+@pytest.mark.parametrize("name", MOMENT)
 def test_summaries_add_up(name):
     statistic = find_statistic(name).bind(RESPONSES[name][:, None], False)
     parts = statistic.summary(slice(0, 100)) + statistic.summary(np.arange(100, N))
@@ -169,7 +181,15 @@ def test_constant_features_score_zero(name):
 
 
 def test_reading_in_pieces_equals_reading_at_once(name):
+    """Sums add up; what is not sums reads all rows in its last piece."""
     at_once = screen(X, RESPONSES[name], Plan.exact(N, P, P), statistic=name)
     pieces = Plan(N, P, ((50, P), (51, P), (200, P), (N, P)))
     in_pieces = screen(X, RESPONSES[name], pieces, statistic=name, random_state=0)
     np.testing.assert_allclose(in_pieces.scores, at_once.scores, atol=1e-12)
+
+
+def test_cells_are_those_of_the_plan(name):
+    plan = Plan.paper(N, P, 4)
+    result = screen(X, RESPONSES[name], plan, statistic=name, random_state=0)
+    assert result.cells_read == plan.rereading(find_statistic(name).rereads).cells
+    assert (result.cells_read > plan.cells) == (name not in MOMENT)

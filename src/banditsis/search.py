@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,7 +31,8 @@ REFINED, SWEEPS, GAIN = 3, 6, 2e-4
 Floor = Callable[[Floats], float]
 
 
-def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> list[tuple[int, int]]:
+@lru_cache(maxsize=256)
+def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> tuple[tuple[int, int], ...]:
     """Rows and features kept in each round of the best plan of at most that many cells."""
     floor = _make_floor(n, p, d, cells, rereads)
     best: dict[int, tuple[float, tuple[float, ...]]] = {}
@@ -41,7 +43,7 @@ def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> lis
     chosen = sorted(best.values())[:refined_most]
     refined = [_refine(np.array(x), value, floor) for value, x in chosen]
     _, x = min(refined, key=lambda found: found[0])
-    return _whole_numbers(x, n, p, d, cells, rereads)
+    return tuple(_whole_numbers(x, n, p, d, cells, rereads))
 
 
 def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:

@@ -52,10 +52,10 @@ class SlicedWasserstein(SampleStatistic):
     >>> import numpy as np
     >>> from banditsis import Plan, screen
     >>> x = np.linspace(-1, 1, 1001)
-    >>> X = np.column_stack([x, np.cos(1e3 * x)])
+    >>> X = np.column_stack([x, np.random.default_rng(0).permutation(x)])
     >>> plan = Plan.exact(1001, 2, 1)
     >>> screen(X, x**2, plan, statistic=SlicedWasserstein(n_directions=4)).scores.round(2)
-    array([0.27, 0.06])
+    array([0.29, 0.04])
     """
 
     name = "sliced_wasserstein"
