@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
+    from banditsis.iterative import IterativeSIS
     from banditsis.plans import EvidenceStep, Plan, Step
     from banditsis.results import Round, ScreeningResult
     from banditsis.screening import screen
@@ -21,6 +22,7 @@ __all__ = [
     "SIS",
     "BanditSIS",
     "EvidenceStep",
+    "IterativeSIS",
     "Plan",
     "Round",
     "ScreeningResult",
@@ -33,6 +35,7 @@ __all__ = [
 _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
+    "IterativeSIS": "iterative",
     "Plan": "plans",
     "Step": "plans",
     "EvidenceStep": "plans",

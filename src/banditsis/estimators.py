@@ -32,6 +32,7 @@ class Screener(SelectorMixin, BaseEstimator):
     statistic: StatisticLike
     row_order: str = "auto"
     missing: str
+    pvalues: bool
     n_jobs: int | None
     random_state: Any
 
@@ -42,7 +43,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """The plan itself, and notes; see BanditSIS."""
         return plan, []
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, covariates: Any = None) -> Self:
         """Screen the features of X.
 
         Parameters
@@ -51,7 +52,10 @@ class Screener(SelectorMixin, BaseEstimator):
             The features. Cells that the plan does not read are not checked, unless there are fewer than a
             million cells in all.
         y : array-like of shape (n,)
-            The response.
+            The response; for ``statistic="cox"`` time and event, of shape (n, 2) or structured.
+        covariates : array-like of shape (n,) or (n, k), or frame, optional
+            Columns to be given, such as age or batch: features are ranked by what they explain beside them.
+            In a pipeline, pass them by metadata routing.
 
         Returns
         -------
@@ -64,10 +68,10 @@ class Screener(SelectorMixin, BaseEstimator):
         n, p = array.shape
         if n < 3:
             raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
-        response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
-        response = check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
+        response = self._checked_response(y, n)
         source: Source = ArraySource(array, getattr(self, "feature_names_in_", None))
-        if response.dtype.kind == "f" and self.missing == "pairwise" and np.isnan(response).any():
+        gaps = self.missing == "pairwise" and covariates is None and response.dtype.kind == "f"
+        if gaps and np.isnan(response).any():
             known = np.flatnonzero(~np.isnan(response))
             source, response, n = RowSubset(source, known), response[known], len(known)
         d = self.n_features_to_select
@@ -81,6 +85,8 @@ class Screener(SelectorMixin, BaseEstimator):
             statistic=self.statistic,
             row_order=self.row_order,
             missing=self.missing,
+            covariates=covariates,
+            pvalues=self.pvalues,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
@@ -88,6 +94,13 @@ class Screener(SelectorMixin, BaseEstimator):
         self.result_ = found.with_notes([*notes, *found.notes])
         self.scores_ = self.result_.scores
         return self
+
+    def _checked_response(self, y: Any, n: int) -> Array:
+        kind = find_statistic(self.statistic)
+        if kind.n_columns > 1:
+            return check_responses(kind.unpack(y), n, allow_nan=False)
+        response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        return check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
 
     @property
     def ranking_(self) -> Array:
@@ -146,10 +159,14 @@ class SIS(Screener):
         How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
     max_samples : int or float, optional
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
-    statistic : {"pearson", "anova"}
-        How association is measured: correlation, or the correlation ratio for class labels.
+    statistic : str, class or object
+        How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
+        "logistic", "poisson" or "cox" (score tests), or another of docs/statistics.md.
     missing : {"raise", "pairwise"}
         What to do about NaN: refuse it, or leave it out pair by pair.
+    pvalues : bool
+        Whether a run that does not read every row reads the features that are left in full at the end, for
+        exact scores and p-values of them (``result_.pvalues``, ``result_.select()``).
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -192,6 +209,7 @@ class SIS(Screener):
         max_samples: int | float | None = None,
         statistic: StatisticLike = "pearson",
         missing: str = "raise",
+        pvalues: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -199,6 +217,7 @@ class SIS(Screener):
         self.max_samples = max_samples
         self.statistic = statistic
         self.missing = missing
+        self.pvalues = pvalues
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -237,13 +256,17 @@ class BanditSIS(Screener):
         For ``min_correlation``.
     discard : float
         With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
-    statistic : {"pearson", "anova"}
-        How association is measured: correlation, or the correlation ratio for class labels.
+    statistic : str, class or object
+        How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
+        "logistic", "poisson" or "cox" (score tests), or another of docs/statistics.md.
     row_order : {"auto", "random", "stored"}
         Random rows are right for any data. The stored order reads the first rows, and is right only for
         data that were shuffled beforehand. "auto" means random.
     missing : {"raise", "pairwise"}
         What to do about NaN: refuse it, or leave it out pair by pair.
+    pvalues : bool
+        Whether a run that does not read every row reads the features that are left in full at the end, for
+        exact scores and p-values of them (``result_.pvalues``, ``result_.select()``).
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -294,6 +317,7 @@ class BanditSIS(Screener):
         statistic: StatisticLike = "pearson",
         row_order: str = "auto",
         missing: str = "raise",
+        pvalues: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -306,6 +330,7 @@ class BanditSIS(Screener):
         self.statistic = statistic
         self.row_order = row_order
         self.missing = missing
+        self.pvalues = pvalues
         self.n_jobs = n_jobs
         self.random_state = random_state
 
