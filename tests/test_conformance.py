@@ -41,6 +41,7 @@ RESPONSES = {
     "anova": LABELS,
     "logistic": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
     "poisson": rng.poisson(np.exp(0.3 * X[:, 0])),
+    "cox": np.column_stack([rng.exponential(np.exp(-0.3 * X[:, 0])), rng.random(N) < 0.7]),
     "spearman": NUMBERS,
     "kendall": NUMBERS,
     "chatterjee": NUMBERS,
@@ -157,7 +158,7 @@ def test_summaries_add_up(name):
 
 
 def test_a_random_part_does_not_drift_and_a_sorted_one_does(name):
-    y = RESPONSES[name][:, None]
+    y = RESPONSES[name].reshape(N, -1)
     part = np.sort(rng.choice(N, 100, replace=False))
     assert find_statistic(name).bind(y, False).drift(part, N) < 4
     assert find_statistic(name).bind(np.sort(y, axis=0), False).drift(slice(0, 100), N) > 5

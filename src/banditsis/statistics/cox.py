@@ -20,6 +20,8 @@ from banditsis.statistics.sample import SampleStatistic
 
 MOST_STEPS = 50
 ARRIVED = 1e-12
+#: Where log risks differ by more, the likelihood has no maximum.
+MOST_RISK = 60.0
 #: A feature of whose information no more than this share is left beside the covariates scores 0.
 RESOLUTION = 1e-11
 
@@ -189,13 +191,17 @@ def make_side(time: Floats, event: Floats, Z: Floats) -> Side:
         white = whiten(gram)
         turned = white @ slope
         gain = float(turned @ turned)
-        if gain < ARRIVED and len(white) == beta.size and np.abs(Z @ beta).max() < 30:
+        if gain < ARRIVED and len(white) == beta.size and np.ptp(Z @ beta) < MOST_RISK:
             return side
         for halving in range(30):
             tried = beta + white.T @ turned / 2**halving
+            if np.ptp(Z @ tried) > 10 * MOST_RISK:
+                continue
             new = _weigh(order, event, Z, ends, events, tried)
             if new[0] >= value or gain < 1e-8:
                 break
+        else:
+            break
         beta, (value, side, slope, gram) = tried, new
     if beta.size:
         raise ValueError(

@@ -51,14 +51,15 @@ class PartialPearson(Pearson):
     """
 
     covariates: Covariates
-    #: of the scaled responses on the covariates: taken off first, so that their digits go to the rest
+    #: of the scaled responses on the intercept and the covariates: taken off first, so that their digits go
+    #: to the rest
     slope: Floats
 
     @classmethod
     def of(cls, plain: Pearson, covariates: Covariates) -> Self:
         """The partial correlation with the same response."""
         made = cls(plain.y, plain.pairwise, plain.centre, plain.scale)
-        return made.changed(covariates=covariates, slope=np.zeros((covariates.rank, plain.n_responses)))
+        return made.changed(covariates=covariates, slope=np.zeros((1 + covariates.rank, plain.n_responses)))
 
     @property
     def width(self) -> int:
@@ -70,7 +71,7 @@ class PartialPearson(Pearson):
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
         A = np.column_stack([np.ones(len(sample)), self.covariates.columns(sample)])
-        y = Pearson.scaled(ready, sample)
+        y = ready.scaled(sample)
         slope = np.linalg.lstsq(A, y, rcond=None)[0]
         spread_y, rest = np.linalg.norm(y - y.mean(axis=0), axis=0), np.linalg.norm(y - A @ slope, axis=0)
         if (rest <= 1e-10 * spread_y).any():
@@ -80,7 +81,7 @@ class PartialPearson(Pearson):
                 f"y{where} is a linear combination of the covariates, so that nothing is left for features "
                 "to explain: leave such covariates out."
             )
-        return ready.changed(slope=slope[1:])
+        return ready.changed(slope=slope)
 
     def subset(self, responses: Sequence[int]) -> Self:
         return super().subset(responses).changed(slope=self.slope[:, list(responses)])
@@ -93,13 +94,13 @@ class PartialPearson(Pearson):
     def n_sums(self) -> int:
         return 2 + self.width
 
-    def scaled(self, rows: Rows) -> Floats:
-        return super().scaled(rows) - self.covariates.columns(rows) @ self.slope
-
     def _columns(self, rows: Rows) -> Floats:
-        """What the weights of some rows are: responses, then covariates."""
-        given = self.covariates.columns(rows)
-        return np.column_stack([Pearson.scaled(self, rows) - given @ self.slope, given])
+        """What the weights of some rows are: what is left of the responses, then the covariates."""
+        columns = np.empty((count_rows(rows), self.width))
+        given = columns[:, self.n_responses :]
+        given[:] = self.covariates.columns(rows)
+        columns[:, : self.n_responses] = self.scaled(rows) - self.slope[0] - given @ self.slope[1:]
+        return columns
 
     def weights(self, rows: Rows) -> Weights:
         return Weights(self._columns(rows))
@@ -134,7 +135,7 @@ class PartialPearson(Pearson):
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         A = np.column_stack([np.ones(count_rows(rows)), self.covariates.columns(rows)])
         Q, _ = np.linalg.qr(A)
-        both = np.column_stack([Pearson.scaled(self, rows)[:, [response]], np.asarray(block, np.float64)])
+        both = np.column_stack([self.scaled(rows)[:, [response]], np.asarray(block, np.float64)])
         size = np.abs(both - both.mean(axis=0)).max(axis=0)
         both = both - Q @ (Q.T @ both)
         both[:, np.abs(both).max(axis=0) <= np.sqrt(self.covariates.resolution) * size] = 0.0
