@@ -50,10 +50,15 @@ CASES = {
 }
 
 
+def test_memory_layouts(layout):
+    scores = screen(layout(X), Y, Plan.exact(N, P, 5), covariates=Z).scores
+    np.testing.assert_allclose(scores, partial(X, Y, Z), atol=1e-9)
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_partial_correlation_is_that_of_residuals(name, layout):
+def test_partial_correlation_is_that_of_residuals(name):
     given = CASES[name]
-    scores = screen(layout(X), Y + 1e6, Plan.exact(N, P, 5), covariates=given).scores
+    scores = screen(X, Y + 1e6, Plan.exact(N, P, 5), covariates=given).scores
     expected = partial(X, Y, np.asarray(given, float))
     np.testing.assert_allclose(scores, expected, atol=1e-9 if name != "nearly collinear" else 1e-7)
 
@@ -142,7 +147,11 @@ def test_detection_floor_and_interval_count_the_covariates():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"covariates": np.where(Z > 2, np.nan, Z)}, ValueError, r"covariates contain NaN in row \d+, column"),
+        (
+            {"covariates": np.where(Z > 2, np.nan, Z)},
+            ValueError,
+            r"covariates contain NaN in row \d+, column",
+        ),
         ({"covariates": Z[:-1]}, ValueError, r"covariates must have shape \(400,\) or \(400, k\)"),
         ({"covariates": LABELS}, TypeError, "covariates must hold numbers, got dtype"),
         ({"covariates": Z, "missing": "pairwise"}, ValueError, "covariates go with missing='raise' alone"),

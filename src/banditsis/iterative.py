@@ -111,20 +111,15 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         n, p = array.shape
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
         size = min(check_integer("n_features_to_select", d, 1), p)
-        names = getattr(self, "feature_names_in_", None)
         chosen: Indices = np.arange(0)
         self.history_: list[Indices] = []
         for _ in range(self.max_iter):
-            # A third is left for what only shows given the rest, as Fan and Lv advise (2/3 of d at first).
-            wanted = (
-                min(size - len(chosen), max(1, 2 * size // 3)) if len(chosen) == 0 else size - len(chosen)
-            )
-            screened = self._screened(array, y, base, chosen, wanted, covariates, names)
-            chosen, before = self._kept(array, y, screened, size), chosen
+            # At first a third of the places is left for features that show given the others.
+            wanted = size - len(chosen) if len(chosen) else max(1, 2 * size // 3)
+            screened = self._screened(array, y, base, chosen, wanted, covariates)
+            chosen = self._kept(array, y, screened, size)
             self.history_.append(chosen)
-            if np.array_equal(chosen, before) or any(np.array_equal(chosen, c) for c in self.history_[:-1]):
-                break
-            if len(chosen) >= size:
+            if len(chosen) >= size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
         self.n_iter_ = len(self.history_)
         self.support_ = np.zeros(p, dtype=bool)
@@ -132,7 +127,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         return self
 
     def _screened(
-        self, X: Array, y: Any, base: Screener, chosen: Indices, wanted: int, covariates: Any, names: Any
+        self, X: Array, y: Any, base: Screener, chosen: Indices, wanted: int, covariates: Any
     ) -> Indices:
         """The features chosen and as many more as are wanted, the best given those."""
         given = X[:, chosen] if len(chosen) else None
@@ -157,7 +152,9 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         self.estimator_.fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
         # More than rounding: a model that is not sparse keeps the best up to the size.
         model = SelectFromModel(self.estimator_, prefit=True, threshold=1e-10, max_features=size)
-        return np.asarray(screened[model.get_support()])
+        kept = screened[model.get_support()]
+        # A model that finds nothing leaves the feature that screening put first.
+        return np.asarray(kept if len(kept) else self.base_.result_.selected[:1])
 
     def _get_support_mask(self) -> Array:
         check_is_fitted(self, "support_")
