@@ -367,3 +367,68 @@ def test_rows_in_stored_order_that_are_sorted_are_noticed(name):
     y = np.sort(y > 0.2) if name == "mv" else np.sort(y)
     with pytest.warns(UserWarning, match="not in random order"):
         screen(X, y, Plan.subsample(2000, 10, 2, 1200), statistic=name, row_order="stored")
+
+
+# P-values
+
+
+PVALUES = {
+    "spearman": lambda x, y: stats.spearmanr(x, y).pvalue,
+    "kendall": lambda x, y: stats.kendalltau(x, y, method="asymptotic").pvalue,
+    "chatterjee": lambda x, y: stats.chatterjeexi(x, y).pvalue,
+}
+
+
+@pytest.mark.parametrize("name", PVALUES)
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("n", [5, 30, 400])
+def test_pvalues_are_scipys(name, tied, n):
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 6))
+    y = 0.3 * X[:, 0] ** 3 + rng.standard_normal(n)
+    if tied:
+        y = np.round(y)
+        X = X if name == "chatterjee" else np.round(2 * X)
+    result = screen(X, y, Plan.exact(n, 6, 2), statistic=name)
+    np.testing.assert_allclose(result.pvalues, [PVALUES[name](x, y) for x in X.T], 1e-9, 1e-20)
+
+
+@pytest.mark.parametrize("name", ["spearman", "kendall"])
+def test_pvalues_of_the_rows_that_are_present(name):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((300, 5)), 1)
+    y = np.round(X[:, 0] + rng.standard_normal(300))
+    X[rng.random(X.shape) < np.linspace(0, 0.9, 5)] = np.nan
+    result = screen(X, y, Plan.exact(300, 5, 2), statistic=name, missing="pairwise")
+    expected = [PVALUES[name](x[~np.isnan(x)], y[~np.isnan(x)]) for x in X.T]
+    np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_pvalues_are_uniform_without_association(name):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((1000, 4000)), rng.standard_normal(1000)
+    result = screen(X, y, Plan.exact(1000, 4000, 2), statistic=name)
+    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
+
+
+def test_pvalues_far_below_the_smallest_number():
+    x = np.arange(5000.0)
+    X = np.column_stack([x, -x])
+    result = screen(X, x + 5 * np.cos(x), Plan.exact(5000, 2, 1), statistic="kendall")
+    assert (result.log10_pvalues < -1000).all()
+
+
+def test_statistics_without_a_law_give_no_pvalues():
+    X, y = make(100, 4)
+    with pytest.raises(ValueError, match="the null law of statistic='distance' is not known"):
+        _ = screen(X, y, Plan.exact(100, 4, 1), statistic="distance").pvalues
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_pvalues_after_an_adaptive_run(name):
+    X, y = make(2000, 30)
+    result = screen(X, y, Plan.paper(2000, 30, 4), statistic=name, random_state=0, pvalues=True)
+    for k in result.selected:
+        assert abs(result.pvalues[k] - PVALUES[name](X[:, k], y)) < 1e-9
+    assert np.isnan(np.delete(result.pvalues, result.selected)).all()

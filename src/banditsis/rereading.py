@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
-from banditsis.laws import Law
+from banditsis.laws import Law, NormalLaw
 from banditsis.parallel import Workers
 from banditsis.sampling import count_rows
 from banditsis.sources.base import Source
@@ -31,10 +31,16 @@ class SampleGroup:
     statistic: SampleStatistic
     source: Source
     columns: Columns
-    scores: Floats
+    #: scores, and where the statistic tells it, what makes them standard normal
+    lines: Floats
     present: Floats | None
     rows: Rows | None = None
     law: Law | None = None
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the features that are left."""
+        return np.asarray(self.lines[0])
 
     @property
     def n_left(self) -> list[int]:
@@ -59,7 +65,8 @@ class SampleGroup:
                 [(self._score, slice(j, min(j + width, stop)), y, side) for j in range(start, stop, width)]
             )
             tick(m * (stop - start))
-        self.law = self.statistic.null_law(side, m, self.present)
+        told = self.statistic.tells_stretch
+        self.law = NormalLaw(self.lines[1]) if told else self.statistic.null_law(side, m, self.present)
         return m
 
     def _score(self, place: slice, y: Floats, side: Any) -> None:
@@ -69,23 +76,24 @@ class SampleGroup:
         block = as_columns(self.source.read(self.rows, columns))
         finite = np.isfinite(block)
         whole = finite.all(axis=0)
-        scores = self.scores[place]
-        scores[:] = np.nan
+        lines = self.lines[:, place]
+        lines[:] = np.nan
         if whole.all():
-            scores[:] = self.statistic.score_block(block, side)
+            lines[:] = self.statistic.score_block(block, side)
         elif whole.any():
-            scores[whole] = self.statistic.score_block(np.asfortranarray(block[:, whole]), side)
+            lines[:, whole] = self.statistic.score_block(np.asfortranarray(block[:, whole]), side)
         if self.present is not None:
             self.present[place] = finite.sum(axis=0)
             for j in np.flatnonzero(~whole & ~np.isinf(block).any(axis=0)):
-                scores[j] = self._score_present(block[finite[:, j], j], y[finite[:, j]], len(y))
+                lines[:, j] = self._score_present(block[finite[:, j], j], y[finite[:, j]], len(y))
 
-    def _score_present(self, x: Floats, y: Floats, n_read: int) -> float:
+    def _score_present(self, x: Floats, y: Floats, n_read: int) -> Floats:
         """The score of a feature over the rows in which it is present, and less for having few of them."""
         if len(x) < MIN_PRESENT or y.min() == y.max():
-            return 0.0
-        score = self.statistic.score_block(x[:, None], self.statistic.prepare(y))[0]
-        return float(score * (len(x) / n_read) ** self.statistic.noise)
+            return np.zeros(len(self.lines))
+        lines = np.atleast_2d(self.statistic.score_block(x[:, None], self.statistic.prepare(y)))[:, 0]
+        less = (len(x) / n_read) ** self.statistic.noise
+        return np.asarray(lines * np.array([less, 1 / less])[: len(lines)])
 
     def unusable(self) -> Indices:
         """Features that have no score, since a cell cannot be used."""
@@ -99,7 +107,7 @@ class SampleGroup:
         if self.present is not None:
             trace.note_present(self.indices(slice(None)), self.present)
         kept, cutoff = best(self.scores, count(self.scores))
-        self.columns, self.scores = self.indices(kept), self.scores[kept]
+        self.columns, self.lines = self.indices(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]
         return [cutoff]
 
@@ -109,7 +117,7 @@ class SampleGroup:
 
     def restrict(self, features: Indices) -> None:
         """Go on with some of the features alone, sorted."""
-        self.columns, self.scores = features, self.scores[features]
+        self.columns, self.lines = features, self.lines[:, features]
         self.present = None if self.present is None else self.present[features]
 
     def finish(self, traces: Sequence[Trace]) -> None:

@@ -127,7 +127,7 @@ def kendall(
     groups: Array,
     starts: Array,
     free: Array,
-    tied: float,
+    ties: Array,
     sorted_x: Array,
     code: Array,
     order: Array,
@@ -139,20 +139,25 @@ def kendall(
 ) -> None:
     """Kendall's τ-b; ``places`` sort the response, ``groups`` number its values, which begin at ``starts``.
 
+    The second line of ``out`` is τ-b over its standard error without association, divided by τ-b.
+
     Every pair that is tied in neither is concordant or an inversion. Rows with equal responses get their
     places in the order of x, so that they are no inversions; sorting is stable, so equal x are none either.
     """
     n = places.size
-    pairs = tied_pairs(n)
-    for k in range(out.size):
+    pairs, tied = tied_pairs(n), ties[0]
+    for k in range(out.shape[1]):
         for i in range(n):
             sorted_x[i] = block[k, places[i]]
         argsort(sorted_x, order, keys, packed, spare, counts)
         free[:] = starts
-        tied_x, tied_both, start = 0.0, 0.0, 0
+        tied_x, triples, weighted, tied_both, start = 0.0, 0.0, 0.0, 0.0, 0
         while start < n:
             stop = end_of_ties(sorted_x, order, start)
-            tied_x += tied_pairs(stop - start)
+            size = stop - start
+            tied_x += tied_pairs(size)
+            triples += 2.0 * tied_pairs(size) * (size - 2.0)
+            weighted += 2.0 * tied_pairs(size) * (2.0 * size + 5.0)
             run = 0
             for i in range(start, stop):
                 group = groups[order[i]]
@@ -164,7 +169,10 @@ def kendall(
         inverted = count_inversions(code, order)
         product = (pairs - tied_x) * (pairs - tied)
         concordant = pairs - tied_x - tied + tied_both - 2.0 * inverted
-        out[k] = concordant / math.sqrt(product) if product > 0.0 else 0.0
+        variance = (2.0 * pairs * (2.0 * n + 5.0) - weighted - ties[2]) / 18.0 + tied_x * tied / pairs
+        variance += triples * ties[1] / (18.0 * pairs * (n - 2.0))
+        out[0, k] = concordant / math.sqrt(product) if product > 0.0 else 0.0
+        out[1, k] = math.sqrt(product / variance) if variance > 0.0 else 0.0
 
 
 @elementwise

@@ -10,15 +10,17 @@ from scipy.stats import rankdata
 from banditsis._typing import Array, Floats
 from banditsis.kernels import ranks
 from banditsis.kernels.sorting import make_scratch
+from banditsis.laws import Law, NormalLaw
 from banditsis.statistics.sample import SampleStatistic
 
 
 class ChatterjeeSide(NamedTuple):
-    """The response: places in ascending order, largest ranks there, and 2 Σ l (n - l)."""
+    """The response: places in ascending order, largest ranks there, 2 Σ l (n - l), standard error of ξ."""
 
     places: Array
     ranks: Floats
     spread: float
+    error: float
 
 
 class Chatterjee(SampleStatistic):
@@ -33,7 +35,9 @@ class Chatterjee(SampleStatistic):
     more rows than monotone measures where the association is monotone. The same as
     ``scipy.stats.chatterjeexi(x, y)`` for features without equal values. Where values of a feature are equal,
     their order is arbitrary; ξ is here its mean over all orders, so that the order of the rows does not
-    matter. Noise can make ξ negative; such scores are as small as noise, and rank by their size.
+    matter. Noise can make ξ negative; such scores are as small as noise, and rank by their size. The p-value
+    is SciPy's, normal and one-sided: large ξ speak against independence, small ones do not. It errs on the
+    safe side for features with many equal values.
 
     References
     ----------
@@ -55,9 +59,25 @@ class Chatterjee(SampleStatistic):
         n, places = len(y), np.argsort(y, kind="stable")
         from_here_on = rankdata(-y, method="max")
         spread = 2.0 * float((from_here_on * (n - from_here_on)).sum(dtype=np.float64))
-        return ChatterjeeSide(places, rankdata(y, method="max")[places].astype(np.float64), spread)
+        largest = rankdata(y, method="max")[places].astype(np.float64)
+        return ChatterjeeSide(places, largest, spread, _standard_error(largest, spread))
 
     def score_block(self, block: Floats, side: ChatterjeeSide) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
-        ranks.chatterjee(block.T, *side, np.empty(n), *make_scratch(n), scores)
+        ranks.chatterjee(block.T, *side[:3], np.empty(n), *make_scratch(n), scores)
         return scores
+
+    def null_law(self, side: ChatterjeeSide, n_rows: int, present: Floats | None) -> Law:
+        # With fewer rows present the error grows as the score was lessened.
+        return NormalLaw(1.0 / side.error, two_sided=False)
+
+
+def _standard_error(largest: Floats, spread: float) -> float:
+    """Standard error of ξ without association, ties in the response allowed for: Chatterjee's (2.2)."""
+    n = len(largest)
+    u, d = largest / n, spread / (2.0 * n**3)
+    i = np.arange(1, n + 1)
+    squares = float(np.mean((2 * n - 2 * i + 1) / n * u**2))
+    products = float(np.mean(((np.cumsum(u) + (n - i) * u) / n) ** 2))
+    smaller = float(np.mean((2 * n - 2 * i + 1) / n * u))
+    return float(np.sqrt((squares - 2 * products + smaller**2) / n) / d)

@@ -13,12 +13,15 @@ from banditsis.statistics.sample import SampleStatistic
 
 
 class KendallSide(NamedTuple):
-    """The response: places in ascending order, a number for each value there, its first place, tied pairs."""
+    """The response: places in ascending order, a number for each value there, its first place, and ties.
+
+    With t the times that each value occurs, ties are the sums of t(t-1)/2, t(t-1)(t-2) and t(t-1)(2t+5).
+    """
 
     places: Array
     groups: Array
     starts: Array
-    tied: float
+    ties: Floats
 
 
 class Kendall(SampleStatistic):
@@ -27,7 +30,8 @@ class Kendall(SampleStatistic):
     .. math:: τ_b = \frac{C - D}{\sqrt{(N - T_x)(N - T_y)}}
 
     C and D are the concordant and the discordant of the N = n(n-1)/2 pairs of rows, T the pairs with equal
-    values. Discordant pairs are counted in O(n log n). The same as ``scipy.stats.kendalltau``.
+    values. Discordant pairs are counted in O(n log n). The same as ``scipy.stats.kendalltau``, and its
+    p-value is that of ``method="asymptotic"``: normal, with a variance that allows for ties.
 
     References
     ----------
@@ -45,17 +49,19 @@ class Kendall(SampleStatistic):
     """
 
     name = "kendall"
+    tells_stretch = True
 
     def prepare(self, y: Floats) -> KendallSide:
         places = np.argsort(y, kind="stable")
         _, starts, groups, sizes = np.unique(
             y[places], return_index=True, return_inverse=True, return_counts=True
         )
-        tied = float((sizes * (sizes - 1) / 2).sum())
-        return KendallSide(places, groups.astype(np.uint32), starts.astype(np.uint32), tied)
+        t = sizes.astype(np.float64)
+        ties = np.array([np.sum(t * (t - 1) * w) for w in (0.5, t - 2, 2 * t + 5)])
+        return KendallSide(places, groups.astype(np.uint32), starts.astype(np.uint32), ties)
 
     def score_block(self, block: Floats, side: KendallSide) -> Floats:
-        n, scores = len(block), np.empty(block.shape[1])
+        n, scores = len(block), np.empty((2, block.shape[1]))
         free, code = np.empty_like(side.starts), np.empty(n, np.uint32)
         ranks.kendall(
             block.T,
@@ -63,7 +69,7 @@ class Kendall(SampleStatistic):
             side.groups,
             side.starts,
             free,
-            side.tied,
+            side.ties,
             np.empty(n),
             code,
             *make_scratch(n),

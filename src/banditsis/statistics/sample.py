@@ -31,6 +31,9 @@ class SampleStatistic(Statistic):
     takes: ClassVar[str] = "numbers"
     #: Scores of features without association fall as rows to the power of minus this; more so if squared.
     noise: ClassVar[float] = 0.5
+    #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
+    #: normal where there is no association.
+    tells_stretch: ClassVar[bool] = False
     #: Class labels of each response, where it has classes.
     labels: list[Array] | None = None
 
@@ -54,6 +57,7 @@ class SampleStatistic(Statistic):
 
         ``side`` is what ``prepare`` made of all rows read; ``present`` how many of them each feature was
         present in, where values may be missing: its score was multiplied with √(present / rows read).
+        Not asked of a statistic that tells the stretch of each score.
         """
         return None
 

@@ -8,6 +8,7 @@ from scipy.stats import rankdata
 from banditsis._typing import Floats
 from banditsis.kernels import ranks
 from banditsis.kernels.sorting import make_scratch
+from banditsis.laws import BetaLaw, Law
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -18,7 +19,8 @@ class Spearman(SampleStatistic):
                        {\sqrt{\sum (R_i - \bar R)^2 \sum (S_i - \bar S)^2}}
 
     R and S are the ranks of the feature and of the response; equal values share the mean of their ranks. It
-    finds any monotone association, and no outlier moves it. The same as ``scipy.stats.spearmanr``.
+    finds any monotone association, and no outlier moves it. The same as ``scipy.stats.spearmanr``, and so
+    is its p-value, by Student's t with n - 2 degrees of freedom.
 
     References
     ----------
@@ -46,3 +48,8 @@ class Spearman(SampleStatistic):
         scores = np.empty(block.shape[1])
         ranks.spearman(block.T, *side, *make_scratch(len(block)), scores)
         return scores
+
+    def null_law(self, side: tuple[Floats, float], n_rows: int, present: Floats | None) -> Law:
+        if present is None:
+            return BetaLaw(n_rows - 2.0)
+        return BetaLaw(present - 2.0, stretch=np.sqrt(n_rows / np.maximum(present, 1.0)))
