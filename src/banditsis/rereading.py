@@ -18,7 +18,7 @@ from banditsis.statistics.sample import SampleStatistic
 from banditsis.tracking import Trace, best
 
 CELLS_IN_TILE = 1 << 20  # 8 MB for each thread
-WIDEST = 64
+NARROW, WIDEST = 16, 64  # columns of a tile: more than a few, and enough tiles for all threads
 TILES_AT_ONCE = 32
 ROWS_AT_ONCE = 512  # lines of so many rows stay in the cache while they are turned into columns
 
@@ -58,7 +58,7 @@ class SampleGroup:
         m, p = count_rows(self.rows), len(self.scores)
         y = self.statistic.response(self.rows)
         side = self.statistic.prepare(y)
-        width = max(1, min(WIDEST, CELLS_IN_TILE // m))
+        width = max(1, min(max(NARROW, -(-p // TILES_AT_ONCE)), WIDEST, CELLS_IN_TILE // m))
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
             workers.run(
