@@ -38,7 +38,7 @@ LEVELS = np.eye(4)[np.arange(N) % 4]
 CASES = {
     "one column": Z[:, 0],
     "three": Z,
-    "large offsets": Z + [1e7, -1e6, 1e5],
+    "large offsets": Z + np.array([1e7, -1e6, 1e5]),
     "badly scaled": Z * [1e-12, 1.0, 1e12],
     "all levels": np.column_stack([Z, LEVELS]),
     "copies": np.column_stack([Z, Z[:, 0], 2 * Z[:, 1] - Z[:, 2], np.full(N, 3.0)]),
@@ -165,7 +165,7 @@ def test_what_cannot_be(options, error, message):
 
 
 def test_too_few_rows_for_the_covariates():
-    with pytest.raises(ValueError, match="5 rows are read first, and 3 covariates .* need 6 or more"):
+    with pytest.raises(ValueError, match=r"5 rows are read first, and 3 covariates .* need 6 or more"):
         screen(X, Y, Plan.subsample(N, P, 5, 5), covariates=Z)
     with pytest.raises(ValueError, match="min_correlation can be guaranteed with covariates=None alone"):
         screen(X, Y, Plan.guaranteed(N, P, 5, 0.3), covariates=Z)

@@ -28,7 +28,7 @@ def test_pearson_and_anova():
     others = np.delete(np.arange(P), 9)
     expected = [stats.pearsonr(X[:, j], Y).pvalue for j in others]
     np.testing.assert_allclose(exact().pvalues[others], expected, rtol=1e-9)
-    groups = [[X[LABELS == c, j] for c in range(3)] for j in others]
+    groups = [[X[c == LABELS, j] for c in range(3)] for j in others]
     expected = [stats.f_oneway(*group).pvalue for group in groups]
     np.testing.assert_allclose(exact(y=LABELS, statistic="anova").pvalues[others], expected, rtol=1e-9)
     assert exact().pvalues[9] == 1
@@ -40,11 +40,11 @@ def test_pvalues_of_gappy_features_count_what_is_present():
     here = ~np.isnan(gaps[:, 3])
     assert result.pvalues[3] == pytest.approx(stats.pearsonr(gaps[here, 3], Y[here]).pvalue, rel=1e-9)
     result = exact(gaps, LABELS, statistic="anova", missing="pairwise")
-    groups = [gaps[here & (LABELS == c), 3] for c in range(3)]
+    groups = [gaps[here & (c == LABELS), 3] for c in range(3)]
     assert result.pvalues[3] == pytest.approx(stats.f_oneway(*groups).pvalue, rel=1e-9)
     without = np.where((LABELS == 2)[:, None], np.nan, X)  # a class that no feature was seen in
     result = exact(without, LABELS, statistic="anova", missing="pairwise")
-    two = [X[LABELS == c, 3] for c in range(2)]
+    two = [X[c == LABELS, 3] for c in range(2)]
     assert result.pvalues[3] == pytest.approx(stats.f_oneway(*two).pvalue, rel=1e-9)
 
 
@@ -114,7 +114,7 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
     y = {"logistic": y > 0, "cox": np.column_stack([np.exp(-y), y > -1])}.get(statistic, y)
     plan = Plan.paper(3000, 80, 4)
     plain = screen(x, y, plan, statistic=statistic, random_state=3)
-    with pytest.raises(ValueError, match="no p-values: the features were chosen by .* use pvalues=True"):
+    with pytest.raises(ValueError, match=r"no p-values: the features were chosen by .* use pvalues=True"):
         _ = plain.pvalues
     result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=3)
     assert set(result.selected) == set(plain.selected)
