@@ -22,13 +22,14 @@ from banditsis.screening import CELLS_CHECKED_WHOLE, screen, slower_than_exact
 from banditsis.sources import ArraySource, Source
 from banditsis.sources.array import refuse_mask
 from banditsis.sources.subset import RowSubset
+from banditsis.statistics import StatisticLike, find_statistic
 
 
 class Screener(SelectorMixin, BaseEstimator):
     """What SIS and BanditSIS have in common."""
 
     n_features_to_select: int | None
-    statistic: str
+    statistic: StatisticLike
     row_order: str = "auto"
     missing: str
     n_jobs: int | None
@@ -189,7 +190,7 @@ class SIS(Screener):
         n_features_to_select: int | None = None,
         *,
         max_samples: int | float | None = None,
-        statistic: str = "pearson",
+        statistic: StatisticLike = "pearson",
         missing: str = "raise",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -290,7 +291,7 @@ class BanditSIS(Screener):
         min_correlation: float | None = None,
         confidence: float = 0.95,
         discard: float = 0.5,
-        statistic: str = "pearson",
+        statistic: StatisticLike = "pearson",
         row_order: str = "auto",
         missing: str = "raise",
         n_jobs: int | None = None,
@@ -319,9 +320,13 @@ class BanditSIS(Screener):
         if self.min_correlation is not None:
             return Plan.guaranteed(n, p, d, self.min_correlation, self.confidence)
         d = d or default_size(n, p)
+        rereads = find_statistic(self.statistic).rereads
         if self.budget is not None:
-            return Plan.optimal(n, p, d, self.budget)
-        return Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
+            return Plan.optimal(n, p, d, self.budget, rereads=rereads)
+        paper = Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
+        if rereads and self.alpha is None:  # fewer, larger rounds
+            return Plan.optimal(n, p, d, paper.cells, rereads=True)
+        return paper.rereading(rereads)
 
     def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
         """The exact plan, where the one that a budget or a guarantee asks for would not be faster."""
