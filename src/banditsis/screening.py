@@ -108,7 +108,7 @@ def screen(
     )
     with (
         Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(responses.shape[1] > 1),
+        one_blas_thread(source.multiplies or responses.shape[1] > 1),
         show_progress(progress, total) as tick,
     ):
         for members, rows in known:
