@@ -37,7 +37,7 @@ def multiply(block: Array, first: Array, second: Array, out: Array) -> None:
 
 @unfused_reduction
 def moments(base: Array, first: Array, second: Array, shift: Array, w: Array, out: Array) -> None:
-    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (3 × pairs); columns are lines of ``base``."""
+    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (3 × pairs); ``base`` holds columns."""
     weight = w[0]
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]

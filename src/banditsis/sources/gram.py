@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from banditsis.statistics.base import Weights
 
 #: Columns of a panel. A panel is multiplied with all columns from its first on, so that each pair but those
 #: within it is computed once.
-PANEL = 64
+PANEL = 96
 #: Rows and lines of one product, by bytes of a cell: float32 loses digits over more rows.
 ROWS, LINES = {4: 1000, 8: 2000}, 16
 
@@ -74,7 +75,7 @@ def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
         last = slice(q + 1, q + 2)
     else:
         last = slice(weights.n_classes, weights.n_classes + 1)
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
+    for a, b in pairwise(edges):
         rows = slice(int(a), int(b))
         if weights.codes is None:
             for line in range(0, q + 1, LINES):
