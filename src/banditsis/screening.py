@@ -26,6 +26,7 @@ from banditsis.statistics import Statistic, find_statistic
 from banditsis.tracking import Group, Trace, start_groups
 
 CELLS_CHECKED_WHOLE = 1_000_000
+BAD_LOOKED_INTO = 1000  # features whose sums are not finite: one is enough for a message
 MISSING = ("raise", "pairwise")
 
 
@@ -158,7 +159,7 @@ def _run(
             if count_rows(rows):
                 group.read(source, rows, calibration, workers, tick)
                 if not np.isfinite(group.sums).all():
-                    bad = np.flatnonzero(~np.isfinite(group.sums).all(axis=0))
+                    bad = np.flatnonzero(~np.isfinite(group.sums).all(axis=0))[:BAD_LOOKED_INTO]
                     _refuse_nonfinite(source, rows, group.indices(bad), statistic.pairwise)
             before = group.n_left
             cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
