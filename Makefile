@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench bench-plans docs clean
+.PHONY: help demo test lint types coverage bench bench-plans docs examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,10 @@ bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (
 
 bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
+
+examples: $(STAMP)  ## Run the examples on real data (a minute or two)
+	@for example in settings flight_interactions lasso_pipeline; do \
+	  echo "== examples/$$example.py"; $(BIN)/python examples/$$example.py || exit 1; done
 
 docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
