@@ -14,7 +14,7 @@ KEEP = 100
 features, delay = load()
 names = list(features.columns)
 X = np.ascontiguousarray(features.to_numpy())
-# Numbers are standardised, or 'pressure × hour=6' would be little more than 'hour=6', since the air pressure is
+# Numbers are standardised, or 'pressure × hour=6' would be little more than 'hour=6', since the pressure is
 # always about 1,000. Categories stay 0 and 1: a product of two is 1 where both hold.
 numbers = [j for j, name in enumerate(names) if "=" not in name]
 X[:, numbers] = (X[:, numbers] - X[:, numbers].mean(axis=0)) / X[:, numbers].std(axis=0)

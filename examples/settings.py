@@ -35,6 +35,6 @@ for name, selector in settings.items():
         f"{f'{agreed} of {KEEP}':>12} {best:>8}"
     )
 print(
-    "\nfloor: a feature with |r| at or above it was kept with probability 95%; all correlations here are below"
-    f"\n{abs(exact.scores).max():.2f}, so that few rows cannot tell them apart, and the floor says so."
+    "\nfloor: a feature with |r| at or above it was kept with probability 95%; all correlations here are"
+    f"\nbelow {abs(exact.scores).max():.2f}, so that few rows cannot tell them apart, and the floor says so."
 )
