@@ -48,6 +48,18 @@ def short_floor(result: ScreeningResult) -> str:
     return f"detection floor: {floor:.3g} ({'every row read' if exact else '95%'})"
 
 
+def shorten(name: str, most: int = 32) -> str:
+    """A name on one line, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> shorten("a name that goes on and on and on", 12)
+    'a name…nd on'
+    """
+    name = " ".join(name.split())
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
+
+
 def describe_reading(result: ScreeningResult) -> str:
     """What was read of how much, in a phrase."""
     return (

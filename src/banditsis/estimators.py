@@ -150,6 +150,17 @@ class Screener(SelectorMixin, BaseEstimator):
         array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
         return cast(Array, array)
 
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and after a fit what was found."""
+        return str(super()._repr_html_inner()) + self._found()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return {kind: text + (self._found() if kind == "text/html" else "") for kind, text in bundle.items()}
+
+    def _found(self) -> str:
+        return self.result_._repr_html_() if hasattr(self, "result_") else ""
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True

@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis._checks import check_choice
 from banditsis._typing import Floats, Indices
-from banditsis.describing import describe_reading, format_share, known_intervals, short_floor
+from banditsis.describing import describe_reading, format_share, known_intervals, short_floor, shorten
 from banditsis.results import ScreeningResult, format_duration
 
 if TYPE_CHECKING:
@@ -255,18 +255,6 @@ def plot(result: ScreeningResult) -> Any:
     funnel(result, both[0])
     scores(result, both[1])
     return both
-
-
-def shorten(name: str, most: int = 32) -> str:
-    """A name on one line, its middle left out where it is long.
-
-    Examples
-    --------
-    >>> shorten("a name that goes on and on and on", 12)
-    'a name…nd on'
-    """
-    name = " ".join(name.split())
-    return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
 def tidy(axes: Any) -> None:
