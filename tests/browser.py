@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -25,6 +27,13 @@ FLAGS = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
+# The browser listens on 3 and answers on 4.
+START = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 SECONDS = 60
 
 
@@ -33,16 +42,24 @@ def find_chromium():
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
+def _pipe():
+    """Both ends of a pipe, with numbers out of the way of 3 and 4."""
+    ends = os.pipe()
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved
+
+
 class Browser:
     """One page of a running browser. Everything that the page logs or throws is collected."""
 
     def __init__(self, program, profile):
-        to_read, self._write = os.pipe()
-        self._read, to_write = os.pipe()
-        # The browser listens on 3 and answers on 4. A shell can say so; Python's pass_fds keeps numbers.
-        command = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
+        to_read, self._write = _pipe()
+        self._read, to_write = _pipe()
+        command = [sys.executable, "-c", START, str(to_read), str(to_write), shutil.which(program), *FLAGS]
         self._process = subprocess.Popen(
-            ["sh", "-c", command, program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            [*command, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(to_read, to_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -114,9 +131,10 @@ class Browser:
     def place(self, selector):
         """The middle of an element, scrolled into view."""
         return self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
-            "return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+            f"(async () => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'});"
+            "for (const _ of [1, 2]) await new Promise(requestAnimationFrame);"  # what scrolling sets off
+            "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
 
     def point(self, selector):

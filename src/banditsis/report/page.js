@@ -177,9 +177,15 @@
     tip.style.top = `${y + 18 + box.height > innerHeight ? y - box.height - 12 : y + 18}px`;
   }
 
+  function showTipAt(mark) {
+    const box = mark.lastElementChild.getBoundingClientRect();
+    showTip(mark, box.left, box.bottom - 10);
+  }
+
   const hideTip = () => (tip.hidden = true);
 
-  for (const chart of document.querySelectorAll(".chart")) {
+  // Listeners are on the figure: one for focus on the SVG itself would make it a stop of the Tab key.
+  for (const chart of document.querySelectorAll("figure")) {
     const marks = [...chart.querySelectorAll(".mark")];
     marks[0].setAttribute("tabindex", "0");
     chart.addEventListener("pointermove", (event) => {
@@ -192,8 +198,7 @@
     chart.addEventListener("focusin", (event) => {
       const mark = event.target.closest(".mark");
       for (const other of marks) other.setAttribute("tabindex", other === mark ? "0" : "-1");
-      const box = mark.lastElementChild.getBoundingClientRect();
-      showTip(mark, box.left, box.bottom - 10);
+      showTipAt(mark);
     });
     chart.addEventListener("keydown", (event) => {
       const moves = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
@@ -204,7 +209,13 @@
       marks[Math.max(0, Math.min(marks.length - 1, next))].focus();
     });
   }
-  addEventListener("scroll", hideTip, { passive: true });
+
+  // Moving to a mark by keyboard may scroll the page: its text goes along.
+  addEventListener("scroll", () => {
+    const mark = document.activeElement.closest(".mark");
+    if (mark && !tip.hidden) showTipAt(mark);
+    else hideTip();
+  }, { passive: true });
 
   // --- Light and dark. ---
 
