@@ -11,7 +11,7 @@
   const isSelected = (i) => i < data.selected;
   const columns = [
     { label: "rank", key: (i) => i, text: (i) => count(i + 1), kind: "number" },
-    { label: "feature", key: (i) => data.name[i], text: (i) => data.name[i], kind: "name" },
+    { label: "feature", key: (i) => naturalKey(i), text: (i) => data.name[i], kind: "name" },
     { label: "score", key: (i) => data.score[i], text: (i) => signed(data.score[i], 4), kind: "number" },
   ];
   if (data.low) {
@@ -62,19 +62,20 @@
   }
 
   const state = { sort: 0, down: false, page: 0 };
-  const collator = new Intl.Collator("en", { numeric: true });
-  let lowered = null;
+  const lowered = data.name.map((name) => name.toLowerCase());
+  const naturalKeys = [];
   let view = [];
 
-  function compare(a, b) {
-    if (typeof a === "string") return collator.compare(a, b);
-    return a < b ? -1 : a > b ? 1 : 0;
+  // Numbers in names count as numbers: x9 before x10. Plain strings sort faster than by Intl.
+  function naturalKey(i) {
+    return (naturalKeys[i] ??= lowered[i].replace(/\d+/g, (digits) => digits.padStart(16, "0")));
   }
+
+  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
   // Ties keep the order of rank; what is unknown comes last either way.
   function arrange() {
     const query = byId("search").value.trim().toLowerCase();
-    lowered ||= data.name.map((name) => name.toLowerCase());
     const last = byId("only").checked ? data.selected : total;
     view = [];
     for (let i = 0; i < last; i++) if (lowered[i].includes(query)) view.push(i);
