@@ -1,5 +1,6 @@
 """What is drawn equals the numbers of the result."""
 
+import sys
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -174,6 +175,16 @@ def test_nothing_selected():
     result = replace(made_up(2, 5), selected=np.arange(0))
     assert all(map(drawn, result.plot()))
     assert drawn(plotting.reading_map(result))
+
+
+def test_without_matplotlib(result, monkeypatch):
+    """Plots say what to install; the report and the notebook view do without."""
+    for name in ("matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install 'banditsis\[plots\]'"):
+        result.plot()
+    assert result.to_html()
+    assert result._repr_html_()
 
 
 def test_awkward_names(result):
