@@ -214,6 +214,30 @@ def test_other_results():
     assert Page(nothing._repr_html_())
 
 
+def test_pvalues(result):
+    """In the table where a result has them."""
+
+    class Tested(ScreeningResult):
+        has_pvalues = True
+
+        @property
+        def log10_pvalues(self):
+            return np.where(self.support, -400.5, np.nan)
+
+    tested = Tested(**vars(result))
+    assert Page(tested.to_html()).features["log10p"] == [-400.5] * 6 + [None] * 54
+    assert "Each p-value" in tested.to_html()
+    assert Page(result.to_html()).features["log10p"] is None
+
+
+def test_cells_read_again_count_once(result):
+    """Some statistics read all rows so far in every round."""
+    rounds = tuple(replace(r, cells=r.n_rows * r.n_features) for r in result.rounds)
+    again = replace(result, rounds=rounds)
+    assert again.cells_read > result.cells_read
+    assert f"Not read: {2000 * 60 - result.cells_read:,} of 120,000 cells." in again.to_html()
+
+
 def test_charts_have_the_numbers(result):
     bars = re.findall(r'class="bar" x="(\d+)" y="\d+" width="([\d.]+)"', figures.funnel(result))
     left = [60, *(r.n_kept for r in result.rounds)]

@@ -84,6 +84,15 @@ def test_searches(page, result):
     assert page.run(SHOWN) == "no feature has such a name"
 
 
+def test_pvalues_below_the_smallest_number(browser, result, tmp_path):
+    text = result.to_html()
+    values = json.dumps([-400.5, -3.25, -1, *[None] * 57], separators=(",", ":"))
+    (tmp_path / "tested.html").write_text(text.replace('"log10p":null', f'"log10p":{values}'), "utf-8")
+    browser.open(tmp_path / "tested.html")
+    assert browser.run(CELLS.format(4)) == ["3.2e−401", "5.6e−4", "0.1000", "", "", ""]
+    assert browser.complaints() == []
+
+
 def test_turns_pages(page, result):
     page.click("#only")
     page.click("#next")

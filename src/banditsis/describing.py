@@ -66,3 +66,14 @@ def describe_reading(result: ScreeningResult) -> str:
         f"{result.n_features:,} → {len(result.selected):,} features, "
         f"{format_share(result.fraction_read)} of {result.n_rows * result.n_features:,} cells read"
     )
+
+
+def shows_better_in_logs(result: ScreeningResult) -> bool:
+    """Whether a map to scale would have what was read as a thin line."""
+    return 10 * result.rounds[-1].n_rows < result.n_rows
+
+
+def distinct_cells(result: ScreeningResult) -> int:
+    """Cells that were read at least once; some statistics read earlier rows again in each round."""
+    rows = [0, *(r.n_rows for r in result.rounds)]
+    return sum((r.n_rows - before) * r.n_features for before, r in zip(rows, result.rounds, strict=False))

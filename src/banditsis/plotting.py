@@ -9,7 +9,14 @@ import numpy as np
 
 from banditsis._checks import check_choice
 from banditsis._typing import Floats, Indices
-from banditsis.describing import describe_reading, format_share, known_intervals, short_floor, shorten
+from banditsis.describing import (
+    describe_reading,
+    format_share,
+    known_intervals,
+    short_floor,
+    shorten,
+    shows_better_in_logs,
+)
 from banditsis.results import ScreeningResult, format_duration
 
 if TYPE_CHECKING:
@@ -174,11 +181,6 @@ def reading_map(
         bar.set_label("|score| when last seen")
         bar.outline.set_visible(False)
     return axes
-
-
-def shows_better_in_logs(result: ScreeningResult) -> bool:
-    """Whether a map to scale would have what was read as a thin line."""
-    return 10 * result.rounds[-1].n_rows < result.n_rows
 
 
 def _map_scale(axes: Axes, which: str, log: bool, inner: int, *marks: int) -> None:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import Template
 
 import banditsis
-from banditsis.plotting import shows_better_in_logs
+from banditsis.describing import shows_better_in_logs
 from banditsis.report import figures, words
 from banditsis.report.features import MOST_LISTED, list_features
 from banditsis.report.markup import embed_json, features_table, pairs, paragraphs, plain, rounds_table

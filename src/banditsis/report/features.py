@@ -20,6 +20,7 @@ def list_features(result: ScreeningResult, most: int) -> dict[str, Any]:
     chosen = _in_order(result, most)
     selected = min(len(result.selected), len(chosen))
     intervals = known_intervals(result)
+    last = result.last_round[chosen].tolist()
     low, high = (None, None) if intervals is None else intervals[:selected].T
     return {
         "selected": selected,
@@ -28,9 +29,16 @@ def list_features(result: ScreeningResult, most: int) -> dict[str, Any]:
         "score": _plain(result.scores[chosen]),
         "low": None if low is None else _plain(low),
         "high": None if high is None else _plain(high),
-        "rows": result.rows_read[chosen].tolist(),
-        "round": (result.last_round[chosen] + 1).tolist(),
+        "log10p": known_pvalues(result, chosen),
+        "rows": [result.rounds[k].n_rows for k in last],
+        "round": [k + 1 for k in last],
     }
+
+
+def known_pvalues(result: ScreeningResult, chosen: Indices) -> list[float | None] | None:
+    """Decimal logarithms of the p-values of some features, or None for a result without."""
+    tested: Any = result
+    return _plain(tested.log10_pvalues[chosen]) if getattr(tested, "has_pvalues", False) else None
 
 
 def _in_order(result: ScreeningResult, most: int) -> Indices:

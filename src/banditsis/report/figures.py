@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from banditsis.plotting import shows_better_in_logs
+from banditsis.describing import distinct_cells, shows_better_in_logs
 from banditsis.report.markup import plain
 from banditsis.results import Round, ScreeningResult, format_duration
 
@@ -68,7 +68,7 @@ def reading_map(result: ScreeningResult) -> str:
     else:
         across, down = linear_scale(p), linear_scale(n, 0, height)
     size = f'width="{WIDTH - LEFT - RIGHT}" height="{height}"'
-    unread = f"Not read: {n * p - result.cells_read:,} of {n * p:,} cells."
+    unread = f"Not read: {n * p - distinct_cells(result):,} of {n * p:,} cells."
     marks = [_mark(unread, f'<rect class="unread" x="{LEFT}" y="0" {size}/>')]
     before = 0
     for k, r in enumerate(result.rounds, 1):

@@ -7,6 +7,13 @@
   // --- The table: all features stay in arrays; only the lines of one page become elements. ---
 
   const signed = (x, digits) => (x === null ? "" : (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits));
+  // From logarithms, since p-values far below 1e-300 are no numbers in a browser.
+  function power(log10) {
+    if (log10 === null) return "";
+    if (log10 > -3) return (10 ** log10).toFixed(4);
+    const exponent = Math.floor(log10);
+    return `${(10 ** (log10 - exponent)).toFixed(1)}e${exponent}`.replace("-", "−");
+  }
   const count = (x) => x.toLocaleString("en");
   const isSelected = (i) => i < data.selected;
   const columns = [
@@ -22,6 +29,9 @@
       text: (i) => (within(i) ? `${signed(data.low[i], 3)} to ${signed(data.high[i], 3)}` : ""),
       kind: "number",
     });
+  }
+  if (data.log10p) {
+    columns.push({ label: "p-value", key: (i) => data.log10p[i], text: (i) => power(data.log10p[i]), kind: "number" });
   }
   columns.push(
     { label: "picture", draw: drawForest, kind: "wide" },

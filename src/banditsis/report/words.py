@@ -91,6 +91,11 @@ def how_sure(result: ScreeningResult) -> list[str]:
             "Each interval is right for one feature named beforehand. These were selected for being large, "
             "so that the true values of the largest tend to lie nearer 0 than their intervals."
         )
+    if getattr(result, "has_pvalues", False):
+        sentences.append(
+            "Each p-value is that of a test of one feature named beforehand; result.select() allows for how "
+            "many were tested."
+        )
     sentences.append(
         "Screening looks at one feature at a time: one that matters only together with others is not found."
     )
