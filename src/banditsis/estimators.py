@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
 from banditsis._checks import check_integer, check_real
 from banditsis._typing import Array
@@ -48,7 +48,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or frame
+        X : array-like of shape (n, p), frame or Source
             The features. Cells that the plan does not read are not checked, unless there are fewer than a
             million cells in all.
         y : array-like of shape (n,)
@@ -63,13 +63,11 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        refuse_mask(X)
-        array = self._checked(X, reset=True)
-        n, p = array.shape
+        source = self._opened(X)
+        n, p = source.shape
         if n < 3:
             raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
         response = self._checked_response(y, n)
-        source: Source = ArraySource(array, getattr(self, "feature_names_in_", None))
         gaps = self.missing == "pairwise" and covariates is None and response.dtype.kind == "f"
         if gaps and np.isnan(response).any():
             known = np.flatnonzero(~np.isnan(response))
@@ -117,13 +115,17 @@ class Screener(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or frame
+        X : array-like of shape (n, p), frame or Source
             Only the selected columns are copied, and checked for NaN; fewer than a million cells are
             checked whole.
         """
         check_is_fitted(self, "result_")
         refuse_mask(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
+        if isinstance(X, Source):
+            _check_n_features(self, X, reset=False)
+            kept = X.read(slice(0, X.shape[0]), self.get_support(indices=True))
+            return check_array(kept, dtype=None, ensure_all_finite=finite)
         if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
@@ -138,10 +140,39 @@ class Screener(SelectorMixin, BaseEstimator):
         wants_frame = _get_output_config("transform", estimator=self)["dense"] != "default"
         return kept if wants_frame and hasattr(kept, "columns") else checked
 
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the selected features, in the order of the columns that ``transform`` gives."""
+        check_is_fitted(self, "result_")
+        if input_features is not None or hasattr(self, "feature_names_in_") or self.result_.names is None:
+            return cast(Array, super().get_feature_names_out(input_features))
+        names = [self.result_.name(k) for k in self.get_support(indices=True)]
+        return np.array(names, dtype=object)
+
+    def _opened(self, X: Any) -> Source:
+        """The features as a source; one that is given is taken as it is."""
+        if isinstance(X, Source):
+            _check_n_features(self, X, reset=True)
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            return X
+        refuse_mask(X)
+        array = self._checked(X, reset=True)
+        return ArraySource(array, getattr(self, "feature_names_in_", None))
+
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """X as an array, and nothing but its form looked at."""
         array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
         return cast(Array, array)
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and after a fit what was found."""
+        return str(super()._repr_html_inner()) + self._found()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return {kind: text + (self._found() if kind == "text/html" else "") for kind, text in bundle.items()}
+
+    def _found(self) -> str:
+        return self.result_._repr_html_() if hasattr(self, "result_") else ""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -111,7 +111,7 @@ class Plan:
 
         .. math:: n_l = t(n, α / 1.1^{l-1}), \quad t(n, a) = \frac{n (a^2 + 1)}{a^2 \sqrt n + 1}
 
-        rows (rounded up), and drops ``ceil(discard · (|M| - d))`` of the |M| features that are left.
+        rows (rounded up), and drops ``ceil(discard · (m - d))`` of the m features that are left.
 
         Parameters
         ----------

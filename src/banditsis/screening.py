@@ -28,6 +28,7 @@ from banditsis.statistics import Statistic, StatisticLike, find_statistic
 from banditsis.tracking import Trace
 
 CELLS_CHECKED_WHOLE = 1_000_000
+BAD_LOOKED_INTO = 1000  # features whose sums are not finite: one is enough for a message
 MISSING = ("raise", "pairwise")
 
 
@@ -129,7 +130,7 @@ def screen(
     )
     with (
         Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(responses.shape[1] > 1 or given is not None),
+        one_blas_thread(source.multiplies or responses.shape[1] > 1 or given is not None),
         show_progress(progress, total) as tick,
     ):
         for members, rows in known:
@@ -179,7 +180,7 @@ def _run(
             started = time.perf_counter()
             n_read = group.read(rows, workers, tick) if count_rows(rows) else 0
             if (bad := group.unusable()).size:
-                _refuse_nonfinite(source, rows, bad, statistic.pairwise)
+                _refuse_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
             before = group.n_left
             cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
             seconds = (time.perf_counter() - started) / len(group.members)

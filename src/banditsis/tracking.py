@@ -120,6 +120,8 @@ class Group:
 
     def indices(self, places: Array | slice) -> Indices:
         """Indices of the features in some places of the sums."""
+        if self.columns is None and isinstance(places, np.ndarray):
+            return places
         columns = np.arange(self.sums.shape[1]) if self.columns is None else self.columns
         return columns[places]
 
@@ -162,6 +164,12 @@ class Group:
 
     def narrow(self, n_rows: int) -> list[Group]:
         """Forget the features that no member has left; part where going on alone is cheaper."""
+        if len(self.members) == 1:
+            (left,) = self.left
+            if not isinstance(left, slice):
+                self.columns, self.sums = self.indices(left), np.take(self.sums, left, axis=1)
+                self.left = [slice(None)]
+            return [self]
         alone = sum(self.n_left) * n_rows + PASS * len(self.members)
         mask = np.zeros(self.sums.shape[1], bool)
         for left in self.left:
@@ -169,10 +177,10 @@ class Group:
         union = np.flatnonzero(mask)
         shared = SHARED_CELL + SHARED_RESPONSE * len(self.members)
         together = len(union) * n_rows * shared + PASS
-        if len(self.members) > 1 and alone < together:
+        if alone < together:
             return [self._alone(k) for k in range(len(self.members))]
         place = np.cumsum(mask) - 1
-        self.left = [slice(None) if len(self.members) == 1 else place[left] for left in self.left]
+        self.left = [place[left] for left in self.left]
         self.columns = self.indices(union)
         self.sums = self.sums[:, union]
         return [self]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from banditsis import plotting
 from banditsis._checks import check_integer
+from banditsis._files import write_text
 from banditsis.paper import drawing
 from banditsis.paper.comparison import TITLES, markdown_table
 from banditsis.paper.published import ALPHAS, N_ACTIVE, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications, write_text
+from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.trials import VARIANTS, found_all, make_data, run_plan, variant_plan
 from banditsis.plans import Plan
 
@@ -153,7 +155,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
         _panel(axis, summary[model], n)
         axis.set_title(model)
         axis.set_xlabel("sampling ratio: cells read of n × p (%)")
-        drawing.tidy(axis)
+        plotting.tidy(axis)
     axes[0].set_ylabel(f"P at d = {SIZE} (%)")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
@@ -161,7 +163,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
 
 
 def _panel(axis: Any, points: dict[str, Any], n: int) -> None:
-    axis.axhline(points["SIS"], color=drawing.BLUE, linewidth=1.5, label="SIS, all rows")
+    axis.axhline(points["SIS"], color=plotting.BLUE, linewidth=1.5, label="SIS, all rows")
     for variant, style in drawing.VARIANT_STYLES.items():
         x, bandit, _ = np.array(points[variant]).T
         axis.errorbar(100 * x, bandit, _error(bandit, n), capsize=2, linewidth=1.4, markersize=5, **style)
@@ -170,7 +172,7 @@ def _panel(axis: Any, points: dict[str, Any], n: int) -> None:
         100 * x,
         subsample,
         _error(subsample, n),
-        color=drawing.GREEN,
+        color=plotting.GREEN,
         marker="^",
         linestyle="--",
         linewidth=1.4,

@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from banditsis._typing import Array
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
+from banditsis.sources.files import Opened, open_file
 
 __all__ = ["ArraySource", "Source", "open_source"]
 
 
-def open_source(data: Any, names: Sequence[str] | None = None) -> Source:
-    """Make a source of an array or a frame; a source is passed through.
+@overload
+def open_source(
+    data: Any,
+    names: Sequence[str] | None = ...,
+    *,
+    target: None = ...,
+    one_hot: bool = ...,
+    memory_limit: int | None = ...,
+) -> Source: ...
+
+
+@overload
+def open_source(
+    data: Any,
+    names: Sequence[str] | None = ...,
+    *,
+    target: str,
+    one_hot: bool = ...,
+    memory_limit: int | None = ...,
+) -> tuple[Source, Array]: ...
+
+
+def open_source(
+    data: Any,
+    names: Sequence[str] | None = None,
+    *,
+    target: str | None = None,
+    one_hot: bool = False,
+    memory_limit: int | None = None,
+) -> Source | tuple[Source, Array]:
+    """Make a source of an array, a frame or a file; a source is passed through.
 
     Parameters
     ----------
-    data : array-like of shape (n, p), pandas or polars frame, or Source
+    data : array-like of shape (n, p), frame, path of a file, or Source
         An array is used where it lies, without a copy.
     names : sequence of str, optional
-        Names of the features; by default those of the frame, or x0, x1, ….
+        Names of the features; by default those of the data, or x0, x1, ….
+    target : str, optional
+        A column of the data, by name or 1-based number, that is taken out of the features.
+    one_hot : bool
+        Whether columns that are no numbers become one feature for each of their values.
+    memory_limit : int, optional
+        Bytes that may be used for what has to be held in memory.
+
+    Returns
+    -------
+    Source, or the source and the target if there is one
 
     Examples
     --------
@@ -31,6 +73,17 @@ def open_source(data: Any, names: Sequence[str] | None = None) -> Source:
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
+    if isinstance(data, (str, os.PathLike)):
+        opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit)
+    else:
+        opened = Opened(_in_memory(data, names))
+    if target is None:
+        return opened.source
+    assert opened.y is not None
+    return opened.source, opened.y
+
+
+def _in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if isinstance(data, Source):
         return data
     if hasattr(data, "toarray") and hasattr(data, "nnz"):

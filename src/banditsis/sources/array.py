@@ -15,6 +15,7 @@ from banditsis.kernels.by_row import PANEL
 from banditsis.parallel import Workers
 from banditsis.sampling import count_rows, spread, take
 from banditsis.sources.base import Calibration, Source
+from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.sources.products import (
     Strided,
     add_matrix_products,
@@ -26,15 +27,11 @@ from banditsis.sources.products import (
 from banditsis.statistics.base import Weights
 
 LINE = 64  # bytes that come from memory together
-PILOT_ROWS = 32
 SUMS_AT_ONCE = 1 << 22  # partial sums that wait to be added
 WEIGHTS_AT_ONCE = 1 << 22
 TALLEST = 17 * PANEL  # rows of a tile that is read by row
 # Cells of a tile that are worth a thread: where they lie in strips, and where they must be packed.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
-# Exponents of two between which squares, and sums of them, neither overflow nor vanish.
-SAFE_EXPONENT = {4: 40, 8: 400}
-
 
 Job: TypeAlias = "tuple[Any, ...]"
 
@@ -70,7 +67,7 @@ class ArraySource(Source):
             raise ValueError(f"got {len(names):,} names for {self.shape[1]:,} columns.")
         self.names = names
         #: dtype of the partial sums
-        self.compute = np.dtype(np.float32 if self.dtype in (np.float32, np.float16) else np.float64)
+        self.compute = summing_dtype(self.dtype)
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._strided = strided(self.array) if self.dtype == self.compute else None
 
@@ -91,28 +88,7 @@ class ArraySource(Source):
         return tile if self.by_row else tile.T
 
     def calibrate(self, rows: Rows) -> Calibration:
-        pilot = spread(rows, PILOT_ROWS)
-        shift, scale = np.empty((2, self.shape[1]), self.compute)
-        for a in range(0, self.shape[1], 8192):
-            columns = np.arange(a, min(a + 8192, self.shape[1]))
-            block = self.read(pilot, slice(a, columns[-1] + 1))
-            shift[columns], scale[columns] = _calibrate(block, self.compute)
-            if block.dtype.kind == "f":  # a column that the pilot rows do not show takes its first values
-                unseen = columns[~np.isfinite(block).any(axis=0)]
-                shift[unseen], scale[unseen] = self._calibrate_on_first_values(rows, unseen)
-        return Calibration(shift, scale)
-
-    def _calibrate_on_first_values(self, rows: Rows, columns: Indices) -> tuple[Floats, Floats]:
-        """Look for a value in up to 32,768 rows; what is emptier than that has few digits to lose."""
-        shift, scale = np.zeros(len(columns)), np.ones(len(columns))
-        left = np.arange(len(columns))
-        for i in range(0, min(count_rows(rows), 1 << 15), 4096):
-            if left.size == 0:
-                break
-            block = self.read(take(rows, i, i + 4096), columns[left])
-            shift[left], scale[left] = _calibrate(block, self.compute)
-            left = left[~np.isfinite(block).any(axis=0)]
-        return shift, scale
+        return calibrate(self, rows, spread(rows, PILOT_ROWS), self.compute)
 
     def sums(
         self,
@@ -269,28 +245,6 @@ def _line_bytes(cells: int, density: float, itemsize: int) -> float:
     """Bytes of the lines touched when a random share of a run of cells is read."""
     touched: float = 1 - (1 - density) ** (LINE / itemsize)
     return cells * itemsize * touched
-
-
-def _calibrate(block: Array, compute: np.dtype) -> tuple[Floats, Floats]:
-    """Shift and scale from a few rows; see :class:`Calibration`."""
-    finite = np.isfinite(block)
-    if not finite.all():  # leave out what cannot be averaged
-        low = np.where(finite, block, np.inf).min(axis=0)
-        block = np.where(finite, block, np.where(finite.any(axis=0), low, 0))
-    low, high = block.min(axis=0).astype(np.float64), block.max(axis=0).astype(np.float64)
-    with np.errstate(over="ignore"):
-        mean = block.mean(axis=0, dtype=np.float64)
-    mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)
-    # The exact value for a constant column, so that it becomes exactly 0.
-    mean = np.where(low == high, low, mean)
-    reach = np.where(low == high, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
-    exponent = np.frexp(reach)[1]
-    safe, most = SAFE_EXPONENT[compute.itemsize], 126 if compute.itemsize == 4 else 1000
-    # Large values become about 1. Small ones are only lifted into the safe range, which leaves room for
-    # larger ones in other rows; a constant says nothing of how far other rows are from it.
-    lift = np.where(exponent > safe, -exponent, np.where(low == high, 0, -safe - exponent))
-    scale = np.where(np.abs(exponent) > safe, np.ldexp(1.0, np.clip(lift, -most, most)), 1.0)
-    return mean * scale, scale
 
 
 def refuse_mask(data: Any) -> None:

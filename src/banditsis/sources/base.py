@@ -32,6 +32,12 @@ class Source(ABC):
     shape: tuple[int, int]
     dtype: np.dtype
     names: Sequence[str] | None = None
+    #: How many neighbouring rows come at about the cost of one: the chunk length of a chunked store.
+    block_rows: int = 1
+    #: Whether the data say that their rows were put into random order.
+    shuffled: bool = False
+    #: Whether sums are matrix products, for which threads of ours are better than those of BLAS.
+    multiplies: bool = False
 
     def name(self, column: int) -> str:
         """Name of a feature, made on demand."""

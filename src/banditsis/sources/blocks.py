@@ -1,0 +1,123 @@
+"""What sources have in common that read dense blocks: files, chunked stores, frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from banditsis._typing import Columns, Floats, Indices, Rows
+from banditsis.parallel import Workers
+from banditsis.sampling import count_rows, spread, take
+from banditsis.sources.array import ArraySource, Job
+from banditsis.sources.base import Calibration, Source
+from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
+from banditsis.statistics.base import Weights
+
+CELLS_AT_ONCE = 1 << 22  # of a tile: 16 MB in float32
+
+
+class BlockSource(Source):
+    """A source whose sums are those of the dense blocks that it reads.
+
+    A subclass sets ``shape``, ``dtype``, ``names`` and ``chunk``, and implements ``read``, which several
+    threads may call at once.
+    """
+
+    #: Rows and columns that are stored together.
+    chunk: tuple[int, int] = (1, 1)
+
+    @property
+    def block_rows(self) -> int:  # type: ignore[override]
+        """Rows that come cheaply together."""
+        return self.chunk[0]
+
+    def calibrate(self, rows: Rows) -> Calibration:
+        # The pilot rows lie close together, so that few chunks are read for them.
+        near = take(rows, 0, max(PILOT_ROWS, self.chunk[0]))
+        return calibrate(self, rows, spread(near, PILOT_ROWS), summing_dtype(self.dtype))
+
+    def sums(
+        self,
+        rows: Rows,
+        columns: Columns,
+        weights: Callable[[Rows], Weights],
+        calibration: Calibration,
+        out: Floats,
+        workers: Workers,
+        tick: Callable[[int], None],
+    ) -> None:
+        jobs = self._jobs(rows, columns, weights, calibration, len(out))
+        while batch := list(islice(jobs, 2 * workers.n_jobs)):
+            workers.run(batch)
+            for _, part_rows, _, place, _, _, part in batch:
+                out[:, place] += part
+                tick(part.shape[1] * count_rows(part_rows))
+
+    def _jobs(
+        self,
+        rows: Rows,
+        columns: Columns,
+        weights: Callable[[Rows], Weights],
+        calibration: Calibration,
+        n_sums: int,
+    ) -> Iterator[Job]:
+        p = self.shape[1] if columns is None else len(columns)
+        width = self.tile_columns(p)
+        for run in self._runs(rows, max(1, CELLS_AT_ONCE // width)):
+            w = weights(run)
+            for j in range(0, p, width):
+                place = slice(j, min(j + width, p))
+                some = place if columns is None else columns[place]
+                part = np.zeros((n_sums, place.stop - place.start))
+                yield self._add, run, some, place, w, calibration, part
+
+    def tile_columns(self, n_columns: int) -> int:
+        """Columns of a tile when that many are read: whole chunks."""
+        most = max(1, CELLS_AT_ONCE // max(1024, self.chunk[0]))
+        return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
+
+    def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
+        """Pieces of about ``height`` rows that end where chunks end."""
+        tall = max(1, height // self.chunk[0]) * self.chunk[0]
+        n, start = count_rows(rows), 0
+        while start < n:
+            stop = min(n, self._end_of_run(rows, start, tall))
+            yield take(rows, start, stop)
+            start = stop
+
+    def _end_of_run(self, rows: Rows, start: int, tall: int) -> int:
+        if isinstance(rows, slice):
+            return int(((rows.start + start) // tall + 1) * tall - rows.start)
+        if start + tall >= len(rows):
+            return len(rows)
+        boundary = rows[start + tall] // self.chunk[0] * self.chunk[0]
+        stop = int(np.searchsorted(rows, boundary))
+        return stop if stop > start else start + tall
+
+    def _add(
+        self,
+        rows: Rows,
+        columns: Indices | slice,
+        place: slice,
+        weights: Weights,
+        calibration: Calibration,
+        part: Floats,
+    ) -> None:
+        block = ArraySource(self.read(rows, columns))
+        moved = Calibration(calibration.shift[columns], calibration.scale[columns])
+        everything = slice(0, block.shape[0])
+        block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), ignore)
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        (n, p), (height, width) = self.shape, self.chunk
+        chunks = -(-n // height)
+        touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
+        panels = -(-p // width)
+        wide = panels * (1 - (1 - n_columns / p) ** width)
+        return float(min(touched * height, n) * min(wide * width, p) * self.dtype.itemsize)
+
+
+def ignore(cells: int) -> None:
+    """Tell nobody: the tile is told as a whole."""
