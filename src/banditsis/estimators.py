@@ -192,7 +192,8 @@ class SIS(Screener):
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
     statistic : str, class or object
         How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
-        "logistic", "poisson" or "cox" (score tests), or another of docs/statistics.md.
+        "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     missing : {"raise", "pairwise"}
         What to do about NaN: refuse it, or leave it out pair by pair.
     pvalues : bool
@@ -276,7 +277,8 @@ class BanditSIS(Screener):
         With ``min_correlation``, None keeps all that pass.
     alpha : float, optional
         Smaller reads more rows; the paper advises 0.5 to 1.1. At most one of alpha, budget and
-        min_correlation is given; with none, alpha is 0.5.
+        min_correlation is given; with none, alpha is 0.5. A statistic that reads all rows again in each round
+        takes instead, with none, the optimal plan for the cells that alpha = 0.5 reads otherwise.
     budget : float or int, optional
         Read at most this fraction (float) or number (int) of the cells, by the plan with the lowest
         detection floor: :meth:`Plan.optimal`.
@@ -289,7 +291,8 @@ class BanditSIS(Screener):
         With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
     statistic : str, class or object
         How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
-        "logistic", "poisson" or "cox" (score tests), or another of docs/statistics.md.
+        "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     row_order : {"auto", "random", "stored"}
         Random rows are right for any data. The stored order reads the first rows, and is right only for
         data that were shuffled beforehand. "auto" means random.

@@ -58,8 +58,9 @@ def screen(
         have left overlap; each answer is as if its response had been screened alone.
     plan : Plan
         How many rows to read and how many features to keep.
-    statistic : {"pearson", "anova", "logistic", "poisson"} or a class
-        How association is measured.
+    statistic : str, class or object
+        How association is measured: "pearson", "anova", or another of docs/statistics.md. Statistics that are
+        no sums, such as those of ranks, read all rows so far again in each step; the plan's cells say so.
     row_order : {"auto", "random", "stored"}
         Random rows are right for any data. The stored order, which reads the first rows, is right only for
         data that were shuffled beforehand. "auto" means random.
