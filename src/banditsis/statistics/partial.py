@@ -45,9 +45,9 @@ class PartialPearson(Pearson):
     >>> X = np.column_stack([age + rng.standard_normal(500), rng.standard_normal(500)])
     >>> y = 2 * age + X[:, 1] + rng.standard_normal(500)
     >>> screen(X, y, Plan.exact(500, 2, 2)).scores.round(2)
-    array([0.59, 0.44])
+    array([0.62, 0.43])
     >>> screen(X, y, Plan.exact(500, 2, 2), covariates=age).scores.round(2)
-    array([0.04, 0.73])
+    array([0.05, 0.71])
     """
 
     covariates: Covariates
