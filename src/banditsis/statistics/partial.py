@@ -16,7 +16,7 @@ from banditsis.statistics.base import Weights, ratio
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.projection import leave, usable, whiten
 
-ROWS_FOR_SLOPE = 20_000
+ROWS_FOR_SLOPE = 4000
 
 
 class PartialPearson(Pearson):
@@ -97,9 +97,12 @@ class PartialPearson(Pearson):
     def _columns(self, rows: Rows) -> Floats:
         """What the weights of some rows are: what is left of the responses, then the covariates."""
         columns = np.empty((count_rows(rows), self.width))
-        given = columns[:, self.n_responses :]
-        given[:] = self.covariates.columns(rows)
-        columns[:, : self.n_responses] = self.scaled(rows) - self.slope[0] - given @ self.slope[1:]
+        start = 0
+        for part in chunks(rows):
+            here = columns[start : start + count_rows(part)]
+            given = self.covariates.columns(part, out=here[:, self.n_responses :])
+            here[:, : self.n_responses] = self.scaled(part) - self.slope[0] - given @ self.slope[1:]
+            start += len(here)
         return columns
 
     def weights(self, rows: Rows) -> Weights:
