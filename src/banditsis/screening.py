@@ -129,6 +129,8 @@ def screen(
     total = sum(
         len(members) * (plan if rows is None else plan.limit_rows(len(rows))).cells for members, rows in known
     )
+    if pvalues and plan.steps[-1].n_rows < plan.n_rows:
+        total += len(results) * plan.n_rows * plan.n_keep
     with (
         Workers(count_jobs(n_jobs)) as workers,
         one_blas_thread(source.multiplies or responses.shape[1] > 1 or given is not None),
