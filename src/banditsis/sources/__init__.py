@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, overload
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from banditsis._typing import Array
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
+from banditsis.sources.columns import take_out
 from banditsis.sources.files import Opened, open_file
 
 __all__ = ["ArraySource", "Source", "open_source"]
@@ -75,23 +75,35 @@ def open_source(
     """
     if isinstance(data, (str, os.PathLike)):
         opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit)
+    elif is_frame(data):
+        from banditsis.sources.frames import open_frame
+
+        opened = open_frame(data, target, one_hot=one_hot, names=names)
     else:
-        opened = Opened(_in_memory(data, names))
+        source = _in_memory(data, names)
+        opened = Opened(source) if target is None else take_out(source, target, "X")
     if target is None:
         return opened.source
     assert opened.y is not None
     return opened.source, opened.y
 
 
+def is_frame(data: Any) -> bool:
+    """Whether this is a frame of pandas, polars or pyarrow."""
+    home = type(data).__module__.split(".")[0]
+    return home in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
+
+
+def is_sparse(data: Any) -> bool:
+    """Whether this is a sparse matrix or array of SciPy."""
+    return hasattr(data, "toarray") and hasattr(data, "nnz")
+
+
 def _in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if isinstance(data, Source):
         return data
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise TypeError("sparse matrices are not supported; pass X.toarray() if it fits in memory.")
-    if names is None and hasattr(data, "columns"):
-        names = [str(name) for name in data.columns]
-    array = data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data)
-    if array.dtype == object and hasattr(data, "iloc"):  # mixed or nullable columns of a pandas frame
-        with suppress(TypeError, ValueError):
-            array = data.to_numpy(dtype=np.float64, na_value=np.nan)
-    return ArraySource(array, names)
+    if is_sparse(data):
+        from banditsis.sources.sparse import SparseSource
+
+        return SparseSource(data, names)
+    return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
