@@ -317,7 +317,7 @@ def test_a_failing_read_leaves_what_is_known():
 
     X, y = data(20_000, 60)
     with pytest.raises(OSError, match="the disk has gone") as caught:
-        screen(Failing(X, 9, fail), y, Plan.paper(20_000, 60, 2), row_order="random", n_jobs=1)
+        screen(Failing(X, 4, fail), y, Plan.paper(20_000, 60, 2), row_order="random", n_jobs=1)
     assert len(caught.value.partial.rounds) > 0
     assert "partial" in caught.value.__notes__[0]
     with pytest.raises(OSError, match="the disk has gone") as caught:

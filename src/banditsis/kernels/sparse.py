@@ -1,7 +1,8 @@
 """Sums over compressed sparse matrices: stored cells alone; the others are 0, and add nothing.
 
-The lines of the sums are those that ``Weights`` lists. Where cells are left out (pairwise), the sums of presence start from all rows, and what is NaN is subtracted here. ``place`` says where
-a row (or, by row, a column) is among those wanted, -1 if it is not; it is empty if all are wanted.
+The lines of the sums are those that ``Weights`` lists. Where cells are left out (pairwise), the sums of
+presence start from all rows, and what is NaN is subtracted here. ``place`` says where a row (or, by row, a
+column) is among those wanted, -1 if it is not; it is empty if all are wanted.
 """
 
 from __future__ import annotations

@@ -113,12 +113,23 @@ class BlockSource(Source):
         block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), ignore)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        (n, p), (height, width) = self.shape, self.chunk
-        chunks = -(-n // height)
-        touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
-        panels = -(-p // width)
-        wide = panels * (1 - (1 - n_columns / p) ** width)
-        return float(min(touched * height, n) * min(wide * width, p) * self.dtype.itemsize)
+        return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
+
+
+def chunk_bytes(
+    shape: tuple[int, int],
+    chunk: tuple[int, int],
+    dtype: np.dtype,
+    n_rows: int,
+    n_columns: int,
+    scattered: bool,
+) -> float:
+    """Bytes of the chunks that are touched when some rows of some columns, anywhere, are read."""
+    (n, p), (height, width) = shape, chunk
+    chunks = -(-n // height)
+    touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
+    wide = -(-p // width) * (1 - (1 - n_columns / p) ** width)
+    return float(min(touched * height, n) * min(wide * width, p) * dtype.itemsize)
 
 
 def ignore(cells: int) -> None:

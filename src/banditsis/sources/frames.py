@@ -98,7 +98,7 @@ def open_frame(
             f"({len(repeated):,} names are used more than once)."
         )
     if target is None and (array := _one_array(frame)) is not None:
-        return Opened(ArraySource(array, names))
+        return Opened(ArraySource(array, names), None, _ids(frame))
     nw = need("narwhals", "frames")
     table = nw.from_native(frame, eager_only=True)
     y = None
@@ -107,7 +107,15 @@ def open_frame(
         y = _response(table[:, place])
         names.pop(place)
         table = table.select(nw.nth([k for k in range(table.shape[1]) if k != place]))
-    return Opened(from_series(names, list(table.iter_columns()), one_hot), y)
+    return Opened(from_series(names, list(table.iter_columns()), one_hot), y, _ids(frame))
+
+
+def _ids(frame: Any) -> Array | None:
+    """The index of a pandas frame, if it has names for the rows."""
+    index = getattr(frame, "index", None)
+    if index is None or getattr(index, "dtype", np.dtype(int)).kind in "iuf":
+        return None
+    return np.array([str(name) for name in index])
 
 
 def from_series(names: Sequence[str], series: Sequence[Any], one_hot: bool) -> Source:
