@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any
 
@@ -64,27 +65,33 @@ class SparseSource(BlockSource):
         return block if self.by_row else block.T
 
     def calibrate(self, rows: Rows) -> Calibration:
-        shift, reach = np.zeros((2, self.shape[1]))
-        if self.by_row:
-            self._look_at(spread(rows, PILOT_ROWS), shift, reach)
+        pilot = spread(rows, PILOT_ROWS)
+        if self.by_row:  # nearly full are columns that all pilot rows have
+            some = self.matrix[pilot]
+            reach = np.zeros(self.shape[1])
+            np.fmax.at(reach, some.indices, np.abs(some.data))
+            full = np.flatnonzero(np.bincount(some.indices, minlength=len(reach)) == len(pilot))
+            scale = _scale(reach)
         else:
-            least = int(np.ceil(NEARLY_FULL * self.shape[0]))
-            kernels.pilots(self.parts[0], self.parts[2], least, PILOT_ROWS, shift, reach)
-        exponent = np.frexp(reach)[1]
-        odd = np.abs(exponent) > SAFE_EXPONENT[8]
-        scale = np.where(odd, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
-        return Calibration(shift * scale, scale)
-
-    def _look_at(self, pilot: Indices, shift: Floats, reach: Floats) -> None:
-        """By row, a column is nearly full if all pilot rows have it."""
-        some = self.matrix[pilot]
-        np.fmax.at(reach, some.indices, np.where(np.isfinite(some.data), np.abs(some.data), 0.0))
-        full = np.flatnonzero(np.bincount(some.indices, minlength=len(shift)) == len(pilot))
+            full, scale = self._full_and_scale
+        shift = np.zeros(self.shape[1])
         if full.size:
             block = self.read(pilot, full).astype(np.float64)
             block[~np.isfinite(block)] = 0.0
-            constant = (block == block[0]).all(axis=0)
-            shift[full] = np.where(constant, block[0], block.mean(axis=0))
+            shift[full] = (
+                np.where((block == block[0]).all(axis=0), block[0], block.mean(axis=0)) * scale[full]
+            )
+        return Calibration(shift, scale)
+
+    @cached_property
+    def _full_and_scale(self) -> tuple[Indices, Floats]:
+        """By column: which are nearly full, and the scale by the first value of each; once for all rows."""
+        indptr, _, data = self.parts
+        counts = np.diff(indptr)
+        stored = np.flatnonzero(counts)
+        reach = np.zeros(len(counts))
+        reach[stored] = np.abs(data[indptr[stored]])
+        return np.flatnonzero(counts >= NEARLY_FULL * self.shape[0]), _scale(reach)
 
     def sums(
         self,
@@ -191,7 +198,9 @@ def _add_transposed(
 ) -> None:
     """Fill sums that lie together for each column, as stored cells come one by one."""
     sums = np.zeros(out.shape[::-1])
-    if w.codes is not None:
+    if not by_column and _is_plain(w) and (scale == 1).all():
+        kernels.row_moments(*parts, strips, place, np.ascontiguousarray(w.linear[:, 0]), sums)
+    elif w.codes is not None:
         kernel = kernels.column_classes if by_column else kernels.row_classes
         kernel(*parts, strips, scale, place, w.codes, w.n_classes, w.pairwise, sums)
     else:
@@ -211,6 +220,13 @@ def _baseline(w: Weights, n_sums: int) -> Floats:
         q = w.linear.shape[1]
         sums[q + 2 :] = [len(w.linear), *w.linear.sum(axis=0), *np.square(w.linear).sum(axis=0)]
     return sums
+
+
+def _scale(reach: Floats) -> Floats:
+    """A power of two that keeps squares of values of this size in range, almost always 1."""
+    exponent = np.frexp(np.where(np.isfinite(reach), reach, 1.0))[1]
+    odd = np.abs(exponent) > SAFE_EXPONENT[8]
+    return np.where(odd, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
 
 
 def _is_plain(w: Weights) -> bool:

@@ -101,8 +101,8 @@ def join(opened: Opened, read: Read, path: Path) -> Target:
         if len(read.values) != n:
             raise ValueError(
                 f"{path} has {len(read.values):,} values for the {n:,} rows of the data, and there are no "
-                f"ids of samples {'in it' if read.ids is None else 'in the data'} to join on: give a value for "
-                "each row."
+                f"ids of samples {'in it' if read.ids is None else 'in the data'} to join on: give a "
+                "value for each row."
             )
         return _without_missing(opened.source, read.values, f"{path} was taken in row order: {n:,} values")
     place = _matches(opened.ids, read.ids, path)
