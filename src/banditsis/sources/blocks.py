@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.statistics.base import Weights
 
 CELLS_AT_ONCE = 1 << 22  # of a tile: 16 MB in float32
+LONG_RUN = 128  # neighbouring rows that are worth a tile of their own
 
 
 class BlockSource(Source):
@@ -81,7 +82,13 @@ class BlockSource(Source):
         return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
 
     def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
-        """Pieces of about ``height`` rows that end where chunks end."""
+        """Pieces of about ``height`` rows that end where chunks end; runs of neighbours come as slices."""
+        if not isinstance(rows, slice):
+            starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+            if len(rows) >= LONG_RUN * len(starts):  # whole blocks
+                for start, stop in pairwise([*starts, len(rows)]):
+                    yield from self._runs(slice(int(rows[start]), int(rows[stop - 1]) + 1), height)
+                return
         tall = max(1, height // self.chunk[0]) * self.chunk[0]
         n, start = count_rows(rows), 0
         while start < n:

@@ -132,7 +132,7 @@ def from_series(names: Sequence[str], series: Sequence[Any], one_hot: bool) -> S
         elif (numbers := _numbers(values)) is not None:
             small = False
             columns.append(Column(name, numbers.__getitem__))
-        elif one_hot and not values.dtype.is_temporal():
+        elif one_hot and _has_labels(values):
             columns += _indicators(name, values)
         else:
             odd.append(f"{name!r} ({str(values.dtype).lower()})")
@@ -201,6 +201,14 @@ def _numbers(series: Any) -> Array | None:
     return np.array([np.nan if value is None else float(value) for value in values])
 
 
+def _has_labels(series: Any) -> bool:
+    import narwhals as nw
+
+    if series.dtype == nw.Object:
+        return all(isinstance(value, str) for value in series.drop_nulls().to_list())
+    return series.dtype in (nw.String, nw.Categorical, nw.Enum)
+
+
 def _indicators(name: str, series: Any) -> list[Column]:
     """A feature for each value of a column, 1 where it has that value; made from its codes as it is read."""
     codes, values = need("pandas", "frames").factorize(series.to_numpy().astype(object), sort=True)
@@ -222,4 +230,8 @@ def _response(series: Any) -> Array:
     if series.dtype.is_numeric():
         return np.array(_reader(series)(slice(0, len(series))))
     numbers = _numbers(series)
-    return np.asarray(series.to_numpy()) if numbers is None else numbers
+    if numbers is not None:
+        return numbers
+    labels = np.array(series.to_numpy(), dtype=object)
+    labels[np.asarray(series.is_null().to_numpy(), dtype=bool)] = None
+    return labels
