@@ -13,7 +13,7 @@ from banditsis.sources.base import Source
 from banditsis.sources.files import Opened
 from banditsis.sources.opening import open_data
 from banditsis.sources.subset import RowSubset
-from banditsis.sources.tables import Read, read_arrow, read_npy, read_text
+from banditsis.sources.target_files import Read, read_arrow, read_npy, read_text
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".fam", ".pheno", ".phen", ".dat", ".tab")
