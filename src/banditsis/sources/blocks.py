@@ -27,6 +27,8 @@ class BlockSource(Source):
 
     #: Rows and columns that are stored together.
     chunk: tuple[int, int] = (1, 1)
+    #: Cells of a tile.
+    cells_at_once: int = CELLS_AT_ONCE
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
@@ -65,7 +67,7 @@ class BlockSource(Source):
     ) -> Iterator[Job]:
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
-        for run in self._runs(rows, max(1, CELLS_AT_ONCE // width)):
+        for run in self._runs(rows, max(1, self.cells_at_once // width)):
             w = weights(run)
             for j in range(0, p, width):
                 place = slice(j, min(j + width, p))
@@ -75,7 +77,7 @@ class BlockSource(Source):
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
-        most = max(1, CELLS_AT_ONCE // max(1024, self.chunk[0]))
+        most = max(1, self.cells_at_once // max(1024, self.chunk[0]))
         return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
 
     def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
