@@ -7,6 +7,7 @@ codecs are read and decoded here instead, in the thread that asks; all other arr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from banditsis.sampling import count_rows
 from banditsis.sources.array import ArraySource
 
 Decoder = Callable[[Any], Any]
+WORTH_A_READ = 1 << 14  # bytes between two lines that are rather skipped than read
 ABSENT = np.uint64(2**64 - 1)  # in the index of a shard
 
 
@@ -30,6 +32,11 @@ class Layout(NamedTuple):
     decoders: tuple[Decoder, ...]
     index_at_end: bool = True
     index_checked: bool = False
+
+    @property
+    def per_file(self) -> tuple[int, int]:
+        """Chunks of a file, down and across."""
+        return self.file[0] // self.chunk[0], self.file[1] // self.chunk[1]
 
 
 class Piece(NamedTuple):
@@ -96,53 +103,68 @@ class ChunkReader:
 
     def _part(self, layout: Layout, row: Piece, column: Piece) -> Array:
         """The cells of one chunk that are asked for."""
-        first, last = _span(row.inside)
-        chunk = self._decode(layout, row.chunk, column.chunk, first, last)
-        if chunk is None:
+        found = self._find(layout, row.chunk, column.chunk)
+        part = None
+        if found is not None and layout.decoders:
+            chunk = self._decode(layout, *found)
+            part = None if chunk is None else _pick(chunk, row.inside, column.inside)
+        elif found is not None:
+            part = self._read_lines(layout, found[0], found[1], row.inside, column.inside)
+        if part is None:
             shape = row.place.stop - row.place.start, column.place.stop - column.place.start
             return np.full(shape, self.array.fill_value or 0, self.dtype)
-        if chunk.dtype != self.dtype:
-            chunk = chunk.astype(self.dtype)
-        if isinstance(row.inside, slice):
-            return chunk[:, column.inside]
-        if isinstance(column.inside, slice):
-            return chunk[row.inside - first, column.inside]
-        return ArraySource(chunk).read(row.inside - first, column.inside)
+        return part if part.dtype == self.dtype else part.astype(self.dtype)
 
-    def _decode(self, layout: Layout, i: int, j: int, first: int, last: int) -> Array | None:
-        """Rows ``first`` to ``last`` of a chunk, or None if the chunk was never written."""
+    def _find(self, layout: Layout, i: int, j: int) -> tuple[Path, int, int | None] | None:
+        """File, offset and length (None: to the end) of a chunk; None if it was never written."""
         assert self.folder is not None
-        (height, width), size = layout.chunk, layout.dtype.itemsize
-        per_file = layout.file[0] // height, layout.file[1] // width
-        key = self.array.metadata.encode_chunk_key((i // per_file[0], j // per_file[1]))
-        path = self.folder / key
-        start, length = 0, None
-        if layout.file != layout.chunk:
-            index = self._index(layout, path, (i // per_file[0], j // per_file[1]))
-            if index is None or index[i % per_file[0], j % per_file[1], 0] == ABSENT:
-                return None
-            start, length = (int(value) for value in index[i % per_file[0], j % per_file[1]])
-        shape = height, width
-        if not layout.decoders and not layout.by_column:  # only the rows that are asked for
-            start, length, shape = start + first * width * size, (last - first) * width * size, (last - first, width)
-        data = _read_bytes(path, start, length)
+        down, across = layout.per_file
+        file = i // down, j // across
+        path = self.folder / self.array.metadata.encode_chunk_key(file)
+        if layout.file == layout.chunk:
+            return path, 0, None
+        index = self._index(layout, path, file)
+        if index is None or index[i % down, j % across, 0] == ABSENT:
+            return None
+        start, length = index[i % down, j % across].tolist()
+        return path, start, length
+
+    def _decode(self, layout: Layout, path: Path, start: int, length: int | None) -> Array | None:
+        """A whole chunk, or None if there is no such file."""
+        data: Any = _read_bytes(path, start, length)
         if data is None:
             return None
+        height, width = layout.chunk
         try:
             for decode in layout.decoders:
                 data = decode(data)
-            cells = np.frombuffer(data, layout.dtype, count=shape[0] * shape[1])
+            cells = np.frombuffer(data, layout.dtype, count=height * width)
         except (RuntimeError, ValueError, OSError) as error:
             raise _damaged(path, str(error)) from error
-        chunk = cells.reshape(shape[::-1]).T if layout.by_column else cells.reshape(shape)
-        return chunk if shape[0] == last - first else chunk[first:last]
+        return cells.reshape(width, height).T if layout.by_column else cells.reshape(height, width)
+
+    def _read_lines(
+        self, layout: Layout, path: Path, start: int, rows: slice | Indices, columns: slice | Indices
+    ) -> Array | None:
+        """Cells of a chunk that is stored as it is: only the lines that are asked for are read."""
+        lines, length = (columns, layout.chunk[0]) if layout.by_column else (rows, layout.chunk[1])
+        size = length * layout.dtype.itemsize
+        parts = []
+        for span in _spans(lines, max(1, WORTH_A_READ // size)):
+            first, last = _ends(span)
+            data = _read_bytes(path, start + first * size, (last - first) * size)
+            if data is None:
+                return None
+            part = data.view(layout.dtype).reshape(last - first, length)
+            parts.append(part if isinstance(span, slice) else part[span - first])
+        block = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return block.T[rows] if layout.by_column else block[:, columns]
 
     def _index(self, layout: Layout, path: Path, shard: tuple[int, int]) -> Array | None:
         """Offset and length of every chunk in a shard, read once."""
         if shard in self._indices:
             return self._indices[shard]
-        per_file = layout.file[0] // layout.chunk[0], layout.file[1] // layout.chunk[1]
-        length = 16 * per_file[0] * per_file[1] + 4 * layout.index_checked
+        length = 16 * layout.per_file[0] * layout.per_file[1] + 4 * layout.index_checked
         data = _read_bytes(path, -length if layout.index_at_end else 0, length)
         index = None
         if data is not None:
@@ -150,7 +172,7 @@ class ChunkReader:
                 table = _without_checksum(data) if layout.index_checked else data
             except ValueError as error:
                 raise _damaged(path, f"the index of the shard: {error}") from error
-            index = np.frombuffer(table, "<u8").reshape(*per_file, 2)
+            index = np.frombuffer(table, "<u8").reshape(*layout.per_file, 2)
         self._indices[shard] = index
         return index
 
@@ -170,7 +192,7 @@ def pieces(index: Rows, length: int) -> Iterator[Piece]:
         return
     chunks = index // length
     edges = [0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), len(index)]
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
+    for a, b in pairwise(edges):
         if b > a:
             chunk = int(chunks[a])
             inside = index[a:b] - chunk * length
@@ -179,19 +201,30 @@ def pieces(index: Rows, length: int) -> Iterator[Piece]:
             yield Piece(chunk, slice(first, first + b - a) if run else inside, slice(a, b))
 
 
-def _span(inside: slice | Indices) -> tuple[int, int]:
+def _ends(inside: slice | Indices) -> tuple[int, int]:
     if isinstance(inside, slice):
         return inside.start, inside.stop
     return int(inside[0]), int(inside[-1]) + 1
 
 
+def _spans(inside: slice | Indices, gap: int) -> list[Any]:
+    """Cut a list where more than ``gap`` indices are left out."""
+    if isinstance(inside, slice):
+        return [inside]
+    return np.split(inside, np.flatnonzero(np.diff(inside) > gap) + 1)
+
+
+def _pick(chunk: Array, rows: slice | Indices, columns: slice | Indices) -> Array:
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        return chunk[rows, columns]
+    return ArraySource(chunk).read(rows, columns)
+
+
 def _read_bytes(path: Path, start: int, length: int | None) -> Array | None:
     """Some bytes of a file, from its end where ``start`` is negative; None if there is no such file."""
-    try:
-        file = open(path, "rb", buffering=0)
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    with file:
+    with open(path, "rb", buffering=0) as file:
         size = file.seek(0, 2)
         begin = start if start >= 0 else size + start
         wanted = size - begin if length is None else length
@@ -199,7 +232,7 @@ def _read_bytes(path: Path, start: int, length: int | None) -> Array | None:
             raise _damaged(path, f"it has {size:,} bytes and should have at least {abs(start) + wanted:,}")
         data = np.empty(wanted, np.uint8)
         file.seek(begin)
-        got = file.readinto(data)
+        got = file.readinto(data.data)
         if got != wanted:
             raise _damaged(path, f"{got:,} bytes could be read of {wanted:,}")
     return data
