@@ -123,15 +123,15 @@ class TableSource(BlockSource):
     def load(self, group: int, columns: Sequence[int], n_rows: int) -> list[Any]:
         """Columns of a group of rows, of which at least the first ``n_rows`` are wanted."""
 
-    def choose(self, target: str | None, one_hot: bool) -> Opened:
-        """Choose the features; take out the target, and the index that pandas has stored."""
+    def choose(self, target: str | None, one_hot: bool, index: int | None = None) -> Opened:
+        """Choose the features; take out the target, and the index (that which pandas stores, by default)."""
         self.edges = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.intp)])
         n = int(self.edges[-1])
         if n == 0:
             raise ValueError(f"{self.where} has no rows.")
         names = self.schema.names
         refuse_duplicates(names, self.where)
-        index = _index_column(self.schema)
+        index = _index_column(self.schema) if index is None else index
         free = [name for j, name in enumerate(names) if j != index]
         y_column = None if target is None else names.index(free[find_column(free, target, self.where)])
         odd = {j: kind for j, field in enumerate(self.schema) if (kind := _odd_kind(field.type))}
@@ -147,6 +147,8 @@ class TableSource(BlockSource):
             [self.schema.field(f.column).type for f in self.features if f.level is None]
         )
         self.chunk = int(np.median(self.lengths)), 1
+        # Looked up once: a wide table has thousands of columns to convert for each tile.
+        self._convert = [_plain if _is_plain(field.type) else to_numbers for field in self.schema]
         y = None if y_column is None else self._whole(y_column)
         ids = None if index is None else np.asarray(self._whole(index)).astype(str)
         return Opened(self, y, ids)
@@ -159,8 +161,8 @@ class TableSource(BlockSource):
         for group, inside, place in self._pieces(rows):
             last = inside.stop if isinstance(inside, slice) else int(inside[-1]) + 1
             loaded = self.load(group, stored, last)
-            for k, feature in enumerate(wanted):
-                block[place, k] = to_numbers(loaded[place_of[feature.column]], feature.level)[inside]
+            for k, (j, level) in enumerate(wanted):
+                block[place, k] = self._convert[j](loaded[place_of[j]], level)[inside]
         return block
 
     def calibrate(self, rows: Rows) -> Calibration:
@@ -207,7 +209,7 @@ def to_numbers(column: Any, level: Any = None) -> Array:
         if pa.types.is_dictionary(kind):
             column = column.cast(kind.value_type)
         same = pc.equal(column, pa.scalar(level, column.type))
-        return np.asarray(pc.fill_null(same, False).cast(pa.uint8()).to_numpy())
+        return _plain(pc.fill_null(same, False).cast(pa.uint8()))
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_boolean(kind):
@@ -216,10 +218,19 @@ def to_numbers(column: Any, level: Any = None) -> Array:
         column = column.cast(pa.float64())
     elif pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
-    values = (
-        column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
-    )
-    return np.asarray(values)
+    return _plain(column)
+
+
+def _plain(column: Any, level: Any = None) -> Array:
+    """Integers or floats as they are, NaN where there is none."""
+    values: Array = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _is_plain(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _odd_kind(kind: Any) -> str | None:
