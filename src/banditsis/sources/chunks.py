@@ -85,14 +85,8 @@ class ChunkReader:
             columns = slice(0, self.shape[1])
         if self.layout is None:
             return self._read_by_library(rows, columns)
-        down, across = list(pieces(rows, self.chunk[0])), list(pieces(columns, self.chunk[1]))
-        if len(down) == len(across) == 1:
-            return self._part(self.layout, down[0], across[0])
-        block = np.empty((count_rows(rows), count_rows(columns)), self.dtype)
-        for row in down:
-            for column in across:
-                block[row.place, column.place] = self._part(self.layout, row, column)
-        return block
+        layout = self.layout
+        return assemble(rows, columns, self.chunk, self.dtype, lambda i, j: self._part(layout, i, j))
 
     def _read_by_library(self, rows: Rows, columns: Rows) -> Array:
         try:
@@ -107,7 +101,7 @@ class ChunkReader:
         part = None
         if found is not None and layout.decoders:
             chunk = self._decode(layout, *found)
-            part = None if chunk is None else _pick(chunk, row.inside, column.inside)
+            part = None if chunk is None else pick(chunk, row.inside, column.inside)
         elif found is not None:
             part = self._read_lines(layout, found[0], found[1], row.inside, column.inside)
         if part is None:
@@ -177,6 +171,20 @@ class ChunkReader:
         return index
 
 
+def assemble(
+    rows: Rows, columns: Rows, chunk: tuple[int, int], dtype: np.dtype, part: Callable[[Piece, Piece], Array]
+) -> Array:
+    """Put a block together from parts of chunks; a part that is all of it is not copied."""
+    down, across = list(pieces(rows, chunk[0])), list(pieces(columns, chunk[1]))
+    if len(down) == len(across) == 1:
+        return part(down[0], across[0])
+    block = np.empty((count_rows(rows), count_rows(columns)), dtype)
+    for row in down:
+        for column in across:
+            block[row.place, column.place] = part(row, column)
+    return block
+
+
 def pieces(index: Rows, length: int) -> Iterator[Piece]:
     """Cut sorted rows (or columns) where chunks of a length end.
 
@@ -214,7 +222,7 @@ def _spans(inside: slice | Indices, gap: int) -> list[Any]:
     return np.split(inside, np.flatnonzero(np.diff(inside) > gap) + 1)
 
 
-def _pick(chunk: Array, rows: slice | Indices, columns: slice | Indices) -> Array:
+def pick(chunk: Array, rows: slice | Indices, columns: slice | Indices) -> Array:
     if isinstance(rows, slice) or isinstance(columns, slice):
         return chunk[rows, columns]
     return ArraySource(chunk).read(rows, columns)

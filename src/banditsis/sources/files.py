@@ -135,7 +135,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
     Traceback (most recent call last):
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
-    path = Path(path)
+    path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_near_files(path)}.")
     if path.is_dir():
@@ -155,6 +155,18 @@ def find_format(path: str | os.PathLike[str]) -> str:
             f"{'it may be damaged, or' if found is None else 'rename it, or'} was written by another program."
         )
     return named
+
+
+def split_path(path: Path) -> tuple[Path, str | None]:
+    """A file, and the path within it that stands behind a colon.
+
+    Examples
+    --------
+    >>> split_path(Path("data.h5:/counts/raw"))[1]
+    '/counts/raw'
+    """
+    outer, colon, inner = str(path).partition(":/")
+    return (Path(outer), "/" + inner) if colon and not path.exists() else (path, None)
 
 
 def _by_name(path: Path) -> str | None:
