@@ -198,6 +198,8 @@ def _folder_format(path: Path) -> str:
     for entry in entries:
         if entry.name in _FOLDERS:
             return _FOLDERS[entry.name]
+    if path.suffix.lower() == ".zarr":  # one without its metadata
+        return "zarr"
     formats = {_folder_format(entry) if entry.is_dir() else _by_name(entry) for entry in entries} - {None}
     if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())
