@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 import files
-from banditsis import Plan, open_source, screen
+from banditsis import Interactions, Plan, open_source, screen
 from banditsis.parallel import Workers
+from banditsis.sources import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.subset import RowSubset
 from banditsis.statistics import STATISTICS as REGISTERED
@@ -40,6 +41,29 @@ class Blocks(BlockSource):
     def read(self, rows, columns):
         some = self.array[rows]
         return some if columns is None else some[:, columns]
+
+
+class FirstColumns(Source):
+    """The products of 1 and each column, which are the first features of all interactions with 1."""
+
+    def __init__(self, X):
+        everything = Interactions(np.column_stack([np.ones(len(X)), X]), main_effects=False)
+        self.all, self.shape, self.dtype, self.names = everything, X.shape, everything.dtype, NAMES
+
+    def _columns(self, columns):
+        return np.arange(P) if columns is None else np.arange(P)[columns]
+
+    def read(self, rows, columns):
+        return self.all.read(rows, self._columns(columns))
+
+    def calibrate(self, rows):
+        return self.all.calibrate(rows)
+
+    def sums(self, rows, columns, *rest):
+        self.all.sums(rows, self._columns(columns), *rest)
+
+    def bytes_touched(self, n_rows, n_columns, *, scattered):
+        return self.all.bytes_touched(n_rows, n_columns, scattered=scattered)
 
 
 def _file(write, *args, **options):
@@ -77,6 +101,7 @@ SOURCES = FILES | {
     "pandas frame": lambda X: open_source(pd.DataFrame(X, columns=NAMES)),
     "polars frame": lambda X: open_source(pl.DataFrame(dict(zip(NAMES, X.T, strict=True)))),
     "row subset": _subset,
+    "interactions": FirstColumns,
 }
 RESPONSES = {
     "pearson": X[:, :3].sum(axis=1) + rng.standard_normal(N),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from banditsis.results import Round, ScreeningResult
     from banditsis.screening import screen
     from banditsis.sources import open_source
+    from banditsis.sources.interactions import Interactions
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,7 @@ __all__ = [
     "SIS",
     "BanditSIS",
     "EvidenceStep",
+    "Interactions",
     "Plan",
     "Round",
     "ScreeningResult",
@@ -38,6 +40,7 @@ _HOME = {
     "EvidenceStep": "plans",
     "Round": "results",
     "ScreeningResult": "results",
+    "Interactions": "sources.interactions",
     "open_source": "sources",
     "screen": "screening",
 }

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
 from banditsis._checks import check_integer, check_real
 from banditsis._typing import Array
@@ -22,13 +22,14 @@ from banditsis.screening import CELLS_CHECKED_WHOLE, screen, slower_than_exact
 from banditsis.sources import ArraySource, Source
 from banditsis.sources.array import refuse_mask
 from banditsis.sources.subset import RowSubset
+from banditsis.statistics import StatisticLike, find_statistic
 
 
 class Screener(SelectorMixin, BaseEstimator):
     """What SIS and BanditSIS have in common."""
 
     n_features_to_select: int | None
-    statistic: str
+    statistic: StatisticLike
     row_order: str = "auto"
     missing: str
     n_jobs: int | None
@@ -46,7 +47,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or frame
+        X : array-like of shape (n, p), frame or Source
             The features. Cells that the plan does not read are not checked, unless there are fewer than a
             million cells in all.
         y : array-like of shape (n,)
@@ -58,14 +59,12 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        refuse_mask(X)
-        array = self._checked(X, reset=True)
-        n, p = array.shape
+        source = self._opened(X)
+        n, p = source.shape
         if n < 3:
             raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
         response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
         response = check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
-        source: Source = ArraySource(array, getattr(self, "feature_names_in_", None))
         if response.dtype.kind == "f" and self.missing == "pairwise" and np.isnan(response).any():
             known = np.flatnonzero(~np.isnan(response))
             source, response, n = RowSubset(source, known), response[known], len(known)
@@ -103,13 +102,17 @@ class Screener(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or frame
+        X : array-like of shape (n, p), frame or Source
             Only the selected columns are copied, and checked for NaN; fewer than a million cells are
             checked whole.
         """
         check_is_fitted(self, "result_")
         refuse_mask(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
+        if isinstance(X, Source):
+            _check_n_features(self, X, reset=False)
+            kept = X.read(slice(0, X.shape[0]), self.get_support(indices=True))
+            return check_array(kept, dtype=None, ensure_all_finite=finite)
         if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
@@ -123,6 +126,24 @@ class Screener(SelectorMixin, BaseEstimator):
         # set_output keeps the columns of a frame, and their types, if it is handed a frame.
         wants_frame = _get_output_config("transform", estimator=self)["dense"] != "default"
         return kept if wants_frame and hasattr(kept, "columns") else checked
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the selected features, in the order of the columns that ``transform`` gives."""
+        check_is_fitted(self, "result_")
+        if input_features is not None or hasattr(self, "feature_names_in_") or self.result_.names is None:
+            return cast(Array, super().get_feature_names_out(input_features))
+        names = [self.result_.name(k) for k in self.get_support(indices=True)]
+        return np.array(names, dtype=object)
+
+    def _opened(self, X: Any) -> Source:
+        """The features as a source; one that is given is taken as it is."""
+        if isinstance(X, Source):
+            _check_n_features(self, X, reset=True)
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            return X
+        refuse_mask(X)
+        array = self._checked(X, reset=True)
+        return ArraySource(array, getattr(self, "feature_names_in_", None))
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """X as an array, and nothing but its form looked at."""
@@ -189,7 +210,7 @@ class SIS(Screener):
         n_features_to_select: int | None = None,
         *,
         max_samples: int | float | None = None,
-        statistic: str = "pearson",
+        statistic: StatisticLike = "pearson",
         missing: str = "raise",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -290,7 +311,7 @@ class BanditSIS(Screener):
         min_correlation: float | None = None,
         confidence: float = 0.95,
         discard: float = 0.5,
-        statistic: str = "pearson",
+        statistic: StatisticLike = "pearson",
         row_order: str = "auto",
         missing: str = "raise",
         n_jobs: int | None = None,
@@ -319,9 +340,13 @@ class BanditSIS(Screener):
         if self.min_correlation is not None:
             return Plan.guaranteed(n, p, d, self.min_correlation, self.confidence)
         d = d or default_size(n, p)
+        rereads = find_statistic(self.statistic).rereads
         if self.budget is not None:
-            return Plan.optimal(n, p, d, self.budget)
-        return Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
+            return Plan.optimal(n, p, d, self.budget, rereads=rereads)
+        paper = Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
+        if rereads and self.alpha is None:  # fewer, larger rounds
+            return Plan.optimal(n, p, d, paper.cells, rereads=True)
+        return paper.rereading(rereads)
 
     def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
         """The exact plan, where the one that a budget or a guarantee asks for would not be faster."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -49,6 +49,9 @@ class Plan:
         Row counts must not fall, feature counts must not rise.
     name : str
         What to call the plan in tables.
+    rereads : bool
+        Whether each step reads all rows so far again, as statistics of ranks or distances need it, and not
+        only its new ones. :func:`screen` sets it by the statistic.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class Plan:
     n_features: int
     steps: tuple[Step | EvidenceStep, ...]
     name: str = "custom"
+    rereads: bool = False
 
     def __post_init__(self) -> None:
         check_integer("n_rows", self.n_rows, 1)
@@ -107,7 +111,7 @@ class Plan:
 
         .. math:: n_l = t(n, α / 1.1^{l-1}), \quad t(n, a) = \frac{n (a^2 + 1)}{a^2 \sqrt n + 1}
 
-        rows (rounded up), and drops ``ceil(discard · (|M| - d))`` of the |M| features that are left.
+        rows (rounded up), and drops ``ceil(discard · (m - d))`` of the m features that are left.
 
         Parameters
         ----------
@@ -137,7 +141,7 @@ class Plan:
         return cls(n, p, tuple(steps), "paper")
 
     @classmethod
-    def optimal(cls, n: int, p: int, d: int, budget: int | float) -> Plan:
+    def optimal(cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False) -> Plan:
         """The plan with the lowest predicted detection floor among those that read at most the budget.
 
         A search over the rows and the features kept in up to 8 rounds, by
@@ -150,6 +154,8 @@ class Plan:
         budget : float or int
             A float is a fraction of all n × p cells, in (0, 1]; an int is a number of cells. It must pay for
             4 rows of every feature.
+        rereads : bool
+            Whether each round reads all its rows again, and pays for them.
 
         Examples
         --------
@@ -163,8 +169,9 @@ class Plan:
         _check_size(n, p, d)
         cells = _check_budget(budget, n, p)
         if d >= p or cells >= n * p:
-            return cls.exact(n, p, d)
-        return cls(n, p, tuple(Step(*step) for step in find_steps(n, p, d, cells)), "optimal")
+            return cls.exact(n, p, d).rereading(rereads)
+        steps = find_steps(n, p, d, cells, rereads)
+        return cls(n, p, tuple(Step(*step) for step in steps), "optimal", rereads)
 
     @classmethod
     def guaranteed(
@@ -233,11 +240,11 @@ class Plan:
 
     @property
     def cells_by_step(self) -> tuple[int, ...]:
-        """Cells that each step reads: its new rows × the features left before it."""
+        """Cells that each step reads: its new rows, or all so far, × the features left before it."""
         cells, rows, left = [], 0, self.n_features
         for step, after in zip(self.steps, self.n_left, strict=True):
-            ended = self.by_evidence and left <= self.n_keep
-            cells.append(0 if ended else (step.n_rows - rows) * left)
+            idle = step.n_rows == rows or (self.by_evidence and left <= self.n_keep)
+            cells.append(0 if idle else (step.n_rows if self.rereads else step.n_rows - rows) * left)
             rows, left = step.n_rows, after
         return tuple(cells)
 
@@ -289,15 +296,26 @@ class Plan:
     def read_everything(self) -> Plan:
         """The plan that keeps the same by reading every row."""
         if self.by_evidence:
-            return Plan(self.n_rows, self.n_features, (self.steps[-1],), self.name)
-        return Plan.exact(self.n_rows, self.n_features, self.n_keep)
+            return replace(self, steps=(self.steps[-1],))
+        return Plan.exact(self.n_rows, self.n_features, self.n_keep).rereading(self.rereads)
 
     def limit_rows(self, n: int) -> Plan:
         """The same plan where only n of the rows can be used."""
         if n >= self.n_rows:
             return self
         steps = tuple(step._replace(n_rows=min(step.n_rows, n)) for step in self.steps)
-        return Plan(n, self.n_features, steps, self.name)
+        return replace(self, n_rows=n, steps=steps)
+
+    def rereading(self, rereads: bool = True) -> Plan:
+        """The same plan where each step reads all rows so far again, or only its new ones.
+
+        Examples
+        --------
+        >>> plan = Plan(1000, 20, ((100, 10), (300, 5)))
+        >>> plan.cells, plan.rereading().cells  # 100·20 + 200·10, and 100·20 + 300·10
+        (4000, 5000)
+        """
+        return self if rereads == self.rereads else replace(self, rereads=rereads)
 
     def __str__(self) -> str:
         head = (

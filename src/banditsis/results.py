@@ -192,7 +192,7 @@ class ScreeningResult:
         return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))
 
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
-        """The smallest τ such that a feature with |r| ≥ τ over all rows was kept with this probability.
+        r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with this probability.
 
         It follows from the rows and the cutoff of every round, and from how much the correlations of these
         data vary (``inflation``); see :mod:`banditsis.certificates`. A run that reads every row is exact,

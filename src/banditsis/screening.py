@@ -13,6 +13,7 @@ import numpy as np
 from banditsis._checks import check_choice
 from banditsis._typing import Columns, Floats, Rows
 from banditsis.evidence import Judge
+from banditsis.groups import AnyGroup, start_groups
 from banditsis.inflation import MOST_FEATURES, measure_inflation, pilot_rows
 from banditsis.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.plans import Plan
@@ -22,10 +23,11 @@ from banditsis.results import Round, ScreeningResult
 from banditsis.sampling import ROW_ORDERS, count_rows, new_rows, take
 from banditsis.sources import Source, open_source
 from banditsis.sources.subset import RowSubset
-from banditsis.statistics import Statistic, find_statistic
-from banditsis.tracking import Group, Trace, start_groups
+from banditsis.statistics import Statistic, StatisticLike, find_statistic
+from banditsis.tracking import Trace
 
 CELLS_CHECKED_WHOLE = 1_000_000
+BAD_LOOKED_INTO = 1000  # features whose sums are not finite: one is enough for a message
 MISSING = ("raise", "pairwise")
 
 
@@ -34,7 +36,7 @@ def screen(
     y: Any,
     plan: Plan,
     *,
-    statistic: str | type[Statistic] = "pearson",
+    statistic: StatisticLike = "pearson",
     row_order: str = "auto",
     missing: str = "raise",
     n_jobs: int | None = None,
@@ -89,6 +91,7 @@ def screen(
     kind = find_statistic(statistic)
     source = open_source(X)
     _check_shape(source, plan)
+    plan = plan.rereading(kind.rereads)
     _check_evidence(plan, kind.name, row_order, missing)
     responses = check_responses(y, source.shape[0], allow_nan=pairwise)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
@@ -97,6 +100,7 @@ def screen(
     parameters = {
         "plan": plan.name,
         "statistic": kind.name,
+        **kind.settings,
         "row_order": row_order,
         "missing": missing,
         "seed": seed,
@@ -108,7 +112,7 @@ def screen(
     )
     with (
         Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(responses.shape[1] > 1),
+        one_blas_thread(source.multiplies or responses.shape[1] > 1),
         show_progress(progress, total) as tick,
     ):
         for members, rows in known:
@@ -138,35 +142,30 @@ def _run(
 ) -> list[Trace]:
     """The loop itself: one trace for each response."""
     traces = [Trace(plan.n_features) for _ in range(statistic.n_responses)]
-    groups: list[Group] = []
+    groups: list[AnyGroup] = []
     totals = [step.n_rows for step in plan.steps]
     judge = Judge(plan.n_rows, lambda scores: _inflation(source, statistic, pieces[0], scores))
-    calibration = None
     pieces: list[Rows] = []
     sampled = new_rows(plan.n_rows, totals, row_order, rng, as_needed=plan.by_evidence)
     for step, rows in zip(plan.steps, sampled, strict=False):
         pieces.append(rows)
-        if calibration is None:
-            calibration = source.calibrate(rows)
+        if len(pieces) == 1:
             statistic = statistic.calibrate(rows)
-            groups = start_groups(statistic, plan.n_features)
+            groups = start_groups(source, statistic, rows)
             if row_order == "stored":
                 _warn_of_drift(statistic, rows, plan.n_rows)
-        narrower: list[Group] = []
+        narrower: list[AnyGroup] = []
         for group in groups:
             started = time.perf_counter()
-            if count_rows(rows):
-                group.read(source, rows, calibration, workers, tick)
-                if not np.isfinite(group.sums).all():
-                    bad = np.flatnonzero(~np.isfinite(group.sums).all(axis=0))
-                    _refuse_nonfinite(source, rows, group.indices(bad), statistic.pairwise)
+            n_read = group.read(rows, workers, tick) if count_rows(rows) else 0
+            if (bad := group.unusable()).size:
+                _refuse_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
             before = group.n_left
             cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
             seconds = (time.perf_counter() - started) / len(group.members)
             for k, left, kept, cutoff in zip(group.members, before, group.n_left, cutoffs, strict=True):
                 cutoff = judge.cutoff(step, cutoff)
-                cells = count_rows(rows) * left
-                traces[k].rounds.append(Round(step.n_rows, left, kept, cutoff, cells, seconds))
+                traces[k].rounds.append(Round(step.n_rows, left, kept, cutoff, n_read * left, seconds))
             narrower += group.narrow(count_rows(rows))
         groups = narrower
         if judge.ended:
@@ -282,6 +281,8 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str) -> bool:
     if plan.steps[0].n_rows == n:
         return False
     bytes_a_second, seconds_a_step = 30e9, 1e-4  # of a machine of 2026; only their product matters
+    if plan.rereads:  # what counts is not reading, but work on each cell
+        return plan.cells >= n * p
     scattered = row_order != "stored"
     cost, rows, left = 0.0, 0, p
     for step, after in zip(plan.steps, plan.n_left, strict=True):

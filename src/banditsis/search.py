@@ -29,9 +29,9 @@ REFINED, SWEEPS, GAIN = 3, 6, 2e-4
 Floor = Callable[[Floats], float]
 
 
-def find_steps(n: int, p: int, d: int, cells: int) -> list[tuple[int, int]]:
+def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> list[tuple[int, int]]:
     """Rows and features kept in each round of the best plan of at most that many cells."""
-    floor = _make_floor(n, p, d, cells)
+    floor = _make_floor(n, p, d, cells, rereads)
     best: dict[int, tuple[float, tuple[float, ...]]] = {}
     for rounds in range(1, MOST_ROUNDS + 1):
         starts = [tuple(_family(rounds, growth, tilt)) for growth in GROWTHS for tilt in TILTS]
@@ -39,12 +39,12 @@ def find_steps(n: int, p: int, d: int, cells: int) -> list[tuple[int, int]]:
     chosen = sorted(best.values())[:REFINED]
     refined = [_refine(np.array(x), value, floor) for value, x in chosen]
     _, x = min(refined, key=lambda found: found[0])
-    return _whole_numbers(x, n, p, d, cells)
+    return _whole_numbers(x, n, p, d, cells, rereads)
 
 
-def _make_floor(n: int, p: int, d: int, cells: int) -> Floor:
+def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:
     nodes, weights, work = gauss_legendre(NODES)
-    sizes = np.array([n, p, d, cells], dtype=np.float64)
+    sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
     scratch = np.empty((5, MOST_ROUNDS))
 
     def floor(x: Floats) -> float:
@@ -86,28 +86,33 @@ def _slide(x: Floats, value: float, i: int, move: float, lowest: float, floor: F
     return x, value
 
 
-def _whole_numbers(x: Floats, n: int, p: int, d: int, cells: int) -> list[tuple[int, int]]:
+def _whole_numbers(x: Floats, n: int, p: int, d: int, cells: int, rereads: bool) -> list[tuple[int, int]]:
     """The steps in whole rows and features, within the budget, and what is left of it spent."""
     k = (len(x) + 1) // 2
     rows, left = np.empty(k), np.empty(k)
-    chain.lay_out(x[: k - 1], x[k - 1 :], float(n), float(p), float(d), float(cells), rows, left)
+    sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
+    chain.lay_out(x[: k - 1], x[k - 1 :], sizes, rows, left)
     steps = _without_idle_rounds([(math.floor(m), round(f)) for m, f in zip(rows, left, strict=True)], p, d)
     totals, kept = [m for m, _ in steps], [f for _, f in steps]
     least = min(LEAST_ROWS, n)
     totals = [min(n, max(least, m)) for m in totals]
-    while _cost(totals, kept, p) > cells:  # rounding may keep a few features too many
+    while _cost(totals, kept, p, rereads) > cells:  # rounding may keep a few features too many
+        if max(totals) == least:  # the least rows, read again, are too many
+            return [(cells // p, d)]
         totals = [max(least, m - max(1, m // 10_000)) for m in totals]
     for i, before in enumerate([p, *kept[:-1]]):
-        spare = cells - _cost(totals, kept, p)
-        if i < len(kept) - 1:  # one row that rounding took; the next round then reads one less
+        spare = cells - _cost(totals, kept, p, rereads)
+        if rereads:
+            totals[i] += min(spare // before, (totals[i + 1] if i < len(kept) - 1 else n) - totals[i])
+        elif i < len(kept) - 1:  # one row that rounding took; the next round then reads one less
             totals[i] += min(1, spare // (before - kept[i]), totals[i + 1] - totals[i])
         else:
             totals[i] += min(spare // before, n - totals[i])
     return _without_idle_rounds(list(zip(totals, kept, strict=True)), p, d)
 
 
-def _cost(totals: list[int], kept: list[int], p: int) -> int:
-    before = [0, *totals[:-1]]
+def _cost(totals: list[int], kept: list[int], p: int, rereads: bool) -> int:
+    before = [0] * len(totals) if rereads else [0, *totals[:-1]]
     return sum((m - b) * f for m, b, f in zip(totals, before, [p, *kept[:-1]], strict=True))
 
 

@@ -15,8 +15,9 @@ from banditsis.inflation import Inflation
 from banditsis.parallel import Workers
 from banditsis.plans import Plan
 from banditsis.results import Round, ScreeningResult
+from banditsis.sampling import count_rows
 from banditsis.sources.base import Calibration, Source
-from banditsis.statistics.base import MIN_PRESENT, Statistic
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic
 
 # Costs in units of a scattered cell, read and summed for one response alone; by these, responses share a
 # pass or go on alone. Cells that several responses share lie denser, and matrix products are cheap.
@@ -42,6 +43,12 @@ class Trace:
         everything = slice(None) if columns is None else columns
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
+
+    def note_present(self, features: Indices, present: Floats) -> None:
+        """Note which features were seen in too few rows."""
+        few = present < MIN_PRESENT
+        self.scarce -= set(features[~few].tolist())
+        self.scarce |= set(features[few].tolist())
 
     def strongest(self) -> Indices:
         """The selected features, best first."""
@@ -92,7 +99,9 @@ class Group:
     """Responses that share a pass over the data: sums of every feature that any of them has left."""
 
     members: list[int]
-    statistic: Statistic
+    statistic: MomentStatistic
+    source: Source
+    calibration: Calibration
     columns: Columns
     sums: Floats
     #: which of the columns each member has left
@@ -107,29 +116,31 @@ class Group:
 
     def indices(self, places: Array | slice) -> Indices:
         """Indices of the features in some places of the sums."""
+        if self.columns is None and isinstance(places, np.ndarray):
+            return places
         columns = np.arange(self.sums.shape[1]) if self.columns is None else self.columns
         return columns[places]
 
-    def read(
-        self,
-        source: Source,
-        rows: Rows,
-        calibration: Calibration,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
-        """Add new rows to the sums."""
+    def read(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> int:
+        """Add new rows to the sums; return how many were read."""
         used = sum(self.n_left) / self.sums.shape[1]
-        source.sums(
+        self.source.sums(
             rows,
             self.columns,
             self.statistic.weights,
-            calibration,
+            self.calibration,
             self.sums,
             workers,
             lambda cells: tick(round(cells * used)),
         )
         self.summary = self.summary + self.statistic.summary(rows)
+        return count_rows(rows)
+
+    def unusable(self) -> Indices:
+        """Features whose sums are not finite, since a cell cannot be used."""
+        if np.isfinite(self.sums).all():
+            return np.arange(0)
+        return self.indices(np.flatnonzero(~np.isfinite(self.sums).all(axis=0)))
 
     def keep_best(self, count: Callable[[Floats], int], traces: Sequence[Trace]) -> list[float]:
         """Score what is left, keep as many of the best as ``count`` says, and return the smallest kept."""
@@ -140,9 +151,7 @@ class Group:
             trace.record(self.columns if isinstance(left, slice) else self.indices(left), scores)
             present = self.statistic.present(self.sums, left)
             if present is not None:
-                indices, few = self.indices(left), present < MIN_PRESENT
-                trace.scarce -= set(indices[~few].tolist())
-                trace.scarce |= set(indices[few].tolist())
+                trace.note_present(self.indices(left), present)
             kept, cutoff = best(scores, count(scores))
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
@@ -150,6 +159,12 @@ class Group:
 
     def narrow(self, n_rows: int) -> list[Group]:
         """Forget the features that no member has left; part where going on alone is cheaper."""
+        if len(self.members) == 1:
+            (left,) = self.left
+            if not isinstance(left, slice):
+                self.columns, self.sums = self.indices(left), np.take(self.sums, left, axis=1)
+                self.left = [slice(None)]
+            return [self]
         alone = sum(self.n_left) * n_rows + PASS * len(self.members)
         mask = np.zeros(self.sums.shape[1], bool)
         for left in self.left:
@@ -157,10 +172,10 @@ class Group:
         union = np.flatnonzero(mask)
         shared = SHARED_CELL + SHARED_RESPONSE * len(self.members)
         together = len(union) * n_rows * shared + PASS
-        if len(self.members) > 1 and alone < together:
+        if alone < together:
             return [self._alone(k) for k in range(len(self.members))]
         place = np.cumsum(mask) - 1
-        self.left = [slice(None) if len(self.members) == 1 else place[left] for left in self.left]
+        self.left = [place[left] for left in self.left]
         self.columns = self.indices(union)
         self.sums = self.sums[:, union]
         return [self]
@@ -169,6 +184,8 @@ class Group:
         return Group(
             members=[self.members[k]],
             statistic=self.statistic.subset([k]),
+            source=self.source,
+            calibration=self.calibration,
             columns=self.indices(self.left[k]),
             sums=self.sums[self.statistic.lines(k)][:, self.left[k]],
             left=[slice(None)],
@@ -180,18 +197,6 @@ class Group:
         for k, left in zip(self.members, self.left, strict=True):
             traces[k].selected = self.indices(left)
             traces[k].present = self.statistic.present(self.sums, left)
-
-
-def start_groups(statistic: Statistic, n_features: int) -> list[Group]:
-    """All features for all responses: together if the statistic allows it."""
-    everyone = list(range(statistic.n_responses))
-    shares = [everyone] if statistic.shares_pass else [[k] for k in everyone]
-    groups = []
-    for members in shares:
-        bound = statistic if len(members) == len(everyone) else statistic.subset(members)
-        sums = np.zeros((bound.n_sums, n_features))
-        groups.append(Group(members, bound, None, sums, [slice(None)] * len(members), np.zeros(())))
-    return groups
 
 
 def best(scores: Floats, n_keep: int) -> tuple[Indices, float]:

@@ -197,14 +197,14 @@ def predicted_floor(
 
 
 @elementwise
-def lay_out(
-    growth: Array, split: Array, n: float, p: float, d: float, budget: float, rows: Array, left: Array
-) -> None:
+def lay_out(growth: Array, split: Array, sizes: Array, rows: Array, left: Array) -> None:
     """Fill the rows and the features left after each round of a plan that costs the budget.
 
     ``growth[l]`` is the log of the factor from the rows of round l to those of the next; ``exp(split[l])``
-    the part of log(p / d) that round l takes. Rows are scaled to the budget, and cut at n.
+    the part of log(p / d) that round l takes. Rows are scaled to the budget, and cut at n. ``sizes`` are
+    n, p, d, the budget, and 1 where each round pays for all its rows again.
     """
+    n, p, d, budget, again = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] > 0.0
     total = 0.0
     for k in range(split.size):
         total += math.exp(split[k])
@@ -222,7 +222,7 @@ def lay_out(
                 cost -= before * features if before * scale < n else 0.0
             else:
                 cost += (rows[k] - before) * features
-            before, features = rows[k], left[k]
+            before, features = 0.0 if again else rows[k], left[k]
         if cost <= 0.0:
             break
         scale = (budget - certain) / cost if scale == 0.0 else max(scale, (budget - certain) / cost)
@@ -241,10 +241,10 @@ def trial_floor(
     work: Array,
     scratch: Array,
 ) -> float:
-    """Predicted floor, as a mean z, of the plan that :func:`lay_out` makes; sizes are (n, p, d, budget)."""
-    n, p, d, budget = sizes[0], sizes[1], sizes[2], sizes[3]
+    """Predicted floor, as a mean z, of the plan that :func:`lay_out` makes of these sizes."""
+    n, p = sizes[0], sizes[1]
     rows, left = scratch[3, : split.size], scratch[4, : split.size]
-    lay_out(growth, split, n, p, d, budget, rows, left)
+    lay_out(growth, split, sizes, rows, left)
     before = p
     for k in range(split.size):
         rows[k] = max(rows[k] - 3.0, 1.0)

@@ -14,6 +14,8 @@ from numba.extending import intrinsic
 elementwise = njit(nogil=True, cache=True, fastmath={"contract"})
 # Reductions along a strip also need "reassoc", or they stay scalar.
 reduction = njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+# Where a difference of equal values must be exactly 0, products have to be rounded before it is taken.
+unfused_reduction = njit(nogil=True, cache=True, fastmath={"reassoc"})
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""What the figures have in common: colours, sizes, and how they are saved."""
+"""What the figures have in common: styles, sizes, and how they are saved."""
 
 from __future__ import annotations
 
@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from banditsis.paper.published import ALPHAS, MODELS, TABLE1, Line
+from banditsis.plotting import BLACK, ORANGE, RED, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
 VARIANT_STYLES: dict[str, dict[str, Any]] = {
     "published": {"color": RED, "marker": "o", "label": "BanditSIS as published"},
     "printed": {"color": ORANGE, "marker": "s", "label": "BanditSIS as printed"},
@@ -35,13 +26,6 @@ def new_figure(width: float, height: float, **layout: Any) -> tuple[Figure, Any]
         raise ImportError("the figures need matplotlib: pip install 'banditsis[plots]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(**layout)
-
-
-def tidy(axis: Any) -> None:
-    """Less ink: no box, a light grid."""
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(color="#dddddd", linewidth=0.6)
-    axis.set_axisbelow(True)
 
 
 def save(figure: Figure, out: Path, name: str) -> tuple[Path, Path]:

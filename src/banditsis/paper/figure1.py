@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from banditsis import plotting
 from banditsis._checks import check_integer
 from banditsis._typing import Floats, Indices
 from banditsis.datasets import make_m1
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_ROWS, N_FEATURES, N_ACTIVE, ALPHA = 50, 20, 3, 0.5
-UNREAD, READ_BEFORE, READ_NOW, DROPPED = "#f4f4f4", "#dbe4ea", "#a6d3ef", "#b5b5b5"
+READ_BEFORE, READ_NOW = "#dbe4ea", "#a6d3ef"
+DROPPED: dict[str, Any] = {"facecolor": "#b5b5b5e0"}
 DROPPED_NOW: dict[str, Any] = {"facecolor": "#b5b5b599", "edgecolor": "#6f6f6f", "hatch": "////"}
 
 
@@ -109,83 +111,49 @@ def draw(results: list[ScreeningResult]) -> Figure:
     for k, (axis, result) in enumerate(zip(axes, results, strict=True)):
         _panel(axis, result, k, largest)
     axes[0].set_ylabel("rows, in random order")
-    _colourbar(figure, axes, largest)
+    bar = figure.colorbar(axes[0].collections[0], ax=list(axes), shrink=0.6, aspect=25, pad=0.01)
+    bar.set_label("|correlation| of entries read so far")
+    bar.outline.set_visible(False)
     _legend(figure)
     return figure
 
 
 def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
-    """One round: the response on the left, the predictor matrix beside it."""
+    """One round: the response on the left, the reading map beside it, and what was dropped on top."""
     n, p = result.n_rows, result.n_features
     now = result.rounds[k]
     start = result.rounds[k - 1].n_rows if k else 0
-    # Colour of the cells; columns -2 and -1 are the response and a gap.
-    cells = np.empty((n, p + 2, 3))
-    cells[:] = _rgb(UNREAD)
-    cells[:start] = _rgb(READ_BEFORE)
-    cells[start : now.n_rows] = _rgb(READ_NOW)
-    cells[:, 1] = 1
+    plotting.reading_map(result, axis, features="stored", scale="linear", largest=largest, colourbar=False)
+    response = [(0, start, READ_BEFORE), (start, now.n_rows, READ_NOW), (now.n_rows, n, plotting.UNREAD)]
+    for top, bottom, colour in response:
+        axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)
     seen = result.last_round == k
-    cells[: now.n_rows, 2:][:, seen] = _reds(np.abs(result.scores[seen]) / largest)
-    cells[:, 2:][:, ~seen] = _rgb(DROPPED)
-    axis.imshow(cells, extent=(-2, p, n, 0), aspect="auto", interpolation="nearest")
-    _grid(axis, n, p)
-    for j in np.flatnonzero(seen & ~result.support):
-        axis.fill_between([j, j + 1], 0, n, linewidth=0, **DROPPED_NOW)
-    axis.plot([-2, -1, -1, -2, -2], [start, start, now.n_rows, now.n_rows, start], color=drawing.BLUE, lw=1.6)
-    axis.plot([0, p, p, 0, 0], [start, start, now.n_rows, now.n_rows, start], color=drawing.BLUE, lw=1.6)
+    for dropped, style in ((~seen, DROPPED), (seen & ~result.support, DROPPED_NOW)):
+        for j in np.flatnonzero(dropped):
+            axis.fill_between([j, j + 1], 0, n, linewidth=0, **style)
+    axis.hlines(range(n + 1), -2, -1, color="white", linewidth=0.4)
+    for left, right in ((-2, -1), (0, p)):
+        box = [left, right, right, left, left], [start, start, now.n_rows, now.n_rows, start]
+        axis.plot(*box, color=plotting.BLUE, lw=1.6)
     axis.set_title(
         f"round {k + 1}\n$n_{k + 1}$ = {now.n_rows} rows\n{now.n_features} → {now.n_kept} features",
         fontsize=10,
     )
+    axis.set(xlabel="", ylabel="", xlim=(-2, p), facecolor="none")
+    axis.fill_between([0, p], now.n_rows, n, linewidth=0, facecolor=plotting.UNREAD, zorder=0)
     axis.set_xticks([-1.5, 0.5, p - 0.5], ["y", "$X_1$", f"$X_{{{p}}}$"])
-
-
-def _grid(axis: Any, n: int, p: int) -> None:
-    axis.vlines(range(p + 1), 0, n, color="white", linewidth=0.4)
-    axis.hlines(range(n + 1), -2, p, color="white", linewidth=0.4)
-    axis.spines[:].set_visible(False)
-    axis.tick_params(length=0)
     axis.set_yticks([1, n // 2, n])
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(colour)
-
-
-def _red_map() -> Any:
-    """Reds that are visible from the first, so that a read cell never looks unread."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(colormaps["Reds"](np.linspace(0.12, 1, 256)))
-
-
-def _reds(share: Floats) -> Floats:
-    return np.asarray(_red_map()(share))[:, :3]
-
-
-def _colourbar(figure: Figure, axes: Any, largest: float) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    scale = ScalarMappable(Normalize(0, largest), _red_map())
-    bar = figure.colorbar(scale, ax=list(axes), shrink=0.6, aspect=25, pad=0.01)
-    bar.set_label("|correlation| of entries read so far")
-    bar.outline.set_visible(False)
 
 
 def _legend(figure: Figure) -> None:
     from matplotlib.patches import Patch
 
     patches = [
-        Patch(facecolor=READ_NOW, edgecolor=drawing.BLUE, label="rows selected in this round"),
+        Patch(facecolor=READ_NOW, edgecolor=plotting.BLUE, label="rows selected in this round"),
         Patch(color=READ_BEFORE, label="rows selected before"),
-        Patch(color=UNREAD, label="not read"),
+        Patch(color=plotting.UNREAD, label="not read"),
         Patch(**DROPPED_NOW, linewidth=0, label="features dropped in this round"),
-        Patch(color=DROPPED, label="features dropped before"),
+        Patch(**DROPPED, linewidth=0, label="features dropped before"),
     ]
     figure.legend(handles=patches, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from banditsis import plotting
 from banditsis._checks import check_integer
 from banditsis.paper import drawing
 from banditsis.paper.comparison import TITLES, markdown_table
@@ -153,7 +154,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
         _panel(axis, summary[model], n)
         axis.set_title(model)
         axis.set_xlabel("sampling ratio: cells read of n × p (%)")
-        drawing.tidy(axis)
+        plotting.tidy(axis)
     axes[0].set_ylabel(f"P at d = {SIZE} (%)")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
@@ -161,7 +162,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
 
 
 def _panel(axis: Any, points: dict[str, Any], n: int) -> None:
-    axis.axhline(points["SIS"], color=drawing.BLUE, linewidth=1.5, label="SIS, all rows")
+    axis.axhline(points["SIS"], color=plotting.BLUE, linewidth=1.5, label="SIS, all rows")
     for variant, style in drawing.VARIANT_STYLES.items():
         x, bandit, _ = np.array(points[variant]).T
         axis.errorbar(100 * x, bandit, _error(bandit, n), capsize=2, linewidth=1.4, markersize=5, **style)
@@ -170,7 +171,7 @@ def _panel(axis: Any, points: dict[str, Any], n: int) -> None:
         100 * x,
         subsample,
         _error(subsample, n),
-        color=drawing.GREEN,
+        color=plotting.GREEN,
         marker="^",
         linestyle="--",
         linewidth=1.4,

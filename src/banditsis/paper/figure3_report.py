@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from banditsis import plotting
 from banditsis._typing import Floats
 from banditsis.paper import drawing
 from banditsis.paper.comparison import markdown_table
@@ -19,11 +20,11 @@ SHORTEST = 1e-3
 #: From here on √n rows are far fewer than n.
 FROM_ROWS = 10_000
 STYLES: dict[str, dict[str, Any]] = {
-    "SIS": {"color": drawing.BLUE, "marker": "D"},
-    "1.5": {"color": drawing.ORANGE, "marker": "o"},
-    "1.1": {"color": drawing.RED, "marker": "s"},
-    "0.8": {"color": drawing.PURPLE, "marker": "^"},
-    "0.5": {"color": drawing.GREEN, "marker": "v"},
+    "SIS": {"color": plotting.BLUE, "marker": "D"},
+    "1.5": {"color": plotting.ORANGE, "marker": "o"},
+    "1.1": {"color": plotting.RED, "marker": "s"},
+    "0.8": {"color": plotting.PURPLE, "marker": "^"},
+    "0.5": {"color": plotting.GREEN, "marker": "v"},
 }
 
 
@@ -69,7 +70,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
             row.set(xscale="log", yscale="log")
             _make_room(row)
             row.legend(frameon=False, fontsize=8, loc="upper left")
-            drawing.tidy(row)
+            plotting.tidy(row)
     axes[0, 0].set_ylabel("CPU time (seconds)")
     axes[1, 0].set_ylabel("cells read")
     return figure

@@ -36,6 +36,8 @@ class Source(ABC):
     block_rows: int = 1
     #: Whether the data say that their rows were put into random order.
     shuffled: bool = False
+    #: Whether sums are matrix products, for which threads of ours are better than those of BLAS.
+    multiplies: bool = False
 
     def name(self, column: int) -> str:
         """Name of a feature, made on demand."""

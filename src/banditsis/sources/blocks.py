@@ -92,7 +92,7 @@ class BlockSource(Source):
         block = ArraySource(self.read(rows, columns))
         moved = Calibration(calibration.shift[columns], calibration.scale[columns])
         everything = slice(0, block.shape[0])
-        block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), _ignore)
+        block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), ignore)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         (n, p), (height, width) = self.shape, self.chunk
@@ -103,7 +103,7 @@ class BlockSource(Source):
         return float(min(touched * height, n) * min(wide * width, p) * self.dtype.itemsize)
 
 
-def _ignore(cells: int) -> None:
+def ignore(cells: int) -> None:
     """Tell nobody: the tile is told as a whole."""
 
 

@@ -26,7 +26,7 @@ class RowSubset(Source):
     def __init__(self, base: Source, rows: Indices) -> None:
         self.base, self.rows = base, rows
         self.shape = (len(rows), base.shape[1])
-        self.dtype, self.names = base.dtype, base.names
+        self.dtype, self.names, self.multiplies = base.dtype, base.names, base.multiplies
 
     def row_number(self, row: int) -> int:
         return self.base.row_number(int(self.rows[row]))

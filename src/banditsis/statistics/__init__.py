@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from banditsis._checks import check_choice
 from banditsis.statistics.anova import Anova
-from banditsis.statistics.base import Statistic, Weights
+from banditsis.statistics.base import MomentStatistic, Statistic, Weights
 from banditsis.statistics.pearson import Pearson
+from banditsis.statistics.sample import SampleStatistic
 
-STATISTICS: dict[str, type[Statistic]] = {"pearson": Pearson, "anova": Anova}
+STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
+    "pearson": Pearson,
+    "anova": Anova,
+}
 
-__all__ = ["STATISTICS", "Anova", "Pearson", "Statistic", "Weights", "find_statistic"]
+#: A name, a class, or an object of a class whose constructor takes settings.
+StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] | SampleStatistic"
+
+__all__ = [
+    "STATISTICS",
+    "Anova",
+    "MomentStatistic",
+    "Pearson",
+    "SampleStatistic",
+    "Statistic",
+    "StatisticLike",
+    "Weights",
+    "find_statistic",
+]
 
 
-def find_statistic(statistic: str | type[Statistic]) -> type[Statistic]:
-    """The class of that name; a class is passed through."""
-    if isinstance(statistic, type) and issubclass(statistic, Statistic):
+def find_statistic(statistic: StatisticLike) -> type[MomentStatistic] | SampleStatistic:
+    """What can be bound to responses: a moment statistic's class, or a sample statistic with its settings."""
+    if isinstance(statistic, SampleStatistic):
         return statistic
-    return STATISTICS[check_choice("statistic", statistic, tuple(STATISTICS))]
+    if not (isinstance(statistic, type) and issubclass(statistic, Statistic)):
+        statistic = STATISTICS[check_choice("statistic", statistic, tuple(STATISTICS))]
+    return statistic() if issubclass(statistic, SampleStatistic) else statistic

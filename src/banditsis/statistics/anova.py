@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.sampling import count_rows
-from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
+from banditsis.statistics.classes import check_labels
 
 
-class Anova(Statistic):
+class Anova(MomentStatistic):
     r"""Correlation ratio of a feature given the class; ranks features as the F statistic does.
 
     .. math:: \eta = \sqrt{\frac{\sum_c n_c (\bar x_c - \bar x)^2}{\sum_i (x_i - \bar x)^2}},
@@ -39,12 +41,14 @@ class Anova(Statistic):
         self.y, self.pairwise, self.labels = y, pairwise, labels
 
     @classmethod
-    def bind(cls, y: Array, pairwise: bool) -> Anova:
+    def bind(cls, y: Array, pairwise: bool) -> Self:
         for k in range(y.shape[1]):
-            _check_labels(np.unique(y[:, k]), len(y), y.dtype.kind, "" if y.shape[1] == 1 else f" {k}")
+            check_labels(
+                cls.name, np.unique(y[:, k]), len(y), y.dtype.kind, "" if y.shape[1] == 1 else f" {k}"
+            )
         return cls(y, pairwise, np.unique(y[:, 0]))
 
-    def calibrate(self, rows: Rows) -> Anova:
+    def calibrate(self, rows: Rows) -> Self:
         if np.count_nonzero(self.summary(rows)) < 2:
             label = self.labels[np.argmax(self.summary(rows))]
             raise ValueError(
@@ -53,7 +57,7 @@ class Anova(Statistic):
             )
         return self
 
-    def subset(self, responses: Sequence[int]) -> Anova:
+    def subset(self, responses: Sequence[int]) -> Self:
         y = self.y[:, list(responses)]
         return type(self)(y, self.pairwise, np.unique(y[:, 0]))
 
@@ -96,21 +100,3 @@ class Anova(Statistic):
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         k = len(self.labels)
         return sums[k + 1 :, columns].sum(axis=0) if self.pairwise else None
-
-
-def _check_labels(labels: Array, n: int, kind: str, response: str) -> None:
-    where = f" (response{response})" if response else ""
-    if len(labels) < 2:
-        raise ValueError(
-            f"statistic='anova' needs at least two classes, got one class{where}: {labels[0]!r}."
-        )
-    if kind == "f" and not np.array_equal(labels, np.round(labels)):
-        raise ValueError(
-            f"statistic='anova' needs class labels, got a continuous response{where}; "
-            "use statistic='pearson', or cut the response into classes."
-        )
-    if len(labels) >= n:
-        raise ValueError(
-            f"statistic='anova' needs classes with members, got {len(labels):,} classes in {n:,} rows"
-            f"{where}; use statistic='pearson' for a numeric response."
-        )

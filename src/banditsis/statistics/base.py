@@ -1,16 +1,17 @@
 """The seam between statistics and sources.
 
 A moment statistic lives on the side of the response. For a few rows it gives :class:`Weights`; a source
-multiplies them with its cells and adds up; the statistic turns the sums into scores. Sources know nothing
+multiplies them with its cells and adds up; the statistic turns the sums into scores. A sample statistic
+scores a block of cells as it is, so that every round reads all rows so far again. Sources know nothing
 of scores, statistics nothing of where cells come from.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Weights:
 
 
 class Statistic(ABC):
-    """A measure of association, bound to one or several responses.
+    """A measure of association, bound to one or several responses: what both kinds have in common.
 
     Parameters
     ----------
@@ -56,8 +57,10 @@ class Statistic(ABC):
     """
 
     name: ClassVar[str]
-    #: Whether several responses can share one pass over the data.
-    shares_pass: ClassVar[bool] = False
+    #: Whether each round reads all rows so far again, and not only its new ones.
+    rereads: ClassVar[bool] = False
+    #: What its constructor was told, for the result.
+    settings: Mapping[str, Any] = {}
 
     y: Array
     pairwise: bool
@@ -67,18 +70,36 @@ class Statistic(ABC):
         """Number of responses."""
         return int(self.y.shape[1])
 
-    @classmethod
     @abstractmethod
-    def bind(cls, y: Array, pairwise: bool) -> Statistic:
-        """Check the responses and get ready to weigh rows."""
-
-    @abstractmethod
-    def calibrate(self, rows: Rows) -> Statistic:
+    def calibrate(self, rows: Rows) -> Self:
         """The same statistic, made ready by the rows that are read first; they must tell responses apart."""
 
     @abstractmethod
-    def subset(self, responses: Sequence[int]) -> Statistic:
+    def subset(self, responses: Sequence[int]) -> Self:
         """The same statistic for some of the responses."""
+
+    @abstractmethod
+    def drift(self, rows: Rows, n: int) -> float:
+        """How far the responses of these rows lie from those of all n, in standard errors."""
+
+    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+        """Squared influence of each row on artanh of the score, averaged over the columns of a block.
+
+        Columns without a variance are left out; empty if all are, None where no such law is known.
+        """
+        return None
+
+
+class MomentStatistic(Statistic):
+    """A statistic that comes from sums, so that a round reads its new rows alone."""
+
+    #: Whether several responses can share one pass over the data.
+    shares_pass: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def bind(cls, y: Array, pairwise: bool) -> Self:
+        """Check the responses and get ready to weigh rows."""
 
     @abstractmethod
     def lines(self, response: int) -> list[int]:
@@ -100,17 +121,6 @@ class Statistic(ABC):
     @abstractmethod
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant column scores 0."""
-
-    @abstractmethod
-    def drift(self, rows: Rows, n: int) -> float:
-        """How far the responses of these rows lie from those of all n, in standard errors."""
-
-    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
-        """Squared influence of each row on artanh of the score, averaged over the columns of a block.
-
-        Columns without a variance are left out; empty if all are, None where no such law is known.
-        """
-        return None
 
     @abstractmethod
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:

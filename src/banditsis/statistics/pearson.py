@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.kernels import influence
 from banditsis.sampling import count_rows, spread
-from banditsis.statistics.base import MIN_PRESENT, Statistic, Weights, ratio
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
 
 CELLS_AT_ONCE = 1 << 17
 
 
-class Pearson(Statistic):
+class Pearson(MomentStatistic):
     r"""Pearson correlation, the utility of sure independence screening [1]_.
 
     .. math:: r = \frac{\sum (x - \bar x)(y - \bar y)}
@@ -45,14 +46,14 @@ class Pearson(Statistic):
         self.y, self.pairwise, self.centre, self.scale = y, pairwise, centre, scale
 
     @classmethod
-    def bind(cls, y: Array, pairwise: bool) -> Pearson:
+    def bind(cls, y: Array, pairwise: bool) -> Self:
         if y.dtype.kind in "OUS":
             raise ValueError(
                 "statistic='pearson' needs a numeric response, got labels; use statistic='anova' for classes."
             )
         return cls(y, pairwise, np.zeros(y.shape[1]), np.ones(y.shape[1]))
 
-    def calibrate(self, rows: Rows) -> Pearson:
+    def calibrate(self, rows: Rows) -> Self:
         """Centre on a median of these rows, which no outlier moves, and scale by a power of two.
 
         The scale keeps every digit, and squares of the response away from overflow.
@@ -72,7 +73,7 @@ class Pearson(Statistic):
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
         return type(self)(self.y, self.pairwise, centre, np.ldexp(1.0, -exponent))
 
-    def subset(self, responses: Sequence[int]) -> Pearson:
+    def subset(self, responses: Sequence[int]) -> Self:
         k = list(responses)
         y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
         return type(self)(y, self.pairwise, self.centre[k], self.scale[k])

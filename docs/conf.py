@@ -1,0 +1,39 @@
+"""Sphinx with the PyData theme: it reads numpydoc docstrings, and looks as users of NumPy expect."""
+
+import banditsis
+
+project = "banditsis"
+author = "the banditsis maintainers"
+copyright = "2026, the banditsis maintainers"
+version = release = banditsis.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "sphinx_copybutton",
+]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+numpydoc_show_class_members = False
+autodoc_typehints = "none"  # numpydoc's own tables say them in words
+autodoc_member_order = "bysource"
+exclude_patterns = ["_build"]
+copybutton_exclude = ".linenos, .gp, .go"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "banditsis"
+html_static_path = ["_static"]
+html_css_files = ["banditsis.css"]
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+}
+html_sidebars = {"index": []}
+html_show_sourcelink = False
