@@ -117,6 +117,8 @@ class TableSource(BlockSource):
     implements ``load``, and calls ``choose``.
     """
 
+    #: Columns are copied into tiles, which should not leave the cache by far.
+    cells_at_once = 1 << 20
     lengths: Sequence[int]
     schema: Any
     where: object
