@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench bench-plans docs clean
+.PHONY: help demo test lint types coverage bench bench-plans bench-formats docs clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (
 
 bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
+
+bench-formats: $(STAMP)  ## Measure what files cost: bytes, and time against cat (5 minutes, 11 GB of disk)
+	$(BIN)/python benchmarks/formats.py
 
 docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
