@@ -251,6 +251,21 @@ def test_text_tables(ending):
     np.testing.assert_array_equal(source.read(slice(0, 2), None), [[1, 2], [3, np.nan]])
 
 
+def test_marks_and_blank_lines_above_a_table():
+    path = files.new_path("data.csv")
+    path.write_bytes(b"\xef\xbb\xbf\n\n" + b"a;b\n1;2\n\n3;4\n")
+    source, y = open_source(path, target="b")
+    assert source.names == ["a"]
+    assert y.tolist() == [2, 4]
+    path.write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 2), None), [[1, 2], [3, 4]])
+
+
+def test_hdf5_of_truth_values():
+    path = files.write_hdf5(X > 0, NAMES)
+    np.testing.assert_array_equal(open_source(path).read(slice(3, 80), None), X[3:80] > 0)
+
+
 def test_a_table_without_a_header():
     source, y = open_source(files.write_csv(X, None), target="x2")
     assert [source.name(j) for j in range(5)] == ["x0", "x1", "x3", "x4", "x5"]

@@ -240,7 +240,7 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f", … ({len(names):,} columns)" if len(names) > 5 else "") if names else "no columns"
 
 
-def need(module: str, extra: str) -> Any:
+def need(module: str, extra: str, what: str | None = None) -> Any:
     """Import an optional library, or say how to install it.
 
     Examples
@@ -254,5 +254,5 @@ def need(module: str, extra: str) -> Any:
     except ImportError as error:
         package = module.split(".")[0].replace("_", "-")
         raise ImportError(
-            f"reading {_LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
+            f"reading {what or _LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
         ) from error

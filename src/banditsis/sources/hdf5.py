@@ -38,7 +38,7 @@ class Hdf5Source(BlockSource):
     def __init__(self, dataset: Any, names: list[str] | None = None) -> None:
         self.dataset, self.names = dataset, names
         self.shape, self.dtype = dataset.shape, np.dtype(dataset.dtype).newbyteorder("=")
-        self.chunk = dataset.chunks or (1, self.shape[1])
+        self.chunk = dataset.chunks or (max(1, WORTH_A_TILE // self.shape[1]), self.shape[1])
         self.cells_at_once = max(WORTH_A_TILE, self.chunk[0] * self.chunk[1])
         self._filters = _find_filters(dataset)
 
