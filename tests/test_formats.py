@@ -164,6 +164,7 @@ ZARRS = {
     "big endian": {"serializer": zarr.codecs.BytesCodec(endian="big"), "compressors": None},
     "transposed": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
     "sharded": {"shards": (80, 8), "compressors": None},
+    "shards of one chunk": {"shards": (40, 4)},
     "version 2": {"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}},
 }
 

@@ -98,7 +98,7 @@ class ChunkReader:
         down, across = layout.per_file
         file = i // down, j // across
         path = self.folder / self.array.metadata.encode_chunk_key(file)
-        if layout.file == layout.chunk:
+        if not layout.sharded:
             return path, 0, None
         index = self._index(layout, path, file)
         if index is None or index[i % down, j % across, 0] == ABSENT:

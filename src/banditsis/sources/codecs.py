@@ -18,6 +18,7 @@ class Layout(NamedTuple):
     dtype: np.dtype
     by_column: bool
     decoders: tuple[Decoder, ...]
+    sharded: bool = False  # a shard may hold a single chunk
     index_at_end: bool = True
     index_checked: bool = False
 
@@ -50,7 +51,7 @@ def find_layout(array: Any) -> Layout | None:
     if layout is None or len(codecs) > 1 or index not in (["bytes"], ["bytes", "crc32c"]):
         return None
     at_end = inner.get("index_location", "end") == "end"
-    return layout._replace(index_at_end=at_end, index_checked="crc32c" in index)
+    return layout._replace(sharded=True, index_at_end=at_end, index_checked="crc32c" in index)
 
 
 def _layout_of(dtype: Any, codecs: list[Any], chunk: Any, file: Any) -> Layout | None:
