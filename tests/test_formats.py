@@ -92,7 +92,7 @@ def test_kinds_of_columns(ending):
         [3, np.nan, -2.25, 0, 1, 9, np.nan],
     ]
     np.testing.assert_array_equal(source.read(slice(0, 3), None), expected)
-    labels = open_source(path, target="city")[1]
+    labels = open_file(path, "city").y
     assert labels.tolist() == ["Bonn", None, "Rome"]
 
 

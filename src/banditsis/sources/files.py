@@ -256,3 +256,12 @@ def need(module: str, extra: str, what: str | None = None) -> Any:
         raise ImportError(
             f"reading {what or _LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
         ) from error
+
+
+def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:
+    """Refuse to read a file into memory that is larger than allowed."""
+    if limit is not None and n_bytes > limit:
+        raise ValueError(
+            f"{path} has to be read into memory, and its {n_bytes:,} bytes are more than the limit of "
+            f"{limit:,}: raise the limit, or convert the file to Parquet or Zarr."
+        )
