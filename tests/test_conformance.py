@@ -99,8 +99,9 @@ FILES = {
     "Zarr in memory": _file(files.zarr_in_memory),
     "HDF5": _file(files.write_hdf5),
     "chunked HDF5": _file(files.write_hdf5, chunks=(64, 5), compression="gzip", shuffle=True),
-    "AnnData by row": _file(files.write_h5ad, "csr_matrix", chunks=(200,)),
-    "AnnData by column": _file(files.write_h5ad, "csc_matrix"),
+    "AnnData": _file(files.write_h5ad, "csr_matrix"),
+    "large AnnData by row": _file(files.open_large_h5ad, "csr_matrix", chunks=(200,)),
+    "large AnnData by column": _file(files.open_large_h5ad, "csc_matrix"),
 }
 SOURCES = FILES | {
     "blocks": Blocks,
