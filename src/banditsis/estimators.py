@@ -156,8 +156,8 @@ class Screener(SelectorMixin, BaseEstimator):
         for k in selected if self.result_.names is not None and source.names is not None else ():
             if source.name(int(k)) != self.result_.name(k):
                 raise ValueError(
-                    f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, and "
-                    f"is called {source.name(int(k))!r} here: pass the same features in the same order."
+                    f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, "
+                    f"and is called {source.name(int(k))!r} here: pass the same features in the same order."
                 )
         block = source.read(slice(0, source.shape[0]), selected)
         finite = "allow-nan" if self.missing == "pairwise" else True
