@@ -87,9 +87,9 @@ def representative_users(factors: Array, n_users: int, seed: int = 0) -> Indices
     from sklearn.cluster import MiniBatchKMeans
 
     means = MiniBatchKMeans(n_users, batch_size=8192, max_iter=20, n_init=1, random_state=seed).fit(factors)
-    chosen = []
+    chosen: list[int] = []
     for cluster in np.argsort(-np.bincount(means.labels_, minlength=n_users), kind="stable"):
-        members = np.flatnonzero(means.labels_ == cluster)
-        distance = np.square(factors[members] - means.cluster_centers_[cluster]).sum(axis=1)
-        chosen.append(members[np.argmin(distance)])
+        distance = np.square(factors - means.cluster_centers_[cluster]).sum(axis=1)
+        distance[chosen] = np.inf
+        chosen.append(int(np.argmin(distance)))
     return np.array(chosen, dtype=np.intp)

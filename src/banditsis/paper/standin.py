@@ -78,7 +78,7 @@ def _ratings(movies: Array, n_users: int, n_ratings: int, rng: np.random.Generat
     liking[:, 0] += 1.2
     liking *= rng.gamma(4.0, 0.25, (n_users, 1)) / np.sqrt(1.44 + np.square(weight).sum())
     users = liking.astype(np.float32)
-    quality = np.float32(0.15) * rng.standard_normal(n_movies, dtype=np.float32)
+    quality: Array = np.float32(0.15) * rng.standard_normal((n_movies,), dtype=np.float32)
     popularity = 1.0 / (np.arange(n_movies) + 200.0)
     popularity = rng.permutation(popularity / popularity.sum())
     who = rng.integers(0, n_users, n_ratings)

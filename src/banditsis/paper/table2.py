@@ -231,8 +231,8 @@ def report(rows: list[Row], shape: tuple[int, int], label: str, out: Path) -> Re
 def _origin(n_movies: int, standin: bool) -> str:
     if standin:
         return (
-            "**Made-up data: a stand-in of the shape of MovieLens 25M** (docs/movielens.md). R² and errors can "
-            "be compared between methods, but not with the paper's."
+            "**Made-up data: a stand-in of the shape of MovieLens 25M** (docs/movielens.md). R² and errors "
+            "can be compared between methods, but not with the paper's."
         )
     part = "" if n_movies >= WHOLE else ", which are **not all of ml-25m**: with few movies, R² means little"
     return f"Data: the MovieLens files that were given{part}."
