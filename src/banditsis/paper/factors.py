@@ -84,9 +84,9 @@ def representative_users(factors: Array, n_users: int, seed: int = 0) -> Indices
     >>> representative_users(factors, 2)
     array([1, 3])
     """
-    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.cluster import KMeans
 
-    means = MiniBatchKMeans(n_users, batch_size=8192, max_iter=20, n_init=1, random_state=seed).fit(factors)
+    means = KMeans(n_users, max_iter=20, n_init=1, random_state=seed).fit(factors)
     chosen: list[int] = []
     for cluster in np.argsort(-np.bincount(means.labels_, minlength=n_users), kind="stable"):
         distance = np.square(factors - means.cluster_centers_[cluster]).sum(axis=1)

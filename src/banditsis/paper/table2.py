@@ -89,7 +89,7 @@ def reproduce_table2(
         data = make_standin(seed) if movielens is None else read_movielens(movielens)
     settings = _settings(data, seed)
     source = Interactions(data.X, names=data.tags)
-    _warm_up(jobs)
+    warm_up(jobs)
     # On first use: not before it is clear that the folder holds no other run, nor if nothing is left to do.
     estimate = cache(partial(_estimate, data, seed, json.dumps(settings), Path(out)))
     rows = run_replications(
@@ -131,7 +131,7 @@ def _estimate(data: MovieLens, seed: int, settings: str, out: Path) -> Users:
     return chosen
 
 
-def _warm_up(jobs: int | None) -> None:
+def warm_up(jobs: int | None) -> None:
     """Load what is compiled, so that the first user's time is like the others'."""
     rng = np.random.default_rng(0)
     source = Interactions(rng.random((2000, 60), dtype=np.float32))
