@@ -68,6 +68,7 @@ def _square(block: Array, out: Array) -> None:
 
 
 def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
+    square = getattr(weights, "square", None)
     edges = np.linspace(0, n, -(-n // ROWS[dtype.itemsize]) + 1).astype(int)
     if weights.codes is None:
         q = weights.linear.shape[1]
@@ -83,7 +84,7 @@ def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
                 yield Term(rows, lines, plain[rows, lines], False)
         else:
             yield from _class_terms(weights.codes, rows)
-        yield Term(rows, last, None, True)
+        yield Term(rows, last, None if square is None else square[rows, None].astype(dtype), True)
 
 
 def _class_terms(codes: Array, rows: slice) -> Iterator[Term]:

@@ -249,9 +249,9 @@ class Interactions(BlockSource):
     ) -> None:
         assert isinstance(calibration, PairCalibration)
         kind = weights(take(rows, 0, 1))
-        plain = not kind.pairwise and getattr(kind, "square", None) is None
-        by_pair = self._add_pairs if plain and kind.codes is None else super().sums
-        if not plain or self._is_sparse(count_rows(rows), out.shape, kind):
+        plain = not kind.pairwise and kind.codes is None and getattr(kind, "square", None) is None
+        by_pair = self._add_pairs if plain else super().sums
+        if kind.pairwise or self._is_sparse(count_rows(rows), out.shape, kind):
             by_pair(rows, columns, weights, calibration, out, workers, tick)
             return
         apart = self._apart(columns, calibration.flat)
