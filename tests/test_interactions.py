@@ -100,22 +100,22 @@ def test_missing_values_pairwise():
 
 
 @pytest.mark.parametrize("every", [1, 2, 50])
-def test_matrix_products_and_pairs_of_columns_give_the_same(every):
-    """Each way on its own, whatever would be the cheaper one."""
-    source, rows = Interactions(X + 1e6 * (np.arange(M) == 4), squares=True), np.arange(0, N, 3)
+@pytest.mark.parametrize("few", [True, False])
+def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypatch):
+    """Each way on its own, whatever would be the cheaper one; some products are shifted."""
+    monkeypatch.setattr(Interactions, "_few", lambda *arguments: few)
+    x, rows = X + 1e4 * (np.arange(M) % 5 == 4), np.arange(0, N, 3)
+    source = Interactions(x, squares=True)
     calibration = source.calibrate(rows)
-    assert len(calibration.flat) > 0
+    assert len(calibration.flat) == 14 * 15 // 2
     columns = None if every == 1 else np.arange(0, source.shape[1], every)
-    weights = Weights(Y)
-    out = np.zeros((2, 5, source.shape[1] if columns is None else len(columns)))
+    z = (build(x, squares=True) - calibration.shift)[rows]
+    z = z if columns is None else z[:, columns]
+    out = np.ones((5, z.shape[1]))
     with Workers(2) as workers:
-        for k, way in enumerate((source._add_all, source._add_pairs)):
-            way(rows, columns, weights.part, calibration, out[k], workers, lambda cells: None)
-    apart = source._apart(columns, calibration.flat)
-    listed = np.arange(source.shape[1]) if columns is None else columns
-    assert np.isin(listed[apart], calibration.flat).sum() == np.isin(listed, calibration.flat).sum()
-    others = np.setdiff1d(np.arange(out.shape[2]), apart)
-    np.testing.assert_allclose(out[0][:, others], out[1][:, others], rtol=1e-10, atol=1e-7)
+        source.sums(rows, columns, Weights(Y).part, calibration, out, workers, lambda cells: None)
+    expected = np.vstack([z.sum(axis=0), Y[rows].T @ z, (z * z).sum(axis=0)])
+    np.testing.assert_allclose(out - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
 
 
 def test_threads_change_nothing():
@@ -158,6 +158,20 @@ def test_centred_columns(dtype):
     assert abs(screen(source, Y[:, 0], Plan.exact(*source.shape, 1)).scores[M:]).max() > 0.5
     part = RowSubset(source, np.arange(0, N, 2))  # the means are still those of all rows
     np.testing.assert_allclose(part.read(slice(0, 5), None), built[0:10:2], rtol=1e-4, atol=1e-5)
+
+
+def test_centred_constants_are_zero():
+    x = X[:, :6].copy()
+    x[:, 2] = 0.1
+    scores = screen(Interactions(x, center=True, squares=True), Y[:, 0], Plan.exact(N, 27, 3)).scores
+    names = Interactions(x, squares=True).names
+    assert [scores[k] for k in range(27) if "x2" in names[k]] == [0.0] * 7
+
+
+def test_gaps_far_from_zero():
+    gaps = np.where(rng.random((N, 8)) < 0.3, np.nan, X[:, :8] + 1e7)
+    built = np.column_stack([gaps, *(gaps[:, i] * gaps[:, j] for i in range(8) for j in range(i + 1, 8))])
+    compare(Interactions(gaps), built, Y[:, 0], 1e-9, missing="pairwise")
 
 
 def test_any_source_can_be_the_base():
