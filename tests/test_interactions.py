@@ -46,6 +46,18 @@ def test_scores_are_those_of_the_built_products(squares, main_effects, dtype, to
     compare(source, built, CLASSES, tolerance, statistic="anova")
 
 
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("statistic", ["logistic", "poisson", "pearson", "spearman"])
+def test_other_statistics(statistic, few, monkeypatch):
+    """Weighted squares and covariates, by matrix products and by pairs; and ranks of built columns."""
+    monkeypatch.setattr(Interactions, "_few", lambda *arguments: few)
+    x = X[:, :25] + 20 * (np.arange(25) == 3)
+    y = (Y[:, 0] > 0).astype(float) if statistic == "logistic" else np.round(np.exp(0.1 * Y[:, 1]))
+    compare(Interactions(x), build(x), y, 1e-9, statistic=statistic)
+    if statistic != "spearman":
+        compare(Interactions(x), build(x), y, 1e-9, statistic=statistic, covariates=X[:, 40:42])
+
+
 @pytest.mark.parametrize("offset", [3.0, 50.0, 300.0, 1e4, 1e8])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 1e-4)])
 def test_columns_far_from_zero(offset, dtype, tolerance):

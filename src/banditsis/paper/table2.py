@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from banditsis._checks import check_integer
+from banditsis._files import write_text
 from banditsis._typing import Array, Indices
 from banditsis.paper.comparison import markdown_table
 from banditsis.paper.factors import SETTINGS, factorise, representative_users
 from banditsis.paper.movielens import MovieLens, read_movielens
 from banditsis.paper.published import N_USERS, TABLE2, UsersLine
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications, write_text
+from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.standin import make_standin
 from banditsis.plans import Plan
 from banditsis.results import ScreeningResult

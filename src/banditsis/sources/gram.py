@@ -72,7 +72,7 @@ def _square(block: Array, out: Array) -> None:
 
 
 def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
-    square = getattr(weights, "square", None)
+    square = weights.square
     edges = np.linspace(0, n, -(-n // ROWS[dtype.itemsize]) + 1).astype(int)
     if weights.codes is None:
         q = weights.linear.shape[1]

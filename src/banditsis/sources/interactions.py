@@ -189,7 +189,7 @@ class Interactions(BlockSource):
     ) -> None:
         assert isinstance(calibration, PairCalibration)
         kind = weights(take(rows, 0, 1))
-        plain = not kind.pairwise and kind.codes is None and getattr(kind, "square", None) is None
+        plain = not kind.pairwise and kind.codes is None and kind.square is None
         few = kind.pairwise or self._few(count_rows(rows), out.shape, kind)
         if few and not plain:
             super().sums(rows, columns, weights, calibration, out, workers, tick)
