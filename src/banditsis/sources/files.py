@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from banditsis._typing import Array
 from banditsis.sources.base import Source
+from banditsis.sources.layout import is_shuffled
 
 
 class Opened(NamedTuple):
@@ -33,6 +34,7 @@ OPENERS = {
     "arrow": "banditsis.sources.arrow:open_arrow",
     "csv": "banditsis.sources.csv:open_csv",
     "zarr": "banditsis.sources.zarr:open_zarr",
+    "shuffled": "banditsis.sources.shuffled:open_shuffled",
     "hdf5": "banditsis.sources.hdf5:open_hdf5",
     "h5ad": "banditsis.sources.h5ad:open_h5ad",
     "plink": "banditsis.sources.plink:open_plink",
@@ -89,6 +91,7 @@ _LABELS = {
     "arrow": "Arrow or Feather",
     "csv": "CSV",
     "zarr": "Zarr",
+    "shuffled": "shuffled Zarr",
     "hdf5": "HDF5",
     "h5ad": "AnnData (.h5ad)",
     "plink": "PLINK",
@@ -185,7 +188,7 @@ def _folder_format(path: Path) -> str:
     entries = sorted(entry for entry in path.iterdir() if entry.name in _FOLDERS or entry.name[0] not in "._")
     for entry in entries:
         if entry.name in _FOLDERS:
-            return _FOLDERS[entry.name]
+            return "shuffled" if is_shuffled(path) else _FOLDERS[entry.name]
     formats = {_folder_format(entry) if entry.is_dir() else _by_name(entry) for entry in entries} - {None}
     if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())

@@ -8,8 +8,10 @@ feature that is left, and next to nothing of the others.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 HEAD = 2  # the first rows, in units of √n
 SMALLEST_CHUNK, LARGEST_CHUNK, WIDE_CHUNK = 1 << 12, 1 << 16, 1 << 20  # bytes
 LARGEST_SHARD = 1 << 27
+KEY = "banditsis_shuffled"  # of the attributes that tell of it all
 
 
 class Segment(NamedTuple):
@@ -65,10 +68,6 @@ class Segment(NamedTuple):
         """Chunks of a shard along rows and columns; those outside the array are not stored."""
         low, high = self.shard_rows(i)
         return -(-(high - low) // self.chunk[0]), self.chunks_across(j)
-
-    def index_entries(self) -> int:
-        """Entries of the index of a shard, also for chunks that are not stored."""
-        return (self.shard[0] // self.chunk[0]) * (self.shard[1] // self.chunk[1])
 
 
 def make_layout(
@@ -183,3 +182,11 @@ def _metadata(
         "attributes": {},
         "dimension_names": axes,
     }
+
+
+def is_shuffled(path: Path) -> bool:
+    """Whether a folder is a store that ``banditsis shuffle`` wrote."""
+    try:
+        return KEY in json.loads((path / "zarr.json").read_text())["attributes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
