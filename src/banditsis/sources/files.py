@@ -245,3 +245,14 @@ def need(module: str, extra: str) -> Any:
         raise ImportError(
             f"reading {_LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
         ) from error
+
+
+def format_label(name: str) -> str:
+    """What a format is called in sentences.
+
+    Examples
+    --------
+    >>> format_label("h5ad")
+    'AnnData (.h5ad)'
+    """
+    return _LABELS[name]

@@ -1,9 +1,9 @@
 """How a shuffled store lies on disk: as plans read it, first rows wide, later rows tall and narrow.
 
-Every plan reads the first rows of all features, about 2√n of them, so these lie by row in wide chunks. Later rows
-are read for ever fewer features, by rounds that add a tenth to a fifth of the rows so far: there each column of
-a chunk is one run of bytes, and chunks grow with the rows, so that a round reads one or two runs for a
-feature that is left, and next to nothing of the others.
+Every plan reads the first rows of all features, about 2√n of them, so these lie by row in wide chunks. Later
+rows are read for ever fewer features, by rounds that add a tenth to a fifth of the rows so far: there each
+column of a chunk is one run of bytes, and chunks grow with the rows, so that a round reads one or two runs
+for a feature that is left, and next to nothing of the others.
 """
 
 from __future__ import annotations
@@ -109,9 +109,7 @@ def make_layout(
         across = -(-width // chunk_width) * chunk_width
         tall = max(1, shard_bytes // (height * across * itemsize)) * height
         whole = -(-(stop - start) // height) * height
-        segments.append(
-            Segment(start, stop, p, (height, chunk_width), (min(tall, whole), across), not head)
-        )
+        segments.append(Segment(start, stop, p, (height, chunk_width), (min(tall, whole), across), not head))
     return segments
 
 

@@ -1,4 +1,4 @@
-"""Shards of a shuffled store: files of chunks with an index at their end, as Zarr's sharding codec has them."""
+"""Shards of a shuffled store: files of chunks with an index at their end, as Zarr's sharding codec has it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,13 @@ def _blosc(compressor: dict[str, Any]) -> Any:
 
 
 def write_shard(
-    path: Path, segment: Segment, i: int, j: int, raw: Array, order: Indices, compressor: dict[str, Any] | None
+    path: Path,
+    segment: Segment,
+    i: int,
+    j: int,
+    raw: Array,
+    order: Indices,
+    compressor: dict[str, Any] | None,
 ) -> Written:
     """Write a shard whose row r is ``raw[order[r]]``: all of it, under another name first.
 
@@ -84,7 +90,7 @@ def write_shard(
             size = run[0].nbytes
             lengths += [size] * len(run) if encode is None else [len(chunk) for chunk in chunks]
             for chunk in chunks:
-                data = memoryview(chunk).cast("B")
+                data = memoryview(chunk).cast("B") if isinstance(chunk, bytes) else chunk.data.cast("B")
                 check = zlib.crc32(data, check)
                 total += _write_all(file, data)
         index = _index(segment, i, j, lengths)

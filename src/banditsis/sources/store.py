@@ -75,7 +75,8 @@ def read_record(path: Path) -> Record:
             shape=(int(found["shape"][0]), int(found["shape"][1])),
             dtype=np.dtype(found["dtype"]),
             segments=[
-                Segment(a, b, p, (c[0], c[1]), (s[0], s[1]), bool(t)) for a, b, p, c, s, t in found["segments"]
+                Segment(a, b, p, (c[0], c[1]), (s[0], s[1]), bool(t))
+                for a, b, p, c, s, t in found["segments"]
             ],
             compressor=found["compressor"],
             seed=int(found["seed"]),
