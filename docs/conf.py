@@ -1,4 +1,4 @@
-"""Sphinx, with the PyData theme: it reads numpydoc docstrings and links to the API, as users of NumPy expect."""
+"""Sphinx with the PyData theme: it reads numpydoc docstrings, and looks as users of NumPy expect."""
 
 import banditsis
 
