@@ -27,6 +27,8 @@ class BlockSource(Source):
 
     #: Rows and columns that are stored together.
     chunk: tuple[int, int] = (1, 1)
+    #: Cells of a tile.
+    cells_at_once: int = CELLS_AT_ONCE
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
@@ -65,36 +67,18 @@ class BlockSource(Source):
     ) -> Iterator[Job]:
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
-        for run in self._runs(rows, max(1, CELLS_AT_ONCE // width)):
-            w = weights(run)
-            for j in range(0, p, width):
-                place = slice(j, min(j + width, p))
-                some = place if columns is None else columns[place]
+        everything = slice(0, p) if columns is None else columns
+        for run in _cut(rows, max(1, self.cells_at_once // width), self.chunk[0]):
+            w, place = weights(run), slice(0, 0)
+            for some in _cut(everything, width, self.chunk[1]):
+                place = slice(place.stop, place.stop + count_rows(some))
                 part = np.zeros((n_sums, place.stop - place.start))
                 yield self._add, run, some, place, w, calibration, part
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
-        most = max(1, CELLS_AT_ONCE // max(1024, self.chunk[0]))
+        most = max(1, self.cells_at_once // max(1024, self.chunk[0]))
         return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
-
-    def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
-        """Pieces of about ``height`` rows that end where chunks end."""
-        tall = max(1, height // self.chunk[0]) * self.chunk[0]
-        n, start = count_rows(rows), 0
-        while start < n:
-            stop = min(n, self._end_of_run(rows, start, tall))
-            yield take(rows, start, stop)
-            start = stop
-
-    def _end_of_run(self, rows: Rows, start: int, tall: int) -> int:
-        if isinstance(rows, slice):
-            return int(((rows.start + start) // tall + 1) * tall - rows.start)
-        if start + tall >= len(rows):
-            return len(rows)
-        boundary = rows[start + tall] // self.chunk[0] * self.chunk[0]
-        stop = int(np.searchsorted(rows, boundary))
-        return stop if stop > start else start + tall
 
     def _add(
         self,
@@ -121,3 +105,31 @@ class BlockSource(Source):
 
 def ignore(cells: int) -> None:
     """Tell nobody: the tile is told as a whole."""
+
+
+def _cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:
+    """Cut rows (or columns) into pieces of about a size that end where chunks end.
+
+    Examples
+    --------
+    >>> list(_cut(slice(3, 21), 8, 4))
+    [slice(3, 8, None), slice(8, 16, None), slice(16, 21, None)]
+    >>> [piece.tolist() for piece in _cut(np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4)]
+    [[0, 1, 2], [5, 6, 7], [8, 9]]
+    """
+    size = max(1, size // chunk) * chunk
+    n, start = count_rows(index), 0
+    while start < n:
+        stop = min(n, _end_of_piece(index, start, size, chunk))
+        yield take(index, start, stop)
+        start = stop
+
+
+def _end_of_piece(index: Rows, start: int, size: int, chunk: int) -> int:
+    if isinstance(index, slice):
+        return int(((index.start + start) // size + 1) * size - index.start)
+    if start + size >= len(index):
+        return len(index)
+    boundary = index[start + size] // chunk * chunk
+    stop = int(np.searchsorted(index, boundary))
+    return stop if stop > start else start + size
