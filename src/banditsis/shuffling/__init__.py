@@ -21,6 +21,7 @@ from banditsis.shuffling.journal import Journal, hold
 from banditsis.shuffling.moving import finish_piece, scatter
 from banditsis.shuffling.work import check_space, plan_work, stored_dtype
 from banditsis.sources.files import Opened
+from banditsis.sources.layout import is_shuffled
 from banditsis.sources.shards import Written
 from banditsis.sources.store import Record, write_record, write_vector
 
@@ -81,17 +82,27 @@ def shuffle(
     memory = MEMORY if memory_limit is None else memory_limit
     if memory < LEAST_MEMORY:
         raise ValueError(f"memory_limit must be at least 16 MB, got {memory:,} bytes.")
+    folder = destination.with_name(destination.name + ".partial")
+    if _just_finished(folder, destination):
+        shutil.rmtree(folder)
+        return destination
     _check_destination(destination, force)
     opened, name = _open(data, target, memory)
-    folder = destination.with_name(destination.name + ".partial")
     with hold(folder):
         journal = Journal(folder / "journal.jsonl")
         about = {"source": name, "target": target, **_fingerprint(opened, data)}
         seed = _begin(journal, about, seed, force, folder, destination)
         _write_store(opened, target, name, seed, memory, folder, journal, progress)
+        journal.note_whole()
         _move(folder / "store", destination)
     shutil.rmtree(folder)
     return destination
+
+
+def _just_finished(folder: Path, destination: Path) -> bool:
+    """Whether a run was cut off after it had given the store its name."""
+    moved = folder.is_dir() and is_shuffled(destination) and not (folder / "store").exists()
+    return moved and Journal(folder / "journal.jsonl").whole
 
 
 def _check_destination(destination: Path, force: bool) -> None:
@@ -167,7 +178,7 @@ def _write_store(
     progress: Callable[[int, int], None] | None,
 ) -> None:
     if (folder / "store" / "zarr.json").exists():
-        return  # whole, and only to be moved
+        return  # only to be moved
     vectors = _write_vectors(opened, seed, folder, journal)
     work = plan_work(opened.source, memory, folder, journal)
     check_space(work)

@@ -30,12 +30,14 @@ class Journal:
         Rows that lie in buckets.
     pieces : dict
         The files of each finished piece.
+    whole : bool
+        Whether the store is whole.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._forget()
-        whole = 0
+        length = 0
         data = path.read_bytes() if path.exists() else b""
         for line in data.splitlines(keepends=True):
             try:
@@ -44,9 +46,9 @@ class Journal:
                 break
             if not line.endswith(b"\n"):
                 break
-            whole += len(line)
-        if whole < len(data):
-            os.truncate(path, whole)
+            length += len(line)
+        if length < len(data):
+            os.truncate(path, length)
 
     def _forget(self) -> None:
         self.begun: dict[str, Any] | None = None
@@ -54,6 +56,7 @@ class Journal:
         self.decided: dict[str, Any] | None = None
         self.scattered = 0
         self.pieces: dict[int, dict[str, Any]] = {}
+        self.whole = False
 
     def _take(self, entry: dict[str, Any]) -> None:
         match entry["what"]:
@@ -67,6 +70,8 @@ class Journal:
                 self.scattered = entry["rows"]
             case "piece":
                 self.pieces[entry["piece"]] = entry["files"]
+            case "whole":
+                self.whole = True
 
     def _note(self, what: str, **entry: Any) -> None:
         with open(self.path, "a") as file:
@@ -96,6 +101,10 @@ class Journal:
     def note_piece(self, piece: int, files: Mapping[str, Any]) -> None:
         """A piece is written."""
         self._note("piece", piece=piece, files=dict(files))
+
+    def note_whole(self) -> None:
+        """The store is whole, and only to be moved."""
+        self._note("whole")
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ def scatter(work: Work, journal: Journal, tick: Callable[[int], None]) -> None:
         stop = min(n, start + step)
         block = np.asarray(work.source.read(slice(start, stop), None), stored_dtype(work.source))
         _deal(work, block, band_of[start:stop], len(edges))
+        _let_go(work.source)
         journal.note_scattered(stop)
         tick((stop - start) * p)
         start = stop
@@ -106,4 +109,16 @@ def _read_panel(work: Work, low: int, high: int) -> Array:
     for start in range(0, n, step):
         stop = min(n, start + step)
         raw[start:stop] = work.source.read(slice(start, stop), slice(low, high))
+        _let_go(work.source)
     return raw
+
+
+def _let_go(source: Any) -> None:
+    """Hand the pages of a memory-mapped file back to the system, which counts them as memory of ours."""
+    while hasattr(source, "base"):  # the source inside, then the array inside, then the map
+        source = source.base
+    held = getattr(source, "array", None)
+    while isinstance(held, np.ndarray):
+        held = held.base
+    if isinstance(held, mmap.mmap) and hasattr(held, "madvise"):
+        held.madvise(mmap.MADV_DONTNEED)
