@@ -125,10 +125,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show errors and warn
 @app.command(epilog=SCREEN_HELP)
 def screen(
     data: Data,
-    target: Annotated[
-        str,
-        typer.Option(help="A column of the data, another file, or file:column; a name or a 1-based number."),
-    ],
+    target: Target = None,
     keep: Annotated[
         int | None, typer.Option(min=1, metavar="D", help="Features to select; n / log n by default.")
     ] = None,

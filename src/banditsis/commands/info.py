@@ -116,7 +116,7 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
     d = default_size(n, p) if keep is None else keep
     plans = {"exact": Plan.exact(n, p, d), "paper, α = 0.5": Plan.paper(n, p, d)}
     if 0.01 * n >= 4:
-        plans["best for 1% of the cells"] = Plan.optimal(n, p, d, 0.01)
+        plans["optimal, 1%"] = Plan.optimal(n, p, d, 0.01)
     costs = []
     for name, plan in plans.items():
         order, settled, _ = settle_order(source, plan, "auto")

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from banditsis._typing import Array
+from banditsis.commands.endings import UsageError
 from banditsis.planning import format_bytes
 from banditsis.sources.base import Source
 from banditsis.sources.files import find_format, format_label
+from banditsis.sources.store import read_record
 
 
 class Loaded(NamedTuple):
@@ -40,9 +42,22 @@ def describe_source(path: Path, format_name: str, source: Source) -> str:
     )
 
 
-def load(path: Path, target: str, *, one_hot: bool = False, memory_limit: int | None = None) -> Loaded:
-    """Open data and join the target."""
-    from banditsis.sources import open_source
+def load(path: Path, target: str | None, *, one_hot: bool = False, memory_limit: int | None = None) -> Loaded:
+    """Open data and join the target; a shuffled store may carry its own."""
+    from banditsis.sources.targets import open_with_target
 
-    source, y = open_source(path, target=target, one_hot=one_hot, memory_limit=memory_limit)
-    return Loaded(path, find_format(path), source, y, f"Target {target}: a column of the same data.")
+    format_name = find_format(path)
+    if target is None:
+        target = carried_target(path, format_name)
+    source, y, how = open_with_target(path, target, one_hot=one_hot, memory_limit=memory_limit)
+    return Loaded(path, format_name, source, y, how)
+
+
+def carried_target(path: Path, format_name: str) -> str:
+    """The target that comes with a shuffled store."""
+    carried = read_record(path).target if format_name == "shuffled" else None
+    if carried is None:
+        raise UsageError(
+            f"{path} carries no target: name a column of it, another file or file:column with --target."
+        )
+    return carried

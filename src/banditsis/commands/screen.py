@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
+from banditsis._checks import check_choice
 from banditsis.commands.display import show_result, watching
 from banditsis.commands.endings import INTERRUPTED, UsageError, complain
 from banditsis.commands.opening import Loaded, load
 from banditsis.commands.output import check_output, write_output, write_report
+from banditsis.interruptions import Interrupted
 from banditsis.planning import make_plan
 from banditsis.plans import Plan, default_size
 from banditsis.results import ScreeningResult
+from banditsis.sampling import ROW_ORDERS
+from banditsis.screening import MISSING, screen
+from banditsis.sources.interactions import Interactions
+from banditsis.statistics import STATISTICS, find_statistic
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Request:
     """What was asked for on the command line."""
 
     data: Path
-    target: str
+    target: str | None = None
     keep: int | None = None
     exact: bool = False
     alpha: float | None = None
@@ -52,9 +59,6 @@ def run_screen(request: Request) -> int:
     request : Request
         What was asked for.
     """
-    from banditsis.interruptions import Interrupted
-    from banditsis.screening import screen
-
     check_request(request)
     loaded = load(request.data, request.target, one_hot=request.one_hot, memory_limit=request.memory_limit)
     source = _with_pairs(loaded.source) if request.interactions else loaded.source
@@ -94,6 +98,12 @@ def check_request(request: Request) -> None:
     named = [name for name, value in ways.items() if value is not None]
     if len(named) > 1:
         raise UsageError(f"at most one of {', '.join(ways)} says what to read, got {' and '.join(named)}.")
+    try:
+        find_statistic(request.statistic)
+        check_choice("--row-order", request.row_order, ROW_ORDERS)
+        check_choice("--missing", request.missing or "raise", MISSING)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if request.output is not None:
         check_output(request.output, (".csv", ".parquet", ".json"), "--output")
     if request.report is not None:
@@ -126,16 +136,20 @@ def choose_plan(request: Request, n: int, p: int) -> Plan:
 
 
 def _with_pairs(source: Any) -> Any:
-    from banditsis.sources.interactions import Interactions
-
     return Interactions(source)
 
 
 def _introduce(loaded: Loaded, plan: Plan, talk: Console) -> None:
-    talk.print(f"{loaded.describe()}\n{loaded.how}", soft_wrap=True, markup=False)
-    reads = f"{plan.cells:,} cells ({plan.fraction:.2%})"
+    rounds = "1 round" if plan.n_steps == 1 else f"{plan.n_steps} rounds"
     kept = f"keeps {plan.n_keep:,}" if plan.n_keep else "keeps all that pass"
-    talk.print(f"Plan {plan.name}: {plan.n_steps} round(s), {kept}, reads {reads}.\n", soft_wrap=True)
+    lines = {
+        "Data": loaded.describe(),
+        "Target": loaded.how,
+        "Plan": f"{plan.name}, {rounds}, {kept}, reads {plan.cells:,} cells ({plan.fraction:.2%}).",
+    }
+    for name, text in lines.items():
+        talk.print(f"[bold]{name + ':':<8}[/]{escape(text)}", soft_wrap=True)
+    talk.print()
 
 
 def _tell(request: Request, result: ScreeningResult, itemsize: int, seconds: float) -> None:
@@ -168,13 +182,9 @@ def _end_early(request: Request, result: Any, itemsize: int, seconds: float) -> 
 
 def complete_statistics(incomplete: str) -> list[str]:
     """Names of statistics, for shell completion."""
-    from banditsis.statistics import STATISTICS
-
     return [name for name in STATISTICS if name.startswith(incomplete)]
 
 
 def complete_row_orders(incomplete: str) -> list[str]:
     """Row orders, for shell completion."""
-    from banditsis.sampling import ROW_ORDERS
-
     return [name for name in ROW_ORDERS if name.startswith(incomplete)]

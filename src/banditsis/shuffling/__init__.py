@@ -13,17 +13,19 @@ import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from banditsis._typing import Array, Indices
 from banditsis.shuffling.journal import Journal, hold
 from banditsis.shuffling.moving import finish_piece, scatter
 from banditsis.shuffling.work import check_space, plan_work, stored_dtype
-from banditsis.sources.files import Opened
+from banditsis.sources.base import Source
 from banditsis.sources.layout import is_shuffled
 from banditsis.sources.shards import Written
 from banditsis.sources.store import Record, write_record, write_vector
+from banditsis.sources.subset import RowSubset
 
 __all__ = ["shuffle"]
 
@@ -87,12 +89,12 @@ def shuffle(
         shutil.rmtree(folder)
         return destination
     _check_destination(destination, force)
-    opened, name = _open(data, target, memory)
+    opened = _open(data, target, memory)
     with hold(folder):
         journal = Journal(folder / "journal.jsonl")
-        about = {"source": name, "target": target, **_fingerprint(opened, data)}
+        about = {"source": opened.name, "target": target, **_fingerprint(opened, data)}
         seed = _begin(journal, about, seed, force, folder, destination)
-        _write_store(opened, target, name, seed, memory, folder, journal, progress)
+        _write_store(opened, seed, memory, folder, journal, progress)
         journal.note_whole()
         _move(folder / "store", destination)
     shutil.rmtree(folder)
@@ -114,19 +116,40 @@ def _check_destination(destination: Path, force: bool) -> None:
         raise FileNotFoundError(f"the folder {destination.absolute().parent} does not exist: make it first.")
 
 
-def _open(data: Any, target: str | None, memory: int) -> tuple[Opened, str]:
-    from banditsis.sources import open_source
-    from banditsis.sources.files import open_file
+class Data(NamedTuple):
+    """What is to be shuffled."""
 
-    if isinstance(data, (str, os.PathLike)):
-        return open_file(data, target, memory_limit=memory), str(data)
-    if target is None:
-        return Opened(open_source(data)), type(data).__name__
-    source, y = open_source(data, target=target)
-    return Opened(source, y), type(data).__name__
+    source: Source
+    y: Array | None
+    ids: Array | None
+    name: str
+    target: str | None
+    #: which rows of the data these are, None for all
+    rows: Indices | None
+
+    @property
+    def n_original(self) -> int:
+        """Rows of the data."""
+        return self.source.shape[0] if self.rows is None else self.source.base.shape[0]
 
 
-def _fingerprint(opened: Opened, data: Any) -> dict[str, Any]:
+def _open(data: Any, target: str | None, memory: int) -> Data:
+    """Open the data with their target; rows are left out only where a target from elsewhere has none."""
+    from banditsis.sources.opening import open_data
+    from banditsis.sources.targets import join, read_target, split_target
+
+    name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
+    file, column = (None, None) if target is None else split_target(target)
+    opened = open_data(data, column if file is None else None, memory_limit=memory)
+    if file is None:
+        return Data(opened.source, opened.y, opened.ids, name, column, None)
+    source, y, _ = join(opened, read_target(file, column), file)
+    rows = source.rows if isinstance(source, RowSubset) else None
+    ids = opened.ids if rows is None or opened.ids is None else opened.ids[rows]
+    return Data(source, y, ids, name, column or file.stem, rows)
+
+
+def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
     """What tells these data from others: sizes, time of the last change, a few rows."""
     source = opened.source
     n, p = source.shape
@@ -168,9 +191,7 @@ def _begin(
 
 
 def _write_store(
-    opened: Opened,
-    target: str | None,
-    name: str,
+    opened: Data,
     seed: int,
     memory: int,
     folder: Path,
@@ -180,7 +201,7 @@ def _write_store(
     if (folder / "store" / "zarr.json").exists():
         return  # only to be moved
     vectors = _write_vectors(opened, seed, folder, journal)
-    work = plan_work(opened.source, memory, folder, journal)
+    work = plan_work(opened.source, opened.rows, memory, folder, journal)
     check_space(work)
     done = 0
 
@@ -203,22 +224,24 @@ def _write_store(
         segments=work.segments,
         compressor=work.compressor,
         seed=seed,
-        source=Path(name).name,
-        target=target if opened.y is not None else None,
+        source=Path(opened.name).name,
+        target=opened.target,
+        n_original=opened.n_original,
         vectors=[file.split("/")[0] for file in vectors],
         files=files,
     )
     write_record(work.store, record)
 
 
-def _write_vectors(opened: Opened, seed: int, folder: Path, journal: Journal) -> dict[str, Any]:
+def _write_vectors(opened: Data, seed: int, folder: Path, journal: Journal) -> dict[str, Any]:
     """The order of the rows, and what goes with rows and columns."""
     if journal.vectors is not None:
         return journal.vectors
     source, store = opened.source, folder / "store"
     n = source.shape[0]
     order = np.random.default_rng(seed).permutation(n)
-    vectors = [write_vector(store, "original_rows", order, "row")]
+    rows = order if opened.rows is None else opened.rows[order]
+    vectors = [write_vector(store, "original_rows", rows, "row")]
     if source.names is not None:
         vectors.append(write_vector(store, "names", np.array(list(source.names), dtype=object), "feature"))
     for name, values in (("target", opened.y), ("ids", opened.ids)):

@@ -21,7 +21,7 @@ def scatter(work: Work, journal: Journal, tick: Callable[[int], None]) -> None:
     n, p = work.source.shape
     edges = np.array([work.rows(piece)[0] for piece in work.pieces if piece.panel == 0])
     where = np.empty(n, np.intp)
-    where[work.original_rows] = np.arange(n)
+    where[work.order] = np.arange(n)
     band_of = (np.searchsorted(edges, where, side="right") - 1).astype(np.int32)
     del where
     start = _resume_buckets(work, journal, band_of, len(edges))
@@ -81,7 +81,7 @@ def finish_piece(work: Work, k: int, piece: Piece, journal: Journal) -> dict[str
         work.bucket(k).unlink(missing_ok=True)
         return {name: Written(*written) for name, written in journal.pieces[k].items()}
     (a, b), (low, high) = work.rows(piece), work.columns(piece)
-    order = work.original_rows[a:b]
+    order = work.order[a:b]
     if work.through_buckets:
         raw = np.fromfile(work.bucket(k), stored_dtype(work.source)).reshape(b - a, high - low)
         rank = np.empty(b - a, np.intp)

@@ -34,7 +34,8 @@ class Work:
     source: Source
     segments: list[Segment]
     pieces: list[Piece]
-    original_rows: Indices
+    #: for each row of the store, where it is in the source
+    order: Indices
     compressor: dict[str, Any] | None
     through_buckets: bool
     memory: int
@@ -70,8 +71,11 @@ def stored_dtype(source: Source) -> np.dtype:
     return np.dtype(source.dtype).newbyteorder("=")
 
 
-def plan_work(source: Source, memory: int, folder: Path, journal: Journal) -> Work:
-    """Decide on layout, pieces and ways, or take what was decided when the run began."""
+def plan_work(source: Source, rows: Indices | None, memory: int, folder: Path, journal: Journal) -> Work:
+    """Decide on layout, pieces and ways, or take what was decided when the run began.
+
+    ``rows`` tells which rows of the original data the source has, if not all.
+    """
     n, p = source.shape
     itemsize = source.dtype.itemsize
     if journal.decided is None:
@@ -92,7 +96,9 @@ def plan_work(source: Source, memory: int, folder: Path, journal: Journal) -> Wo
     else:
         everything = tuple((k, i) for k, s in enumerate(segments) for i in range(s.grid[0]))
         pieces = [Piece(everything, j) for j in range(segments[0].grid[1])]
-    order = read_vector(folder / "store", "original_rows")
+    order = read_vector(folder / "store", "original_rows").astype(np.intp)
+    if rows is not None:
+        order = np.searchsorted(rows, order)
     return Work(source, segments, pieces, order, decided["compressor"], width is None, memory, folder)
 
 

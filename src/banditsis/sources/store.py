@@ -36,6 +36,8 @@ class Record:
         Name of the data that were shuffled.
     target : str or None
         Name of the target, if the store carries one.
+    n_original : int
+        Rows of the data that were shuffled; rows without a target may have been left out.
     vectors : list of str
         What else it carries: names, ids, target, original_rows.
     files : dict
@@ -49,6 +51,7 @@ class Record:
     seed: int
     source: str
     target: str | None
+    n_original: int
     vectors: list[str]
     files: dict[str, Written]
 
@@ -82,6 +85,7 @@ def read_record(path: Path) -> Record:
             seed=int(found["seed"]),
             source=found["source"],
             target=found["target"],
+            n_original=int(found["n_original"]),
             vectors=found["vectors"],
             files={name: Written(*written) for name, written in found["files"].items()},
         )
@@ -114,6 +118,7 @@ def write_record(path: Path, record: Record) -> None:
         "seed": record.seed,
         "source": record.source,
         "target": record.target,
+        "n_original": record.n_original,
         "vectors": record.vectors,
         "checksum": record.checksum,
         "files": record.files,
