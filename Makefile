@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench bench-plans docs clean
+.PHONY: help demo test browser lint types coverage bench bench-plans docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,6 +24,10 @@ test: $(STAMP) lint types  ## Run everything that tests
 	$(BIN)/python -m pytest
 	$(BIN)/python -m pytest --doctest-modules src -q
 
+browser:  ## Install Chromium (Debian and its kin, as root), in which the tests open the HTML report
+	@command -v chromium || { apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -38,7 +42,8 @@ QUICK := not thread_counts and not any_matrix and not test_planning \
 coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "$(QUICK)" \
 	  --ignore=tests/test_optimal_plans.py --ignore=tests/test_guarantees.py --ignore=tests/paper \
-	  --ignore=tests/test_datasets.py --ignore=tests/test_cli.py --ignore=tests/test_documents.py
+	  --ignore=tests/test_datasets.py --ignore=tests/test_cli.py --ignore=tests/test_documents.py \
+	  --ignore=tests/test_report_browser.py
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing
 
@@ -48,10 +53,17 @@ bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (
 bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
 
+examples: $(STAMP)  ## Run the examples on real data (a minute or two)
+	@for example in settings flight_interactions lasso_pipeline; do \
+	  echo "== examples/$$example.py"; $(BIN)/python examples/$$example.py || exit 1; done
+
 docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+docs-figures: $(STAMP)  ## Draw the pictures of docs/seeing.md again (needs Chromium: make browser)
+	$(BIN)/python docs/pictures.py
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build

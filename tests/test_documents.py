@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -40,6 +42,18 @@ def test_contributed_statistic_and_plan():
     halving = names["halving"](1000, 40, 3, 50)
     assert [s.n_keep for s in halving.steps] == [20, 10, 5, 3]
     assert screen(X, y, halving, random_state=0).selected[0] == 3
+
+
+def test_seeing(tmp_path, monkeypatch):
+    """The page's code runs, in order; its pictures are there."""
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks("docs/seeing.md")), {})
+    assert len(plt.get_fignums()) == 3
+    plt.close("all")
+    assert "<h1>Which features move y?</h1>" in (tmp_path / "report.html").read_text("utf-8")
+    for path in re.findall(r"\]\(([\w/.-]+)\)", (ROOT / "docs/seeing.md").read_text()):
+        assert (ROOT / "docs" / path).exists(), path
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
+    from banditsis.interruptions import Interrupted
     from banditsis.plans import EvidenceStep, Plan, Step
     from banditsis.results import Round, ScreeningResult
     from banditsis.screening import screen
@@ -23,6 +24,7 @@ __all__ = [
     "BanditSIS",
     "EvidenceStep",
     "Interactions",
+    "Interrupted",
     "Plan",
     "Round",
     "ScreeningResult",
@@ -35,6 +37,7 @@ __all__ = [
 _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
+    "Interrupted": "interruptions",
     "Plan": "plans",
     "Step": "plans",
     "EvidenceStep": "plans",

@@ -48,9 +48,32 @@ def short_floor(result: ScreeningResult) -> str:
     return f"detection floor: {floor:.3g} ({'every row read' if exact else '95%'})"
 
 
+def shorten(name: str, most: int = 32) -> str:
+    """A name on one line, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> shorten("a name that goes on and on and on", 12)
+    'a name…nd on'
+    """
+    name = " ".join(name.split())
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
+
+
 def describe_reading(result: ScreeningResult) -> str:
     """What was read of how much, in a phrase."""
     return (
         f"{result.n_features:,} → {len(result.selected):,} features, "
         f"{format_share(result.fraction_read)} of {result.n_rows * result.n_features:,} cells read"
     )
+
+
+def shows_better_in_logs(result: ScreeningResult) -> bool:
+    """Whether a map to scale would have what was read as a thin line."""
+    return 10 * result.rounds[-1].n_rows < result.n_rows
+
+
+def distinct_cells(result: ScreeningResult) -> int:
+    """Cells that were read at least once; some statistics read earlier rows again in each round."""
+    rows = [0, *(r.n_rows for r in result.rounds)]
+    return sum((r.n_rows - before) * r.n_features for before, r in zip(rows, result.rounds, strict=False))

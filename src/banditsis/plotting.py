@@ -9,7 +9,14 @@ import numpy as np
 
 from banditsis._checks import check_choice
 from banditsis._typing import Floats, Indices
-from banditsis.describing import describe_reading, format_share, known_intervals, short_floor
+from banditsis.describing import (
+    describe_reading,
+    format_share,
+    known_intervals,
+    short_floor,
+    shorten,
+    shows_better_in_logs,
+)
 from banditsis.results import ScreeningResult, format_duration
 
 if TYPE_CHECKING:
@@ -176,11 +183,6 @@ def reading_map(
     return axes
 
 
-def shows_better_in_logs(result: ScreeningResult) -> bool:
-    """Whether a map to scale would have what was read as a thin line."""
-    return 10 * result.rounds[-1].n_rows < result.n_rows
-
-
 def _map_scale(axes: Axes, which: str, log: bool, inner: int, *marks: int) -> None:
     """Plain counts; in logs to scale up to ``inner``, where nothing changes, and by powers from there on."""
     axis = getattr(axes, f"{which}axis")
@@ -255,18 +257,6 @@ def plot(result: ScreeningResult) -> Any:
     funnel(result, both[0])
     scores(result, both[1])
     return both
-
-
-def shorten(name: str, most: int = 32) -> str:
-    """A name on one line, its middle left out where it is long.
-
-    Examples
-    --------
-    >>> shorten("a name that goes on and on and on", 12)
-    'a name…nd on'
-    """
-    name = " ".join(name.split())
-    return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
 def tidy(axes: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -321,6 +322,41 @@ class ScreeningResult:
             names=names,
             inflation=record.get("inflation"),
         )
+
+    def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
+        """A report in one HTML file that needs no network: tables, charts, settings, and how sure it is.
+
+        The best 100,000 features are listed, in a table to sort and search.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write it, whole or not at all; by default the text is returned.
+        title : str
+            Heading of the report.
+        """
+        from banditsis._files import write_text
+        from banditsis.report import render
+
+        page = render(self, title)
+        if path is None:
+            return page
+        write_text(Path(path), page)
+        return None
+
+    def plot(self) -> Any:
+        """Draw the funnel and the scores side by side, and return the two Axes; needs Matplotlib.
+
+        More pictures, each on an Axes of your choice: :mod:`banditsis.plotting`.
+        """
+        from banditsis.plotting import plot
+
+        return plot(self)
+
+    def _repr_html_(self) -> str:
+        from banditsis.report.notebook import summarize
+
+        return summarize(self)
 
     def __str__(self) -> str:
         lines = [

@@ -62,6 +62,7 @@ class Trace:
         notes: Sequence[str],
     ) -> ScreeningResult:
         """Freeze what is known."""
+        np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)  # a round may be unfinished
         self.scores.flags.writeable = False
         best_first = np.argsort(-np.abs(self.scores[self.selected]), kind="stable")
         result = ScreeningResult(

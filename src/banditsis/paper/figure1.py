@@ -9,11 +9,12 @@ import numpy as np
 
 from banditsis import plotting
 from banditsis._checks import check_integer
+from banditsis._files import write_text
 from banditsis._typing import Floats, Indices
 from banditsis.datasets import make_m1
 from banditsis.paper import drawing
 from banditsis.paper.comparison import markdown_table
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, write_text
+from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row
 from banditsis.plans import Plan
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from banditsis._checks import check_integer
+from banditsis._files import write_text
 from banditsis._typing import Array, Floats
 from banditsis.datasets import make_m1
 from banditsis.paper import drawing
 from banditsis.paper.figure3_report import draw, write_report
 from banditsis.paper.published import ALPHAS
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications, write_text
+from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.trials import run_plan
 from banditsis.plans import Plan
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from banditsis import __version__
+from banditsis._files import write_text
 from banditsis.parallel import count_jobs
 
 #: What tells replications apart, such as ("M1", 17).
@@ -131,14 +132,6 @@ def read_rows(path: Path) -> list[Row]:
         os.truncate(path, len(whole))
     lines = csv.DictReader(whole.decode("utf-8").splitlines())
     return [{key: _value(text) for key, text in line.items()} for line in lines]
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
-    return path
 
 
 def _claim(path: Path, settings: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._checks import check_integer
+from banditsis._files import write_text
 from banditsis._typing import Floats, Indices
 from banditsis.paper import comparison, drawing
 from banditsis.paper.published import (
@@ -23,7 +24,7 @@ from banditsis.paper.published import (
     TABLE1,
     Line,
 )
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications, write_text
+from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.trials import VARIANTS, found_all, make_data, minimum_size, run_plan, variant_plan
 from banditsis.plans import Plan
 

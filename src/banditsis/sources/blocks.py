@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.statistics.base import Weights
 
 CELLS_AT_ONCE = 1 << 22  # of a tile: 16 MB in float32
+LONG_RUN = 128  # neighbouring rows that are worth a tile of their own
 
 
 class BlockSource(Source):
@@ -51,7 +52,7 @@ class BlockSource(Source):
         tick: Callable[[int], None],
     ) -> None:
         jobs = self._jobs(rows, columns, weights, calibration, len(out))
-        while batch := list(islice(jobs, 2 * workers.n_jobs)):
+        while batch := list(islice(jobs, 8 * workers.n_jobs)):
             workers.run(batch)
             for _, part_rows, _, place, _, _, part in batch:
                 out[:, place] += part
@@ -68,7 +69,7 @@ class BlockSource(Source):
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
         everything = slice(0, p) if columns is None else columns
-        for run in _cut(rows, max(1, self.cells_at_once // width), self.chunk[0]):
+        for run in self._runs(rows, max(1, self.cells_at_once // width)):
             w, place = weights(run), slice(0, 0)
             for some in _cut(everything, width, self.chunk[1]):
                 place = slice(place.stop, place.stop + count_rows(some))
@@ -79,6 +80,16 @@ class BlockSource(Source):
         """Columns of a tile when that many are read: whole chunks."""
         most = max(1, self.cells_at_once // max(1024, self.chunk[0]))
         return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
+
+    def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
+        """Pieces of about ``height`` rows that end where chunks end; runs of neighbours come as slices."""
+        if not isinstance(rows, slice):
+            starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+            if len(rows) >= LONG_RUN * len(starts):  # whole blocks
+                for start, stop in pairwise([*starts, len(rows)]):
+                    yield from self._runs(slice(int(rows[start]), int(rows[stop - 1]) + 1), height)
+                return
+        yield from _cut(rows, height, self.chunk[0])
 
     def _add(
         self,
@@ -95,12 +106,23 @@ class BlockSource(Source):
         block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), ignore)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        (n, p), (height, width) = self.shape, self.chunk
-        chunks = -(-n // height)
-        touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
-        panels = -(-p // width)
-        wide = panels * (1 - (1 - n_columns / p) ** width)
-        return float(min(touched * height, n) * min(wide * width, p) * self.dtype.itemsize)
+        return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
+
+
+def chunk_bytes(
+    shape: tuple[int, int],
+    chunk: tuple[int, int],
+    dtype: np.dtype,
+    n_rows: int,
+    n_columns: int,
+    scattered: bool,
+) -> float:
+    """Bytes of the chunks that are touched when some rows of some columns, anywhere, are read."""
+    (n, p), (height, width) = shape, chunk
+    chunks = -(-n // height)
+    touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
+    wide = -(-p // width) * (1 - (1 - n_columns / p) ** width)
+    return float(min(touched * height, n) * min(wide * width, p) * dtype.itemsize)
 
 
 def ignore(cells: int) -> None:

@@ -256,3 +256,12 @@ def format_label(name: str) -> str:
     'AnnData (.h5ad)'
     """
     return _LABELS[name]
+
+
+def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:
+    """Refuse to read a file into memory that is larger than allowed."""
+    if limit is not None and n_bytes > limit:
+        raise ValueError(
+            f"{path} has to be read into memory, and its {n_bytes:,} bytes are more than the limit of "
+            f"{limit:,}: raise the limit, or convert the file to Parquet or Zarr."
+        )

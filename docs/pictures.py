@@ -1,0 +1,40 @@
+"""Draws the pictures of seeing.md by the code in it: `make docs-figures`."""
+
+import re
+import sys
+import tempfile
+from contextlib import chdir
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent / "tests"))
+from browser import Browser, find_chromium  # noqa: E402
+
+PLOTS = ("plot", "reading_map", "compare")  # in the order of the page
+
+
+def main():
+    """Run the page's code, save what it drew, and photograph its report."""
+    chromium = find_chromium() or sys.exit("The picture of the report needs Chromium: make browser")
+    mpl.use("Agg")
+    code = re.findall(r"```python\n(.*?)```", (DOCS / "seeing.md").read_text("utf-8"), flags=re.DOTALL)
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):  # the first loads what is compiled, and would show in the times
+            plt.close("all")
+            with chdir(folder):
+                exec("\n".join(code), {})
+        for number, name in zip(plt.get_fignums(), PLOTS, strict=True):
+            plt.figure(number).savefig(
+                DOCS / "figures" / f"{name}.png", dpi=80, pil_kwargs={"optimize": True}
+            )
+        browser = Browser(chromium, Path(folder) / "profile")
+        browser.open(Path(folder) / "report.html", width=1000, height=1300)
+        browser.screenshot(DOCS / "figures" / "report.png", whole=False)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

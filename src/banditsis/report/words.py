@@ -1,0 +1,128 @@
+"""What a report says, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from banditsis.describing import format_share, known_floor, known_intervals, shorten
+from banditsis.results import ScreeningResult, describe_floor, format_duration
+
+Pairs = list[tuple[str, str]]
+
+#: What settings mean. Those that are not here are shown as they are.
+MEANINGS: Mapping[tuple[str, Any], str] = {
+    ("statistic", "pearson"): "Pearson's correlation with the response",
+    ("statistic", "anova"): "the correlation ratio with the classes of the response (ranks as F does)",
+    ("plan", "exact"): "read every row",
+    ("plan", "subsample"): "read a random subsample of the rows",
+    ("plan", "paper"): "drop weak features round by round, by the BanditSIS paper's Algorithm 1",
+    ("plan", "optimal"): "drop weak features round by round, with the lowest detection floor for a budget",
+    ("plan", "guaranteed"): "drop features only on evidence that they are below a given correlation",
+    ("row_order", "auto"): "random",
+    ("row_order", "stored"): "as stored, from the first",
+    ("missing", "raise"): "refused",
+    ("missing", "pairwise"): "left out, pair by pair",
+}
+TOPICS = {
+    "statistic": "Association",
+    "plan": "Plan",
+    "row_order": "Order of rows",
+    "missing": "Missing values",
+}
+
+
+def summary(result: ScreeningResult) -> str:
+    """The outcome in a sentence."""
+    best = ", ".join(shorten(result.name(k), 60) for k in result.selected[:3])
+    found = f"The best: {best}{', …' if len(result.selected) > 3 else '.'}" if best else "Nothing passed."
+    return (
+        f"{len(result.selected):,} of {result.n_features:,} features were selected by reading "
+        f"{format_share(result.fraction_read)} of the data. {found}"
+    )
+
+
+def key_numbers(result: ScreeningResult) -> Pairs:
+    """The numbers to see first."""
+    floor = known_floor(result)
+    return [
+        ("features selected", f"{len(result.selected):,} of {result.n_features:,}"),
+        ("cells read", format_share(result.fraction_read)),
+        ("time", format_duration(result.seconds)),
+        ("detection floor", "withheld" if floor is None else f"{floor:.3g}"),
+    ]
+
+
+def what_was_asked(result: ScreeningResult) -> Pairs:
+    """The question: data, association, plan."""
+    asked = [("Data", f"{result.n_rows:,} rows × {result.n_features:,} features")]
+    for key, topic in TOPICS.items():
+        if key in result.parameters:
+            value = result.parameters[key]
+            asked.append((topic, MEANINGS.get((key, value), str(value))))
+    return asked
+
+
+def what_is_listed(result: ScreeningResult, listed: Mapping[str, Any]) -> str:
+    """Which features the table has."""
+    count, p = len(listed["index"]), result.n_features
+    if count == p:
+        return "The table has every feature; one dropped in a round ranks behind everything kept in it."
+    if count == len(result.selected):
+        return "The table has the selected features."
+    return f"The table has the best {count:,} of {p:,} features."
+
+
+def how_sure(result: ScreeningResult) -> list[str]:
+    """What the result guarantees, what it does not, and its notes."""
+    floor = describe_floor(result)
+    sentences = [floor[0].upper() + floor[1:]]
+    together = known_floor(result, simultaneous=True)
+    if together is not None and result.rounds[0].n_rows < result.n_rows:
+        sentences.append(
+            f"All features taken together: with probability 95% none with |r| at or above {together:.4f} "
+            "was lost."
+        )
+    if known_intervals(result) is None:
+        sentences.append("No intervals are known for this statistic.")
+    else:
+        sentences.append(
+            "Each interval is right for one feature named beforehand. These were selected for being large, "
+            "so that the true values of the largest tend to lie nearer 0 than their intervals."
+        )
+    if getattr(result, "has_pvalues", False):
+        sentences.append(
+            "Each p-value is that of a test of one feature named beforehand; result.select() allows for how "
+            "many were tested."
+        )
+    sentences.append(
+        "Screening looks at one feature at a time: one that matters only together with others is not found."
+    )
+    return sentences + [note[0].upper() + note[1:] for note in result.notes if note]
+
+
+def settings(result: ScreeningResult) -> Pairs:
+    """Parameters and versions, as they were."""
+    values = {**result.parameters, **result.versions}
+    return [(str(key), str(value)) for key, value in values.items()]
+
+
+def how_to_repeat(result: ScreeningResult) -> str:
+    """A call that gives the same result, as HTML; nothing where it takes more than the result knows."""
+    from banditsis.statistics import STATISTICS
+
+    asked = result.parameters
+    known = {"plan", "statistic", "row_order", "missing", "seed"}
+    if set(asked) != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
+        return ""
+    if asked["statistic"] not in STATISTICS:
+        return ""
+    steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in result.rounds)
+    code = (
+        "from banditsis import Plan, screen\n\n"
+        f"plan = Plan({result.n_rows}, {result.n_features}, ({steps},))\n"
+        f"result = screen(X, y, plan, statistic={asked['statistic']!r}, "
+        f"row_order={asked['row_order']!r}, random_state={asked['seed']!r})"
+    )
+    return f"<p>The same again:</p><pre><code>{escape(code)}</code></pre>"

@@ -1,0 +1,18 @@
+"""The quick examples run as they are; `make examples` runs all of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize("name", ["settings", "flight_interactions"])
+def test_example_runs(name):
+    result = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "328,521 flights" in result.stdout
