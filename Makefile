@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans docs docs-figures examples clean
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-formats docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (
 
 bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
+
+bench-formats: $(STAMP)  ## Measure what files cost: bytes, and time against cat (5 minutes, 11 GB of disk)
+	$(BIN)/python benchmarks/formats.py
 
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
 	@for example in settings flight_interactions lasso_pipeline; do \

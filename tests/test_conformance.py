@@ -1,5 +1,7 @@
 """What every source and every statistic promises. A new one is one more entry in SOURCES or STATISTICS."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,6 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+import files
 from banditsis import Interactions, Plan, open_source, screen
 from banditsis.parallel import Workers
 from banditsis.sources import Source
@@ -73,7 +76,33 @@ class FirstColumns(Source):
         return self.all.bytes_touched(n_rows, n_columns, scattered=scattered)
 
 
-SOURCES = {
+def _file(write, *args, **options):
+    """A source from a file, or made by a function, once for X and once for GAPS."""
+
+    @cache
+    def build(gaps):
+        made = write(GAPS if gaps else X, NAMES, *args, **options)
+        return open_source(made) if isinstance(made, files.Path) else made
+
+    return lambda x: build(x is GAPS)
+
+
+FILES = {
+    "Parquet": _file(files.write_parquet),
+    "folder of Parquet": _file(files.write_parquet_folder),
+    "Feather": _file(files.write_feather),
+    "CSV": _file(files.write_csv),
+    "converted CSV": _file(files.open_converted_csv),
+    "Zarr": _file(files.write_zarr, chunks=(64, 5), compressors=None),
+    "sharded Zarr": _file(files.write_zarr, chunks=(32, 5), shards=(64, 10)),
+    "Zarr by column": _file(files.write_zarr, chunks=(64, 5), zarr_format=2, order="F", compressors=None),
+    "Zarr in memory": _file(files.zarr_in_memory),
+    "HDF5": _file(files.write_hdf5),
+    "chunked HDF5": _file(files.write_hdf5, chunks=(64, 5), compression="gzip", shuffle=True),
+    "AnnData by row": _file(files.write_h5ad, "csr_matrix", chunks=(200,)),
+    "AnnData by column": _file(files.write_h5ad, "csc_matrix"),
+}
+SOURCES = FILES | {
     "blocks": Blocks,
     "array": lambda X: open_source(X, NAMES),
     "column-major array": lambda X: open_source(np.asfortranarray(X), NAMES),

@@ -126,11 +126,7 @@ class Data(NamedTuple):
     target: str | None
     #: which rows of the data these are, None for all
     rows: Indices | None
-
-    @property
-    def n_original(self) -> int:
-        """Rows of the data."""
-        return self.source.shape[0] if self.rows is None else self.source.base.shape[0]
+    n_original: int
 
 
 def _open(data: Any, target: str | None, memory: int) -> Data:
@@ -141,12 +137,13 @@ def _open(data: Any, target: str | None, memory: int) -> Data:
     name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
     file, column = (None, None) if target is None else split_target(target)
     opened = open_data(data, column if file is None else None, memory_limit=memory)
+    n = opened.source.shape[0]
     if file is None:
-        return Data(opened.source, opened.y, opened.ids, name, column, None)
+        return Data(opened.source, opened.y, opened.ids, name, column, None, n)
     source, y, _ = join(opened, read_target(file, column), file)
     rows = source.rows if isinstance(source, RowSubset) else None
     ids = opened.ids if rows is None or opened.ids is None else opened.ids[rows]
-    return Data(source, y, ids, name, column or file.stem, rows)
+    return Data(source, y, ids, name, column or file.stem, rows, n)
 
 
 def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:

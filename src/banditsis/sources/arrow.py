@@ -60,7 +60,7 @@ class ArrowSource(TableSource):
 
 def open_arrow(path: Path, target: str | None = None, *, one_hot: bool = False, **options: Any) -> Opened:
     """Open a file, or all files below a folder."""
-    need("pyarrow", "parquet")
+    need("pyarrow", "parquet", "Arrow")
     return ArrowSource(find_files(path, (".arrow", ".feather", ".ipc")), path).choose(target, one_hot)
 
 

@@ -16,27 +16,10 @@ import numpy as np
 from banditsis._typing import Array, Columns, Indices, Rows
 from banditsis.sampling import count_rows
 from banditsis.sources.array import ArraySource
+from banditsis.sources.codecs import Layout, find_layout, without_checksum
 
-Decoder = Callable[[Any], Any]
 WORTH_A_READ = 1 << 14  # bytes between two lines that are rather skipped than read
 ABSENT = np.uint64(2**64 - 1)  # in the index of a shard
-
-
-class Layout(NamedTuple):
-    """How the cells of a chunk lie in its bytes."""
-
-    chunk: tuple[int, int]  # what is decoded together
-    file: tuple[int, int]  # what is stored in one file: a chunk, or a shard of several
-    dtype: np.dtype
-    by_column: bool
-    decoders: tuple[Decoder, ...]
-    index_at_end: bool = True
-    index_checked: bool = False
-
-    @property
-    def per_file(self) -> tuple[int, int]:
-        """Chunks of a file, down and across."""
-        return self.file[0] // self.chunk[0], self.file[1] // self.chunk[1]
 
 
 class Piece(NamedTuple):
@@ -76,7 +59,7 @@ class ChunkReader:
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
         self.chunk: tuple[int, int] = tuple(array.chunks)
         self.folder = _local_folder(array)
-        self.layout = None if self.folder is None else _find_layout(array)
+        self.layout = None if self.folder is None else find_layout(array)
         self._indices: dict[tuple[int, int], Array | None] = {}
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
@@ -85,14 +68,8 @@ class ChunkReader:
             columns = slice(0, self.shape[1])
         if self.layout is None:
             return self._read_by_library(rows, columns)
-        down, across = list(pieces(rows, self.chunk[0])), list(pieces(columns, self.chunk[1]))
-        if len(down) == len(across) == 1:
-            return self._part(self.layout, down[0], across[0])
-        block = np.empty((count_rows(rows), count_rows(columns)), self.dtype)
-        for row in down:
-            for column in across:
-                block[row.place, column.place] = self._part(self.layout, row, column)
-        return block
+        layout = self.layout
+        return assemble(rows, columns, self.chunk, self.dtype, lambda i, j: self._part(layout, i, j))
 
     def _read_by_library(self, rows: Rows, columns: Rows) -> Array:
         try:
@@ -107,7 +84,7 @@ class ChunkReader:
         part = None
         if found is not None and layout.decoders:
             chunk = self._decode(layout, *found)
-            part = None if chunk is None else _pick(chunk, row.inside, column.inside)
+            part = None if chunk is None else pick(chunk, row.inside, column.inside)
         elif found is not None:
             part = self._read_lines(layout, found[0], found[1], row.inside, column.inside)
         if part is None:
@@ -121,7 +98,7 @@ class ChunkReader:
         down, across = layout.per_file
         file = i // down, j // across
         path = self.folder / self.array.metadata.encode_chunk_key(file)
-        if layout.file == layout.chunk:
+        if not layout.sharded:
             return path, 0, None
         index = self._index(layout, path, file)
         if index is None or index[i % down, j % across, 0] == ABSENT:
@@ -169,12 +146,26 @@ class ChunkReader:
         index = None
         if data is not None:
             try:
-                table = _without_checksum(data) if layout.index_checked else data
+                table = without_checksum(data) if layout.index_checked else data
             except ValueError as error:
                 raise _damaged(path, f"the index of the shard: {error}") from error
             index = np.frombuffer(table, "<u8").reshape(*layout.per_file, 2)
         self._indices[shard] = index
         return index
+
+
+def assemble(
+    rows: Rows, columns: Rows, chunk: tuple[int, int], dtype: np.dtype, part: Callable[[Piece, Piece], Array]
+) -> Array:
+    """Put a block together from parts of chunks; a part that is all of it is not copied."""
+    down, across = list(pieces(rows, chunk[0])), list(pieces(columns, chunk[1]))
+    if len(down) == len(across) == 1:
+        return part(down[0], across[0])
+    block = np.empty((count_rows(rows), count_rows(columns)), dtype)
+    for row in down:
+        for column in across:
+            block[row.place, column.place] = part(row, column)
+    return block
 
 
 def pieces(index: Rows, length: int) -> Iterator[Piece]:
@@ -214,7 +205,7 @@ def _spans(inside: slice | Indices, gap: int) -> list[Any]:
     return np.split(inside, np.flatnonzero(np.diff(inside) > gap) + 1)
 
 
-def _pick(chunk: Array, rows: slice | Indices, columns: slice | Indices) -> Array:
+def pick(chunk: Array, rows: slice | Indices, columns: slice | Indices) -> Array:
     if isinstance(rows, slice) or isinstance(columns, slice):
         return chunk[rows, columns]
     return ArraySource(chunk).read(rows, columns)
@@ -247,68 +238,3 @@ def _local_folder(array: Any) -> Path | None:
     from zarr.storage import LocalStore
 
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
-
-
-def _find_layout(array: Any) -> Layout | None:
-    """Read the layout from the metadata; None if it has something that only the library knows."""
-    meta = array.metadata.to_dict()
-    if meta["zarr_format"] == 2:
-        if meta.get("filters"):
-            return None
-        decoders = _decoders([{"name": meta["compressor"]["id"]}] if meta["compressor"] else [])
-        chunk = tuple(meta["chunks"])
-        if decoders is None:
-            return None
-        return Layout(chunk, chunk, np.dtype(meta["dtype"]), meta["order"] == "F", decoders)
-    if meta["chunk_grid"]["name"] != "regular" or meta.get("storage_transformers"):
-        return None
-    file = tuple(meta["chunk_grid"]["configuration"]["chunk_shape"])
-    codecs = list(meta["codecs"])
-    if codecs[0]["name"] != "sharding_indexed":
-        return _layout_of(array.dtype, codecs, file, file)
-    inner = codecs[0]["configuration"]
-    layout = _layout_of(array.dtype, list(inner["codecs"]), tuple(inner["chunk_shape"]), file)
-    index = [codec["name"] for codec in inner["index_codecs"]]
-    if layout is None or len(codecs) > 1 or index not in (["bytes"], ["bytes", "crc32c"]):
-        return None
-    at_end = inner.get("index_location", "end") == "end"
-    return layout._replace(index_at_end=at_end, index_checked="crc32c" in index)
-
-
-def _layout_of(dtype: Any, codecs: list[Any], chunk: Any, file: Any) -> Layout | None:
-    by_column = codecs[0]["name"] == "transpose" and list(codecs[0]["configuration"]["order"]) == [1, 0]
-    if by_column:
-        codecs = codecs[1:]
-    if not codecs or codecs[0]["name"] != "bytes":
-        return None
-    endian = codecs[0].get("configuration", {}).get("endian", "little")
-    decoders = _decoders(codecs[1:])
-    if decoders is None:
-        return None
-    stored = np.dtype(dtype).newbyteorder("<" if endian == "little" else ">")
-    return Layout(chunk, file, stored, by_column, decoders)
-
-
-def _decoders(codecs: list[Any]) -> tuple[Decoder, ...] | None:
-    """What turns stored bytes into those of the cells, last codec first."""
-    import numcodecs
-
-    known: dict[str, Decoder] = {
-        "zstd": numcodecs.Zstd().decode,
-        "gzip": numcodecs.GZip().decode,
-        "zlib": numcodecs.Zlib().decode,
-        "blosc": numcodecs.Blosc().decode,
-        "crc32c": _without_checksum,
-    }
-    names = [codec["name"] for codec in codecs]
-    return tuple(known[name] for name in reversed(names)) if set(names) <= set(known) else None
-
-
-def _without_checksum(data: Any) -> Any:
-    """Check and take off the four bytes of a CRC-32C."""
-    import google_crc32c
-
-    data = memoryview(data)
-    if google_crc32c.value(bytes(data[:-4])) != int.from_bytes(data[-4:], "little"):
-        raise ValueError("its checksum is wrong")
-    return data[:-4]

@@ -6,6 +6,7 @@ import csv
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ class Form(NamedTuple):
     delimiter: str
     names: list[str]
     has_header: bool
+    #: Lines above the values.
+    n_above: int
     #: Bytes of the first lines, and how many values they have: they tell how many the file has.
     sample_bytes: int
     sample_values: int
@@ -54,7 +57,7 @@ def open_csv(
     **options: Any,
 ) -> Opened:
     """Open a table of text: in memory if it fits there, else converted to Parquet once."""
-    need("pyarrow", "parquet")
+    need("pyarrow", "parquet", "CSV")
     form = find_form(path)
     limit = _free_memory() // 2 if memory_limit is None else memory_limit
     size = path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1)
@@ -87,19 +90,20 @@ def find_form(path: Path) -> Form:
     text = [_decode(path, k + 1, line) for k, line in enumerate(lines)]
     if "\0" in text[0]:
         raise ValueError(f"{path} is no text: its first line holds zero bytes.")
-    delimiter = _delimiter(path, text[0])
-    first = next(csv.reader(text, delimiter=delimiter))
+    blank = next(k for k, line in enumerate(text) if line.strip())
+    delimiter = _delimiter(path, text[blank])
+    first = next(csv.reader(text[blank:], delimiter=delimiter))
     has_header = not all(_is_number(value) for value in first)
     names = [name.strip() for name in first] if has_header else [f"x{j}" for j in range(len(first))]
     values = len(first) * len([line for line in text if line.strip()])
-    return Form(delimiter, names, has_header, max(1, size), values)
+    return Form(delimiter, names, has_header, blank + has_header, max(1, size), values)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
             yield from file
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise damaged(path, "gzip", error) from error
 
 
@@ -134,7 +138,7 @@ def csv_options(form: Form) -> dict[str, Any]:
 
     return {
         "read_options": arrow_csv.ReadOptions(
-            block_size=BLOCK, column_names=form.names, skip_rows=1 if form.has_header else 0
+            block_size=BLOCK, column_names=form.names, skip_rows=form.n_above
         ),
         "parse_options": arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=False),
     }
@@ -164,7 +168,7 @@ def explained(path: Path, form: Form, error: Exception) -> Exception:
                 f"{path} has {len(values):,} values in line {k + 1:,} and {len(form.names):,} in the first: "
                 "give every line the same number."
             )
-        if values and column is not None and k >= form.has_header and not _is_number(values[column]):
+        if values and column is not None and k >= form.n_above and not _is_number(values[column]):
             return _mixed(path, form.names[column], values[column], k + 1)
     return damaged(path, "CSV", error)
 
@@ -187,7 +191,7 @@ def _refuse_mixed(path: Path, form: Form, table: Any, target: str | None, one_ho
         if 2 * sum(map(_is_number, head)) < len(head):
             continue
         row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not _is_number(v))
-        raise _mixed(path, name, value, row + 1 + form.has_header)
+        raise _mixed(path, name, value, row + 1 + form.n_above)
 
 
 def _free_memory() -> int:

@@ -138,7 +138,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
     Traceback (most recent call last):
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
-    path = Path(path)
+    path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_near_files(path)}.")
     if path.is_dir():
@@ -158,6 +158,18 @@ def find_format(path: str | os.PathLike[str]) -> str:
             f"{'it may be damaged, or' if found is None else 'rename it, or'} was written by another program."
         )
     return named
+
+
+def split_path(path: Path) -> tuple[Path, str | None]:
+    """A file, and the path within it that stands behind a colon.
+
+    Examples
+    --------
+    >>> split_path(Path("data.h5:/counts/raw"))[1]
+    '/counts/raw'
+    """
+    outer, colon, inner = str(path).partition(":/")
+    return (Path(outer), "/" + inner) if colon and not path.exists() else (path, None)
 
 
 def _by_name(path: Path) -> str | None:
@@ -189,6 +201,8 @@ def _folder_format(path: Path) -> str:
     for entry in entries:
         if entry.name in _FOLDERS:
             return "shuffled" if is_shuffled(path) else _FOLDERS[entry.name]
+    if path.suffix.lower() == ".zarr":  # one without its metadata
+        return "zarr"
     formats = {_folder_format(entry) if entry.is_dir() else _by_name(entry) for entry in entries} - {None}
     if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())
@@ -229,7 +243,7 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f", … ({len(names):,} columns)" if len(names) > 5 else "") if names else "no columns"
 
 
-def need(module: str, extra: str) -> Any:
+def need(module: str, extra: str, what: str | None = None) -> Any:
     """Import an optional library, or say how to install it.
 
     Examples
@@ -243,7 +257,7 @@ def need(module: str, extra: str) -> Any:
     except ImportError as error:
         package = module.split(".")[0].replace("_", "-")
         raise ImportError(
-            f"reading {_LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
+            f"reading {what or _LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
         ) from error
 
 

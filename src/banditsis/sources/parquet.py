@@ -53,16 +53,15 @@ class ParquetSource(TableSource):
 
     def load(self, group: int, columns: Sequence[int], n_rows: int) -> list[Any]:
         path, number = self._groups[group]
+        leaves = [self._leaves[j] for j in columns]
         with self._handle(path) as handle:
+            reader = handle.reader  # by number: names are looked up among all columns
             try:
                 if 4 * n_rows <= self.lengths[group]:  # the rest need not be decoded
-                    names = [self.schema.names[j] for j in columns]
-                    batch = next(
-                        handle.iter_batches(n_rows, row_groups=[number], columns=names, use_threads=False)
-                    )
-                    return list(batch.columns)
-                leaves = [self._leaves[j] for j in columns]
-                table = handle.reader.read_row_group(number, column_indices=leaves, use_threads=False)
+                    batch = next(reader.iter_batches(n_rows, [number], leaves, use_threads=False))
+                    if batch.num_rows >= n_rows:
+                        return list(batch.columns)
+                table = reader.read_row_group(number, column_indices=leaves, use_threads=False)
             except (OSError, ValueError) as error:
                 raise damaged(path, "Parquet", error) from error
         return list(table.columns)

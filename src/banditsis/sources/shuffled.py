@@ -53,11 +53,6 @@ class ShuffledSource(BlockSource):
         self.names = read_vector(self.path, "names").tolist() if self.record.has("names") else None
         self._reader = ShardReader(self.path, self.segments, self.dtype, self.record.compressor)
 
-    @property
-    def n_original(self) -> int:
-        """Rows of the data that were shuffled."""
-        return self.record.n_original
-
     @cached_property
     def original_rows(self) -> Indices:
         """For each row its number in the data that were shuffled."""

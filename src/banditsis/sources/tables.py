@@ -17,7 +17,8 @@ from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.sources.files import Opened, find_column
 
-MOST_LEVELS = 1000
+MOST_LEVELS = 10_000
+NEVER_ENCODED = ("date", "time", "duration", "list", "struct", "map", "binary", "large_list", "fixed_size")
 PILOT_SPAN = 1024  # rows at the start of a row group that show where its columns lie
 
 
@@ -57,14 +58,15 @@ def choose_features(
     ['age', 'city=Bonn', 'city=Rome']
     >>> choose_features(["age", "city"], {1: "string"}, "data.csv")
     Traceback (most recent call last):
-    ValueError: data.csv has 1 column that is not numeric: 'city' (string); encode it with one_hot=True \
-(--one-hot), or leave it out.
+    TypeError: data.csv has 1 column that is not numeric: 'city' (string); encode it with one_hot=True \
+(--one-hot; not dates), or leave it out.
     """
     refuse_duplicates(names, where)
     left = [j for j in range(len(names)) if j not in set(leave_out)]
     odd = {j: kind for j, kind in odd.items() if j in set(left)}
-    if odd and levels is None:
-        raise ValueError(_not_numeric(names, odd, where))
+    refused = {j: kind for j, kind in odd.items() if levels is None or kind.startswith(NEVER_ENCODED)}
+    if refused:
+        raise TypeError(_not_numeric(names, refused, where))
     features: list[Feature] = []
     labels: list[str] = []
     for j in left:
@@ -104,7 +106,7 @@ def _not_numeric(names: Sequence[str], odd: dict[int, str], where: object) -> st
     are, them = ("column that is", "it") if len(odd) == 1 else ("columns that are", "them")
     return (
         f"{where} has {len(odd):,} {are} not numeric: {shown}{more}; "
-        f"encode {them} with one_hot=True (--one-hot), or leave {them} out."
+        f"encode {them} with one_hot=True (--one-hot; not dates), or leave {them} out."
     )
 
 
@@ -115,6 +117,8 @@ class TableSource(BlockSource):
     implements ``load``, and calls ``choose``.
     """
 
+    #: Columns are copied into tiles, which should not leave the cache by far.
+    cells_at_once = 1 << 20
     lengths: Sequence[int]
     schema: Any
     where: object

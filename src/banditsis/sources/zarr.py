@@ -13,11 +13,9 @@ import numpy as np
 from banditsis._typing import Array, Columns, Rows
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.chunks import ChunkReader
-from banditsis.sources.columns import take_out
 from banditsis.sources.files import Opened, need
+from banditsis.sources.members import check_matrix, find_matrix, find_names, with_members
 
-FEATURE_NAMES = ("names", "feature_names", "columns", "column_names", "var_names")
-SAMPLE_NAMES = ("ids", "sample_ids", "index", "obs_names")
 WORTH_A_TILE = 1 << 17  # cells: smaller chunks are read several at once
 
 
@@ -48,18 +46,12 @@ def open_zarr(path: Path, target: str | None = None, **options: Any) -> Opened:
     node = _open_node(path)
     group = node if hasattr(node, "arrays") else None
     members = dict(group.arrays()) if group is not None else {}
-    array = node if group is None else _find_matrix(path, members)
-    n, p = _check_matrix(path, array)
-    vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
-    names = _find_names(path, array, group, members, p)
-    ids = next((_text(vectors[name]) for name in SAMPLE_NAMES if name in vectors), None)
+    array = node if group is None else find_matrix(path, members, "/")
+    _, p = check_matrix(path, array)
+    attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
+    source = ZarrSource(array, find_names(path, attributes, members, p))
     _warn_of_absent_chunks(path, array)
-    source = ZarrSource(array, names)
-    if target is None:
-        return Opened(source, None, ids)
-    if target in vectors:
-        return Opened(source, _values(vectors[target]), ids)
-    return take_out(source, target, path, ids)
+    return with_members(source, target, path, members)
 
 
 def _open_node(path: Path) -> Any:
@@ -77,54 +69,6 @@ def _open_node(path: Path) -> Any:
         ) from error
     except Exception as error:  # whatever a damaged file of metadata brings about
         raise ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.") from error
-
-
-def _find_matrix(path: Path, members: dict[str, Any]) -> Any:
-    matrices = {name: member for name, member in members.items() if member.ndim == 2 and member.shape[1] > 1}
-    if "X" in matrices or len(matrices) == 1:
-        return matrices.get("X", next(iter(matrices.values())))
-    if not matrices:
-        held = ", ".join(f"{name} {member.shape}" for name, member in members.items()) or "no array"
-        raise ValueError(f"{path} is a Zarr group without a two-dimensional array: it holds {held}.")
-    raise ValueError(
-        f"{path} is a Zarr group with several two-dimensional arrays, none of which is called X: "
-        f"open one of {', '.join(str(path / name) for name in sorted(matrices))}."
-    )
-
-
-def _check_matrix(path: Path, array: Any) -> tuple[int, int]:
-    if array.ndim != 2:
-        raise ValueError(f"{path} is a Zarr array of shape {array.shape}; it must be rows × features.")
-    if np.dtype(array.dtype).kind not in "fiub":
-        raise ValueError(f"{path} is a Zarr array of {array.dtype}; it must hold real numbers.")
-    if 0 in array.shape:
-        raise ValueError(f"{path} is an empty Zarr array of shape {array.shape}.")
-    return int(array.shape[0]), int(array.shape[1])
-
-
-def _find_names(path: Path, array: Any, group: Any, members: dict[str, Any], p: int) -> list[str] | None:
-    """Names of the columns, from the attributes or from an array of strings."""
-    found: Any = None
-    for name in FEATURE_NAMES:
-        for attributes in (array.attrs, {} if group is None else group.attrs):
-            if found is None and isinstance(attributes.get(name), list):
-                found = attributes[name]
-        if found is None and name in members and members[name].ndim == 1:
-            found = _text(members[name]).tolist()
-    if found is None:
-        return None
-    if len(found) != p:
-        raise ValueError(f"{path} has {len(found):,} names for {p:,} columns.")
-    return [str(name) for name in found]
-
-
-def _values(array: Any) -> Array:
-    values = np.asarray(array[...]).reshape(-1)
-    return values if values.dtype.kind in "fiub" else values.astype(str)
-
-
-def _text(array: Any) -> Array:
-    return np.asarray(array[...]).reshape(-1).astype(str)
 
 
 def _warn_of_absent_chunks(path: Path, array: Any) -> None:
