@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-formats docs docs-figures examples clean
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-statistics bench-formats docs \
+  docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +53,10 @@ bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (
 
 bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
+
+bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
+	$(BIN)/python benchmarks/moment_statistics.py
+	$(BIN)/python benchmarks/sample_statistics.py --write docs/statistics.md
 
 bench-formats: $(STAMP)  ## Measure what files cost: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import zarr
 
 from banditsis.sources.csv import open_csv
+from banditsis.sources.h5ad import open_h5ad
 from banditsis.sources.zarr import ZarrSource
 
 _folder = tempfile.TemporaryDirectory()
@@ -82,6 +83,11 @@ def write_hdf5(X, names, **options):
         data = file.create_dataset("features", data=X, **options)
         data.attrs["names"] = names
     return path
+
+
+def open_large_h5ad(X, names, kind, **options):
+    """Sparse, and not to be held in memory."""
+    return open_h5ad(write_h5ad(X, names, kind, **options), memory_limit=1).source
 
 
 def write_h5ad(X, names, kind=None, **options):

@@ -1,4 +1,4 @@
-"""What every source and every statistic promises. A new one is one more entry in SOURCES or STATISTICS."""
+"""What every source and every statistic promises. A new one is one more entry in SOURCES or RESPONSES."""
 
 from functools import cache
 
@@ -108,8 +108,9 @@ FILES = {
     "Zarr in memory": _file(files.zarr_in_memory),
     "HDF5": _file(files.write_hdf5),
     "chunked HDF5": _file(files.write_hdf5, chunks=(64, 5), compression="gzip", shuffle=True),
-    "AnnData by row": _file(files.write_h5ad, "csr_matrix", chunks=(200,)),
-    "AnnData by column": _file(files.write_h5ad, "csc_matrix"),
+    "AnnData": _file(files.write_h5ad, "csr_matrix"),
+    "large AnnData by row": _file(files.open_large_h5ad, "csr_matrix", chunks=(200,)),
+    "large AnnData by column": _file(files.open_large_h5ad, "csc_matrix"),
 }
 SOURCES = FILES | {
     "blocks": Blocks,
@@ -128,10 +129,23 @@ SOURCES = FILES | {
     "sparse by column": lambda X: open_source(sparse.csc_matrix(X), NAMES),
     "sparse coordinates": lambda X: open_source(sparse.coo_array(X), NAMES),
 }
+NUMBERS = X[:, :3].sum(axis=1) + rng.standard_normal(N)
+LABELS = rng.choice(["a", "b", "c"], N)
 RESPONSES = {
-    "pearson": X[:, :3].sum(axis=1) + rng.standard_normal(N),
-    "anova": rng.choice(["a", "b", "c"], N),
+    "pearson": NUMBERS,
+    "anova": LABELS,
+    "logistic": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
+    "poisson": rng.poisson(np.exp(0.3 * X[:, 0])),
+    "cox": np.column_stack([rng.exponential(np.exp(-0.3 * X[:, 0])), rng.random(N) < 0.7]),
+    "spearman": NUMBERS,
+    "kendall": NUMBERS,
+    "chatterjee": NUMBERS,
+    "distance": NUMBERS,
+    "sirs": NUMBERS,
+    "mv": LABELS,
+    "sliced_wasserstein": NUMBERS,
 }
+MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
 ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
 COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
 NONE = np.empty((N, 0))
@@ -139,6 +153,9 @@ WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
 WEIGHTS = {
     "one": Weights(WAVES[:, :1]),
     "several": Weights(WAVES),
+    "several, squares": Weights(WAVES, square=np.linspace(0.5, 2, N)),
+    "one, squares": Weights(WAVES[:, :1], square=np.linspace(0.5, 2, N)),
+    "many": Weights(np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])),
     "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
     "one, gaps": Weights(WAVES[:, :1], pairwise=True),
     "several, gaps": Weights(WAVES, pairwise=True),
@@ -159,7 +176,8 @@ def plain_sums(z, w):
         onehot = np.eye(w.n_classes)[w.codes]
         lines = [onehot.T @ z, (z * z).sum(axis=0)[None]]
         return np.vstack([*lines, onehot.T @ here] if w.pairwise else lines)
-    lines = [z.sum(axis=0)[None], w.linear.T @ z, (z * z).sum(axis=0)[None]]
+    v = np.ones(len(z)) if w.square is None else w.square
+    lines = [z.sum(axis=0)[None], w.linear.T @ z, (v @ (z * z))[None]]
     if w.pairwise:
         lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
     return np.vstack(lines)
@@ -222,10 +240,12 @@ def name(request):
 
 
 def test_the_registered_name_is_its_own(name):
-    assert find_statistic(name).name == name
-    assert find_statistic(find_statistic(name)) is find_statistic(name)
+    kind = find_statistic(name)
+    assert kind.name == name
+    assert find_statistic(kind) is kind
 
 
+@pytest.mark.parametrize("name", MOMENT)
 def test_summaries_add_up(name):
     statistic = find_statistic(name).bind(RESPONSES[name][:, None], False)
     parts = statistic.summary(slice(0, 100)) + statistic.summary(np.arange(100, N))
@@ -233,7 +253,7 @@ def test_summaries_add_up(name):
 
 
 def test_a_random_part_does_not_drift_and_a_sorted_one_does(name):
-    y = RESPONSES[name][:, None]
+    y = RESPONSES[name].reshape(N, -1)
     part = np.sort(rng.choice(N, 100, replace=False))
     assert find_statistic(name).bind(y, False).drift(part, N) < 4
     assert find_statistic(name).bind(np.sort(y, axis=0), False).drift(slice(0, 100), N) > 5
@@ -257,7 +277,15 @@ def test_constant_features_score_zero(name):
 
 
 def test_reading_in_pieces_equals_reading_at_once(name):
+    """Sums add up; what is not sums reads all rows in its last piece."""
     at_once = screen(X, RESPONSES[name], Plan.exact(N, P, P), statistic=name)
     pieces = Plan(N, P, ((50, P), (51, P), (200, P), (N, P)))
     in_pieces = screen(X, RESPONSES[name], pieces, statistic=name, random_state=0)
     np.testing.assert_allclose(in_pieces.scores, at_once.scores, atol=1e-12)
+
+
+def test_cells_are_those_of_the_plan(name):
+    plan = Plan.paper(N, P, 4)
+    result = screen(X, RESPONSES[name], plan, statistic=name, random_state=0)
+    assert result.cells_read == plan.rereading(find_statistic(name).rereads).cells
+    assert (result.cells_read > plan.cells) == (name not in MOMENT)

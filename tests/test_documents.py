@@ -29,16 +29,18 @@ def test_readme_example(capsys):
 
 
 def test_contributed_statistic_and_plan():
-    statistic, plan = blocks("CONTRIBUTING.md")
     names = {}
-    exec(statistic, names)
-    exec(plan, names)
+    for code in blocks("CONTRIBUTING.md"):
+        exec(code, names)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 40)) * np.linspace(1, 3, 40)
     y = 5 * X[:, 3] + X[:, 9] + 7
     result = screen(X, y, Plan.exact(1000, 40, 3), statistic=names["Slope"])
     slopes = [np.polyfit(y, X[:, j], 1)[0] for j in range(40)]
     np.testing.assert_allclose(result.scores, slopes, atol=1e-12)
+    result = screen(X, y, Plan.exact(1000, 40, 3), statistic=names["Quadrant"])
+    sides = np.sign(X - np.median(X, axis=0)), np.sign(y - np.median(y))
+    np.testing.assert_allclose(result.scores, np.mean(sides[0].T * sides[1], axis=1), atol=1e-12)
     halving = names["halving"](1000, 40, 3, 50)
     assert [s.n_keep for s in halving.steps] == [20, 10, 5, 3]
     assert screen(X, y, halving, random_state=0).selected[0] == 3
@@ -56,7 +58,9 @@ def test_seeing(tmp_path, monkeypatch):
         assert (ROOT / "docs" / path).exists(), path
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md", "docs/statistics.md"]
+)
 def test_documents_name_real_files(name):
     for path in re.findall(r"\]\(([\w/.-]+)\)", (ROOT / name).read_text()):
         assert (ROOT / path).exists(), path

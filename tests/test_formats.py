@@ -235,10 +235,12 @@ def test_anndata_targets_and_ids():
 
 def test_sparse_anndata_without_its_zeros():
     sparse = np.where(rng.random((90, 40)) < 0.1, 1.5, 0)
+    rows, columns = np.array([0, 1, 50, 89]), np.array([3, 20, 39])
     for kind in ("csr_matrix", "csc_matrix"):
-        source = open_source(files.write_h5ad(sparse, [f"g{j}" for j in range(40)], kind))
-        rows, columns = np.array([0, 1, 50, 89]), np.array([3, 20, 39])
-        np.testing.assert_array_equal(source.read(rows, columns), sparse[np.ix_(rows, columns)])
+        path = files.write_h5ad(sparse, [f"g{j}" for j in range(40)], kind)
+        for limit in (None, 1):  # in memory, and tile by tile
+            source = open_source(path, memory_limit=limit)
+            np.testing.assert_array_equal(source.read(rows, columns), sparse[np.ix_(rows, columns)])
     assert source.block_rows == 90  # by column: all rows come together
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
     from banditsis.interruptions import Interrupted
+    from banditsis.iterative import IterativeSIS
     from banditsis.plans import EvidenceStep, Plan, Step
     from banditsis.results import Round, ScreeningResult
     from banditsis.screening import screen
@@ -25,6 +26,7 @@ __all__ = [
     "EvidenceStep",
     "Interactions",
     "Interrupted",
+    "IterativeSIS",
     "Plan",
     "Round",
     "ScreeningResult",
@@ -37,6 +39,7 @@ __all__ = [
 _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
+    "IterativeSIS": "iterative",
     "Interrupted": "interruptions",
     "Plan": "plans",
     "Step": "plans",

@@ -189,8 +189,10 @@ def result_floor(result: ScreeningResult, confidence: float, simultaneous: bool)
     fixed = result.parameters.get("plan") != "guaranteed"
     error = error_level(confidence, simultaneous, len(result.selected) if fixed else result.n_features)
     cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in result.rounds]
-    rows = [r.n_rows for r in result.rounds]
-    return detection_floor(rows, cutoffs, result.n_rows, result.inflation or 1.0, error)
+    # Given covariates take a degree of freedom each (Fisher 1924).
+    given = result.parameters.get("covariates", 0)
+    rows = [r.n_rows - given for r in result.rounds]
+    return detection_floor(rows, cutoffs, result.n_rows - given, result.inflation or 1.0, error)
 
 
 def why_no_floor(result: ScreeningResult) -> str | None:

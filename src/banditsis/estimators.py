@@ -17,9 +17,10 @@ from banditsis._checks import check_integer, check_real
 from banditsis._typing import Array
 from banditsis.orders import slower_than_exact
 from banditsis.plans import Plan, default_size
+from banditsis.refusals import CELLS_CHECKED_WHOLE
 from banditsis.responses import check_responses
 from banditsis.results import ScreeningResult
-from banditsis.screening import CELLS_CHECKED_WHOLE, screen
+from banditsis.screening import screen
 from banditsis.sources import Source, is_frame, is_sparse, open_source
 from banditsis.sources.array import refuse_mask
 from banditsis.sources.subset import RowSubset
@@ -33,6 +34,7 @@ class Screener(SelectorMixin, BaseEstimator):
     statistic: StatisticLike
     row_order: str = "auto"
     missing: str
+    pvalues: bool
     n_jobs: int | None
     random_state: Any
 
@@ -43,7 +45,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """The plan itself, and notes; see BanditSIS."""
         return plan, []
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, covariates: Any = None) -> Self:
         """Screen the features of X.
 
         Parameters
@@ -52,7 +54,10 @@ class Screener(SelectorMixin, BaseEstimator):
             The features; :func:`open_source` makes a source of a file. Cells that the plan does not read are
             not checked, unless there are fewer than a million cells in all.
         y : array-like of shape (n,)
-            The response.
+            The response; for ``statistic="cox"`` time and event, of shape (n, 2) or structured.
+        covariates : array-like of shape (n,) or (n, k), or frame, optional
+            Columns to be given, such as age or batch: features are ranked by what they explain beside them.
+            In a pipeline, pass them by metadata routing.
 
         Returns
         -------
@@ -64,9 +69,9 @@ class Screener(SelectorMixin, BaseEstimator):
         n, p = source.shape
         if n < 3:
             raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
-        response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
-        response = check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
-        if response.dtype.kind == "f" and self.missing == "pairwise" and np.isnan(response).any():
+        response = self._checked_response(y, n)
+        gaps = self.missing == "pairwise" and covariates is None and response.dtype.kind == "f"
+        if gaps and np.isnan(response).any():
             known = np.flatnonzero(~np.isnan(response))
             source, response, n = RowSubset(source, known), response[known], len(known)
         d = self.n_features_to_select
@@ -80,6 +85,8 @@ class Screener(SelectorMixin, BaseEstimator):
             statistic=self.statistic,
             row_order=self.row_order,
             missing=self.missing,
+            covariates=covariates,
+            pvalues=self.pvalues,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
@@ -87,6 +94,13 @@ class Screener(SelectorMixin, BaseEstimator):
         self.result_ = found.with_notes([*notes, *found.notes])
         self.scores_ = self.result_.scores
         return self
+
+    def _checked_response(self, y: Any, n: int) -> Array:
+        kind = find_statistic(self.statistic)
+        if kind.n_columns > 1:
+            return check_responses(kind.unpack(y), n, allow_nan=False)
+        response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        return check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
 
     def _opened(self, X: Any) -> Source:
         """X as a source, of which nothing but its form has been looked at."""
@@ -156,8 +170,8 @@ class Screener(SelectorMixin, BaseEstimator):
         for k in selected if self.result_.names is not None and source.names is not None else ():
             if source.name(int(k)) != self.result_.name(k):
                 raise ValueError(
-                    f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, and "
-                    f"is called {source.name(int(k))!r} here: pass the same features in the same order."
+                    f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, "
+                    f"and is called {source.name(int(k))!r} here: pass the same features in the same order."
                 )
         block = source.read(slice(0, source.shape[0]), selected)
         finite = "allow-nan" if self.missing == "pairwise" else True
@@ -198,10 +212,15 @@ class SIS(Screener):
         How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
     max_samples : int or float, optional
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
-    statistic : {"pearson", "anova"}
-        How association is measured: correlation, or the correlation ratio for class labels.
+    statistic : str, class or object
+        How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
+        "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     missing : {"raise", "pairwise"}
         What to do about NaN: refuse it, or leave it out pair by pair.
+    pvalues : bool
+        Whether a run that does not read every row reads the features that are left in full at the end, for
+        exact scores and p-values of them (``result_.pvalues``, ``result_.select()``).
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -244,6 +263,7 @@ class SIS(Screener):
         max_samples: int | float | None = None,
         statistic: StatisticLike = "pearson",
         missing: str = "raise",
+        pvalues: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -251,6 +271,7 @@ class SIS(Screener):
         self.max_samples = max_samples
         self.statistic = statistic
         self.missing = missing
+        self.pvalues = pvalues
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -278,7 +299,8 @@ class BanditSIS(Screener):
         With ``min_correlation``, None keeps all that pass.
     alpha : float, optional
         Smaller reads more rows; the paper advises 0.5 to 1.1. At most one of alpha, budget and
-        min_correlation is given; with none, alpha is 0.5.
+        min_correlation is given; with none, alpha is 0.5. A statistic that reads all rows again in each round
+        takes instead, with none, the optimal plan for the cells that alpha = 0.5 reads otherwise.
     budget : float or int, optional
         Read at most this fraction (float) or number (int) of the cells, by the plan with the lowest
         detection floor: :meth:`Plan.optimal`.
@@ -289,14 +311,19 @@ class BanditSIS(Screener):
         For ``min_correlation``.
     discard : float
         With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
-    statistic : {"pearson", "anova"}
-        How association is measured: correlation, or the correlation ratio for class labels.
+    statistic : str, class or object
+        How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
+        "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     row_order : {"auto", "random", "blocks", "stored"}
         Random rows are right for any data. Whole blocks in random order, and the stored order, which reads
         the first rows, are right if rows that lie together look like any others, and warn if they do not.
         "auto" takes what is cheap: random rows for arrays; see :func:`screen`.
     missing : {"raise", "pairwise"}
         What to do about NaN: refuse it, or leave it out pair by pair.
+    pvalues : bool
+        Whether a run that does not read every row reads the features that are left in full at the end, for
+        exact scores and p-values of them (``result_.pvalues``, ``result_.select()``).
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -347,6 +374,7 @@ class BanditSIS(Screener):
         statistic: StatisticLike = "pearson",
         row_order: str = "auto",
         missing: str = "raise",
+        pvalues: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -359,6 +387,7 @@ class BanditSIS(Screener):
         self.statistic = statistic
         self.row_order = row_order
         self.missing = missing
+        self.pvalues = pvalues
         self.n_jobs = n_jobs
         self.random_state = random_state
 

@@ -28,7 +28,7 @@ def start_groups(source: Source, statistic: Statistic, rows: Rows) -> list[AnyGr
                 statistic.subset([k]),
                 source,
                 None,
-                np.zeros(n_features),
+                np.zeros((2 if statistic.tells_stretch else 1, n_features)),
                 np.zeros(n_features) if statistic.pairwise else None,
             )
             for k in everyone

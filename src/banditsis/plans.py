@@ -367,10 +367,10 @@ class Plan:
         return "\n".join([head, *lines])
 
     def _by_what(self) -> str:
-        """For the printed form: by what evidence."""
+        """For the printed form: by what evidence, or that rows are read again."""
         step = self.steps[0]
         if not isinstance(step, EvidenceStep):
-            return ""
+            return ";\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else ""
         return (
             f" if there is no signal, at most {self.most_cells:,};\n"
             f"drops what is {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.laws import Law, NormalLaw
 from banditsis.parallel import Workers
 from banditsis.sampling import count_rows
 from banditsis.sources.base import Source
@@ -17,7 +18,7 @@ from banditsis.statistics.sample import SampleStatistic
 from banditsis.tracking import Trace, best
 
 CELLS_IN_TILE = 1 << 20  # 8 MB for each thread
-WIDEST = 64
+NARROW, WIDEST = 16, 64  # columns of a tile: more than a few, and enough tiles for all threads
 TILES_AT_ONCE = 32
 ROWS_AT_ONCE = 512  # lines of so many rows stay in the cache while they are turned into columns
 
@@ -30,9 +31,16 @@ class SampleGroup:
     statistic: SampleStatistic
     source: Source
     columns: Columns
-    scores: Floats
+    #: scores, and where the statistic tells it, what makes them standard normal
+    lines: Floats
     present: Floats | None
     rows: Rows | None = None
+    law: Law | None = None
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the features that are left."""
+        return np.asarray(self.lines[0])
 
     @property
     def n_left(self) -> list[int]:
@@ -50,13 +58,15 @@ class SampleGroup:
         m, p = count_rows(self.rows), len(self.scores)
         y = self.statistic.response(self.rows)
         side = self.statistic.prepare(y)
-        width = max(1, min(WIDEST, CELLS_IN_TILE // m))
+        width = max(1, min(max(NARROW, -(-p // TILES_AT_ONCE)), WIDEST, CELLS_IN_TILE // m))
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
             workers.run(
                 [(self._score, slice(j, min(j + width, stop)), y, side) for j in range(start, stop, width)]
             )
             tick(m * (stop - start))
+        told = self.statistic.tells_stretch
+        self.law = NormalLaw(self.lines[1]) if told else self.statistic.null_law(side, m, self.present)
         return m
 
     def _score(self, place: slice, y: Floats, side: Any) -> None:
@@ -66,23 +76,24 @@ class SampleGroup:
         block = as_columns(self.source.read(self.rows, columns))
         finite = np.isfinite(block)
         whole = finite.all(axis=0)
-        scores = self.scores[place]
-        scores[:] = np.nan
+        lines = self.lines[:, place]
+        lines[:] = np.nan
         if whole.all():
-            scores[:] = self.statistic.score_block(block, side)
+            lines[:] = self.statistic.score_block(block, side)
         elif whole.any():
-            scores[whole] = self.statistic.score_block(np.asfortranarray(block[:, whole]), side)
+            lines[:, whole] = self.statistic.score_block(np.asfortranarray(block[:, whole]), side)
         if self.present is not None:
             self.present[place] = finite.sum(axis=0)
             for j in np.flatnonzero(~whole & ~np.isinf(block).any(axis=0)):
-                scores[j] = self._score_present(block[finite[:, j], j], y[finite[:, j]], len(y))
+                lines[:, j] = self._score_present(block[finite[:, j], j], y[finite[:, j]], len(y))
 
-    def _score_present(self, x: Floats, y: Floats, n_read: int) -> float:
+    def _score_present(self, x: Floats, y: Floats, n_read: int) -> Floats:
         """The score of a feature over the rows in which it is present, and less for having few of them."""
         if len(x) < MIN_PRESENT or y.min() == y.max():
-            return 0.0
-        score = self.statistic.score_block(x[:, None], self.statistic.prepare(y))[0]
-        return float(score * np.sqrt(len(x) / n_read))
+            return np.zeros(len(self.lines))
+        lines = np.atleast_2d(self.statistic.score_block(x[:, None], self.statistic.prepare(y)))[:, 0]
+        less = (len(x) / n_read) ** self.statistic.noise
+        return np.asarray(lines * np.array([less, 1 / less])[: len(lines)])
 
     def unusable(self) -> Indices:
         """Features that have no score, since a cell cannot be used."""
@@ -92,16 +103,22 @@ class SampleGroup:
         """Keep as many of the best as ``count`` says, and return the smallest kept."""
         trace = traces[0]
         trace.record(self.columns, self.scores)
+        trace.law = self.law
         if self.present is not None:
             trace.note_present(self.indices(slice(None)), self.present)
         kept, cutoff = best(self.scores, count(self.scores))
-        self.columns, self.scores = self.indices(kept), self.scores[kept]
+        self.columns, self.lines = self.indices(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]
         return [cutoff]
 
     def narrow(self, n_rows: int) -> list[SampleGroup]:
         """There is nothing to share, so nothing to part."""
         return [self]
+
+    def restrict(self, features: Indices) -> None:
+        """Go on with some of the features alone, sorted."""
+        self.columns, self.lines = features, self.lines[:, features]
+        self.present = None if self.present is None else self.present[features]
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Hand over what is left at the end."""

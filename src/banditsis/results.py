@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from banditsis._checks import check_real
+from banditsis._checks import check_choice, check_real
 from banditsis._typing import Array, Floats, Indices
+from banditsis.laws import METHODS, Law, StoredLaw, adjust
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class ScreeningResult:
     inflation : float or None
         How much more the correlations vary from sample to sample than those of normal data, for
         :meth:`detection_floor`; None where it was not measured.
+    law : Law or None
+        The null law of the scores, for :attr:`pvalues`.
 
     Examples
     --------
@@ -102,6 +106,7 @@ class ScreeningResult:
     notes: tuple[str, ...] = ()
     names: Sequence[str] | Mapping[int, str] | None = None
     inflation: float | None = None
+    law: Law | None = None
 
     @property
     def cells_read(self) -> int:
@@ -149,10 +154,77 @@ class ScreeningResult:
         """Names of the selected features, best first."""
         return [self.name(k) for k in self.selected]
 
+    @cached_property
+    def log10_pvalues(self) -> Floats:
+        """Decimal logarithms of :attr:`pvalues`, right far below 1e-300."""
+        tested = self.rows_read >= self.n_rows
+        if self.law is None:
+            statistic = self.parameters.get("statistic", "pearson")
+            raise ValueError(f"no p-values: the null law of statistic={statistic!r} is not known.")
+        if not tested.any():
+            raise ValueError(
+                f"no p-values: the features were chosen by {self.rounds[-1].n_rows:,} of {self.n_rows:,} "
+                "rows, and a test on those would not be honest; use pvalues=True, which reads "
+                "all rows of those that are left, or SIS."
+            )
+        log10 = np.full(self.n_features, np.nan)
+        log10[tested] = self.law.log10_pvalues(self.scores[tested])
+        return log10
+
+    @property
+    def pvalues(self) -> Floats:
+        """Two-sided p-value of every feature of which all rows were read; NaN for others.
+
+        Each is that of a test of one feature named beforehand. To choose among features use :meth:`select`,
+        which allows for their number. A constant feature has p-value 1.
+        """
+        return np.power(10.0, self.log10_pvalues)
+
+    def select(self, fdr: float = 0.05, method: str = "bh") -> Indices:
+        r"""Features whose p-values stand up to a correction for multiplicity, smallest first.
+
+        All features count as tested. One that an adaptive run dropped is never returned, which only makes
+        the others harder to keep: its p-value counts as 1.
+
+        Parameters
+        ----------
+        fdr : float
+            The false discovery rate to allow, in (0, 1); with Bonferroni, the probability of any false
+            discovery.
+        method : {"bh", "by", "bonferroni"}
+            Benjamini and Hochberg [1]_, right for independent features and many dependent ones; Benjamini
+            and Yekutieli [2]_, right for any; Bonferroni.
+
+        References
+        ----------
+        .. [1] Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. J. R. Stat. Soc.
+           B 57, 289-300.
+        .. [2] Benjamini, Y. and Yekutieli, D. (2001). The control of the false discovery rate in multiple
+           testing under dependency. Ann. Statist. 29, 1165-1188.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from banditsis import Plan, screen
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((500, 1000))
+        >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(500)
+        >>> screen(X, y, Plan.exact(500, 1000, 20)).select(fdr=0.05)
+        array([42,  7])
+        """
+        check_real("fdr", fdr, 0, 1)
+        return adjust(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
+
+    @property
+    def has_pvalues(self) -> bool:
+        """Whether there are p-values."""
+        return self.law is not None and bool((self.rows_read >= self.n_rows).any())
+
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval of the population correlation of each selected feature.
 
-        Fisher's transformation of r over the m rows that were read (and present):
+        Fisher's transformation of r over the m rows that were read (and present), less the rank of the
+        covariates, if there are any:
 
         .. math:: \tanh\left(\operatorname{artanh} r \pm \frac{z}{\sqrt{m - 3}}\right)
 
@@ -184,10 +256,11 @@ class ScreeningResult:
             )
         read = self.rows_read[self.selected].astype(np.float64)
         m = read if self.present is None else self.present
+        given = self.parameters.get("covariates", 0)
         r = self.scores[self.selected] * np.sqrt(read / np.maximum(m, 1))
         with np.errstate(divide="ignore"):
             centre = np.arctanh(np.clip(r, -1.0, 1.0))
-            half = ndtri(0.5 + confidence / 2) / np.sqrt(np.maximum(m - 3, 0))
+            half = ndtri(0.5 + confidence / 2) / np.sqrt(np.maximum(m - 3 - given, 0))
         low, high = np.tanh(centre - half), np.tanh(centre + half)
         exact = np.abs(r) >= 1  # inf - inf, where three rows or a copy of the response give ±1
         return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))
@@ -245,15 +318,16 @@ class ScreeningResult:
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'banditsis[frames]'") from None
         chosen = np.argsort(self.ranking) if all_features else self.selected
-        return pd.DataFrame(
-            {
-                "rank": np.arange(1, len(chosen) + 1),
-                "name": [self.name(k) for k in chosen],
-                "index": chosen,
-                "score": self.scores[chosen],
-                "rows_read": self.rows_read[chosen],
-            }
-        )
+        columns: dict[str, Any] = {
+            "rank": np.arange(1, len(chosen) + 1),
+            "name": [self.name(k) for k in chosen],
+            "index": chosen,
+            "score": self.scores[chosen],
+            "rows_read": self.rows_read[chosen],
+        }
+        if self.has_pvalues:
+            columns |= {"pvalue": self.pvalues[chosen], "log10_pvalue": self.log10_pvalues[chosen]}
+        return pd.DataFrame(columns)
 
     def to_json(self, all_scores: bool = False) -> str:
         """The result as JSON text: selected features, rounds, parameters and versions.
@@ -263,13 +337,16 @@ class ScreeningResult:
         all_scores : bool
             Whether to store the scores of all features, not only of the selected ones.
         """
-        features = [
+        features: list[dict[str, Any]] = [
             {"rank": rank, "name": self.name(k), "index": int(k), "score": float(self.scores[k])}
             for rank, k in enumerate(self.selected, 1)
         ]
         if self.present is not None:
             for feature, present in zip(features, self.present, strict=True):
                 feature["present"] = int(present)
+        if self.has_pvalues:
+            for feature in features:
+                feature["log10_pvalue"] = _finite(self.log10_pvalues[feature["index"]])
         record: dict[str, Any] = {
             "features": features,
             "rounds": [asdict(r) for r in self.rounds],
@@ -284,6 +361,8 @@ class ScreeningResult:
         }
         if all_scores:
             record["scores"] = [None if np.isnan(score) else score for score in self.scores.tolist()]
+            if self.has_pvalues:
+                record["log10_pvalues"] = [_finite(value) for value in self.log10_pvalues.tolist()]
             record["last_round"] = self.last_round.tolist()
             record["names"] = None if self.names is None else [self.name(k) for k in range(self.n_features)]
         return json.dumps(record, ensure_ascii=False)
@@ -308,7 +387,7 @@ class ScreeningResult:
             last_round[selected] = len(record["rounds"]) - 1
             names = {f["index"]: f["name"] for f in features}
         present = [f["present"] for f in features if "present" in f]
-        return cls(
+        result = cls(
             selected=selected,
             scores=scores,
             rounds=tuple(Round(**r) for r in record["rounds"]),
@@ -322,6 +401,18 @@ class ScreeningResult:
             names=names,
             inflation=record.get("inflation"),
         )
+        return result._with_stored_pvalues(record)
+
+    def _with_stored_pvalues(self, record: Mapping[str, Any]) -> ScreeningResult:
+        features = record["features"]
+        if "log10_pvalues" in record:
+            log10 = np.array([_number(value) for value in record["log10_pvalues"]])
+        elif features and "log10_pvalue" in features[0]:
+            log10 = np.full(self.n_features, np.nan)
+            log10[self.selected] = [_number(f["log10_pvalue"]) for f in features]
+        else:
+            return self
+        return replace(self, law=StoredLaw(log10[self.rows_read >= self.n_rows]))
 
     def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
         """A report in one HTML file that needs no network: tables, charts, settings, and how sure it is.
@@ -377,6 +468,15 @@ class ScreeningResult:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _finite(value: float) -> float | str | None:
+    """A number that JSON can hold: NaN is null, and the logarithm of 0 a word."""
+    return None if np.isnan(value) else "-inf" if np.isinf(value) else float(value)
+
+
+def _number(value: float | str | None) -> float:
+    return np.nan if value is None else float(value)
 
 
 def describe_floor(result: ScreeningResult) -> str:

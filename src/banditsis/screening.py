@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis._checks import check_choice
-from banditsis._typing import Columns, Floats, Indices, Rows
+from banditsis._typing import Floats, Indices, Rows
 from banditsis.alike import warn_of_order
+from banditsis.covariates import check_covariates
 from banditsis.evidence import Judge
 from banditsis.groups import AnyGroup, start_groups
 from banditsis.inflation import MOST_FEATURES, measure_inflation, pilot_rows
@@ -20,16 +21,22 @@ from banditsis.orders import settle_order, slower_than_exact
 from banditsis.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.plans import Plan
 from banditsis.progress import Progress, show_progress
+from banditsis.refusals import (
+    CELLS_CHECKED_WHOLE,
+    check_evidence,
+    check_shape,
+    find_seed,
+    refuse_nonfinite,
+)
 from banditsis.responses import check_responses, present_rows
 from banditsis.results import Round, ScreeningResult
-from banditsis.sampling import ROW_ORDERS, count_rows, new_rows, take
+from banditsis.sampling import ROW_ORDERS, count_rows, new_rows
 from banditsis.sources import Source, open_source
 from banditsis.sources.subset import RowSubset
 from banditsis.sources.watched import Watched
 from banditsis.statistics import Statistic, StatisticLike, find_statistic
 from banditsis.tracking import Trace
 
-CELLS_CHECKED_WHOLE = 1_000_000
 BAD_LOOKED_INTO = 1000  # features whose sums are not finite: one is enough for a message
 MISSING = ("raise", "pairwise")
 
@@ -42,6 +49,8 @@ def screen(
     statistic: StatisticLike = "pearson",
     row_order: str = "auto",
     missing: str = "raise",
+    covariates: Any = None,
+    pvalues: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
@@ -58,8 +67,9 @@ def screen(
         have left overlap; each answer is as if its response had been screened alone.
     plan : Plan
         How many rows to read and how many features to keep.
-    statistic : {"pearson", "anova"}
-        How association is measured.
+    statistic : str, class or object
+        How association is measured: "pearson", "anova", or another of docs/statistics.md. Statistics that are
+        no sums, such as those of ranks, read all rows so far again in each step; the plan's cells say so.
     row_order : {"auto", "random", "blocks", "stored"}
         Random rows are right for any data. Whole blocks in random order are cheaper where rows are stored
         in blocks, and the stored order, which reads the first rows, where data were shuffled beforehand:
@@ -69,6 +79,12 @@ def screen(
         What to do about NaN: refuse it, or leave it out pair by pair. A pairwise score is multiplied by
         √(present rows / rows read), and is 0 with fewer than 10 present rows. Rows whose response is NaN are
         left out before sampling.
+    covariates : array-like of shape (n,) or (n, k), or frame, optional
+        Columns to be given: association is then partial, as if feature and response had both been regressed
+        on them and an intercept. Collinear ones do no harm; a feature that they explain scores 0.
+    pvalues : bool
+        Whether to read the features that are left in full at the end, which gives their exact scores and
+        p-values. A run that reads every row needs no such pass.
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -96,47 +112,57 @@ def screen(
     pairwise = check_choice("missing", missing, MISSING) == "pairwise"
     kind = find_statistic(statistic)
     source = open_source(X)
-    _check_shape(source, plan)
+    check_shape(source, plan)
     plan = plan.rereading(kind.rereads)
-    _check_evidence(plan, kind.name, row_order, missing, source.shuffled)
-    responses = check_responses(y, source.shape[0], allow_nan=pairwise)
+    check_evidence(plan, kind.name, row_order, missing, covariates, source.shuffled)
+    given = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
+    given = given if given is not None and given.rank else None  # constants are what the intercept is
+    if covariates is not None and pairwise:
+        raise ValueError(
+            "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
+            "is missing, or leave the covariates out."
+        )
+    y, by_column = kind.unpack(y), kind.n_columns == 1
+    single = np.ndim(y) == 1 or not by_column
+    responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
-        _refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
+        refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
     parameters = {
         "plan": plan.name,
         "statistic": kind.name,
         **kind.settings,
         "missing": missing,
-        "seed": _seed(random_state),
+        "covariates": 0 if given is None else given.rank,
+        "seed": find_seed(random_state),
     }
-    runs = [
-        _prepare(source, rows, members, plan, row_order, parameters)
-        for members, rows in present_rows(responses, allow_nan=pairwise)
-    ]
+    known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
+    runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
     for trace in (trace for run in runs for trace in run.traces):
         trace.tell = getattr(progress, "round_done", None)
     total = sum(len(run.traces) * run.plan.cells for run in runs)
     with (
         Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(source.multiplies or responses.shape[1] > 1),
+        one_blas_thread(source.multiplies or responses.shape[1] > 1 or given is not None),
         show_progress(progress, total) as tick,
     ):
         try:
             for run in runs:
                 values = responses if run.rows is None else responses[run.rows][:, run.members]
-                bound, traces = kind.bind(values, pairwise), run.traces
+                bound = kind.bind(values, pairwise) if given is None else kind.bind_given(values, given)
+                parts = [(bound, run.traces)]
                 if plan.by_evidence:  # which ends the run of each response at its own time
-                    for k, trace in enumerate(traces):
-                        _run(run, bound.subset([k]), [trace], workers, tick)
-                else:
-                    _run(run, bound, traces, workers, tick)
+                    parts = [(bound.subset([k]), [trace]) for k, trace in enumerate(run.traces)]
+                for part, traces in parts:
+                    _run(run, part, traces, workers, tick)
+                    if pvalues:
+                        _read_in_full(run.source, part, traces, workers, tick)
         except KeyboardInterrupt:
-            raise Interrupted(_known(runs, source, "interrupted", np.ndim(y))) from None
+            raise Interrupted(_known(runs, source, "interrupted", single)) from None
         except Exception as error:
-            attach(error, _known(runs, source, "ended by an error", np.ndim(y)))
+            attach(error, _known(runs, source, "ended by an error", single))
             raise
     results: list[Any] = _results(runs, source.names, [])
-    return results[0] if np.ndim(y) == 1 else results
+    return results[0] if single else results
 
 
 class Run(NamedTuple):
@@ -169,13 +195,13 @@ def _prepare(
     return Run(part, rows, members, limited, order, parameters, notes + _notes(part, limited, order), traces)
 
 
-def _known(runs: Sequence[Run], source: Source, how: str, n_dimensions: int) -> Any:
+def _known(runs: Sequence[Run], source: Source, how: str, single: bool) -> Any:
     """What the finished rounds of a run say that ended early, or None."""
     note = f"the run was {how}: these are the features that were left by then."
     results = _results(runs, source.names, [note])
     if all(result is None for result in results):
         return None
-    return results[0] if n_dimensions == 1 else results
+    return results[0] if single else results
 
 
 def _results(
@@ -212,7 +238,7 @@ def _run(
                 started = time.perf_counter()
                 n_read = group.read(rows, workers, tick) if count_rows(rows) else 0
                 if (bad := group.unusable()).size:
-                    _refuse_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
+                    refuse_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
                 before = group.n_left
                 cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
                 seconds = (time.perf_counter() - started) / len(group.members)
@@ -248,89 +274,42 @@ def _sample(run: Run) -> Iterator[Rows]:
     )
 
 
+def _read_in_full(
+    source: Source,
+    statistic: Statistic,
+    traces: list[Trace],
+    workers: Workers,
+    tick: Callable[[int], None],
+) -> None:
+    """One more round: every row of the features that are left, from the start."""
+    n = source.shape[0]
+    for k, trace in enumerate(traces):
+        if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
+            continue
+        started = time.perf_counter()
+        (group,) = start_groups(source, statistic.subset([k]).calibrate(slice(0, n)), slice(0, n))
+        group.restrict(trace.selected)
+        group.read(slice(0, n), workers, tick)
+        if (bad := group.unusable()).size:
+            refuse_nonfinite(source, slice(0, n), bad, statistic.pairwise)
+        d = trace.selected.size
+        (cutoff,) = group.keep_best(len, [trace])
+        seconds = time.perf_counter() - started
+        trace.rounds.append(Round(n, d, d, cutoff, n * d, seconds))
+        trace.notes.append(
+            f"p-values are from all {n:,} rows of the {d:,} features that were chosen among "
+            f"{trace.scores.size:,}; result.select counts all {trace.scores.size:,}."
+        )
+        group.finish([trace])
+
+
 def _inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
     """The inflation to reckon with after the first round: two standard errors above its estimate."""
     most = min(MOST_FEATURES, scores.size)
     strongest = np.argpartition(-np.abs(scores), most - 1)[:most]
     inflation = measure_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
-    assert inflation is not None  # _check_evidence has seen to it
+    assert inflation is not None  # check_evidence has seen to it
     return inflation.high
-
-
-def _check_evidence(plan: Plan, name: str, row_order: str, missing: str, shuffled: bool) -> None:
-    """Refuse to guarantee what cannot be."""
-    if not plan.by_evidence:
-        return
-    if row_order == "auto" or (shuffled and row_order == "stored"):
-        row_order = "random"
-    for option, value, wanted in (
-        ("statistic", name, "pearson"),
-        ("missing", missing, "raise"),
-        ("row_order", row_order, "random"),
-    ):
-        if value != wanted:
-            raise ValueError(
-                f"min_correlation can be guaranteed with {option}={wanted!r} alone, got {value!r}: "
-                "use that, or a plan by alpha or budget."
-            )
-
-
-def _seed(random_state: Any) -> int:
-    """A number from which to start again, whatever was given."""
-    if isinstance(random_state, bool):
-        raise TypeError(f"random_state must be an integer, a Generator or None, got {random_state}.")
-    if isinstance(random_state, (int, np.integer)):
-        if random_state < 0:
-            raise ValueError(f"random_state must not be negative, got {random_state}.")
-        return int(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    try:
-        return int(np.random.default_rng(random_state).integers(2**53))
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"random_state must be an integer, a Generator, a RandomState or None, got {random_state!r}."
-        ) from None
-
-
-def _check_shape(source: Source, plan: Plan) -> None:
-    n, p = source.shape
-    if p == 0:
-        raise ValueError(f"X has 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
-    if n < 3:
-        raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan, such as Plan.exact({n}, {p}, 10); got {plan!r}.")
-    if (plan.n_rows, plan.n_features) != (n, p):
-        raise ValueError(
-            f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features and X has "
-            f"{n:,} × {p:,}: make the plan for the shape of X."
-        )
-
-
-def _refuse_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool) -> None:
-    """Raise an error that names the first cell with a value that cannot be summed."""
-    step = max(1, CELLS_CHECKED_WHOLE // (source.shape[1] if columns is None else len(columns)))
-    for i in range(0, count_rows(rows), step):
-        part = take(rows, i, i + step)
-        block = source.read(part, columns)
-        bad = np.isinf(block) if pairwise else ~np.isfinite(block)
-        if not bad.any():
-            continue
-        row, j = (int(k) for k in np.argwhere(bad)[0])
-        value = "NaN" if np.isnan(block[row, j]) else "infinity"
-        name = source.name(j if columns is None else int(columns[j]))
-        row = source.row_number(row + part.start if isinstance(part, slice) else int(part[row]))
-        remedy = ", or use missing='pairwise' to leave NaN out" if value == "NaN" else ""
-        raise ValueError(
-            f"Input X contains {value} in column {name!r}, row {row:,}: drop or replace it{remedy}."
-        )
-    if columns is not None:
-        raise ValueError(
-            f"the values of column {source.name(int(columns[0]))!r} span too many orders of "
-            f"magnitude to be summed as {source.dtype}: rescale it"
-            f"{'' if source.dtype == np.float64 else ', or pass X as float64'}."
-        )
 
 
 def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from banditsis.certificates import gauss_legendre
 from banditsis.kernels import chain
 from banditsis.plans import LEAST_ROWS
 
-MOST_ROUNDS = 8
+#: Where each round reads all its rows again, two or three rounds are best.
+MOST_ROUNDS, MOST_REREADING = 8, 3
 NODES, ERROR = 32, 0.05
 GROWTHS = (1.15, 1.3, 1.6, 2.2, 3.5)
 TILTS = (0.5, 0.75, 1.0, 1.5)
@@ -29,17 +31,19 @@ REFINED, SWEEPS, GAIN = 3, 6, 2e-4
 Floor = Callable[[Floats], float]
 
 
-def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> list[tuple[int, int]]:
+@lru_cache(maxsize=256)
+def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> tuple[tuple[int, int], ...]:
     """Rows and features kept in each round of the best plan of at most that many cells."""
     floor = _make_floor(n, p, d, cells, rereads)
     best: dict[int, tuple[float, tuple[float, ...]]] = {}
-    for rounds in range(1, MOST_ROUNDS + 1):
+    most, refined_most = (MOST_REREADING, 1) if rereads else (MOST_ROUNDS, REFINED)
+    for rounds in range(1, most + 1):
         starts = [tuple(_family(rounds, growth, tilt)) for growth in GROWTHS for tilt in TILTS]
         best[rounds] = min((floor(np.array(x)), x) for x in starts)
-    chosen = sorted(best.values())[:REFINED]
+    chosen = sorted(best.values())[:refined_most]
     refined = [_refine(np.array(x), value, floor) for value, x in chosen]
     _, x = min(refined, key=lambda found: found[0])
-    return _whole_numbers(x, n, p, d, cells, rereads)
+    return tuple(_whole_numbers(x, n, p, d, cells, rereads))
 
 
 def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:

@@ -12,6 +12,7 @@ import numpy as np
 import banditsis
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.inflation import Inflation
+from banditsis.laws import Law
 from banditsis.parallel import Workers
 from banditsis.plans import Plan
 from banditsis.results import Round, ScreeningResult
@@ -34,6 +35,8 @@ class Trace:
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
         self.inflation: Inflation | None = None
+        #: of the scores in the last round, if the statistic knows it
+        self.law: Law | None = None
         #: features seen in too few rows to say anything
         self.scarce: set[int] = set()
         self.notes: list[str] = []
@@ -85,6 +88,7 @@ class Trace:
             versions=_versions(),
             names=names,
             inflation=None if self.inflation is None else self.inflation.mean,
+            law=self.law,
         )
         return result.with_notes([*self.notes, *notes, *self._scarcity(result)])
 
@@ -158,6 +162,7 @@ class Group:
             left = self.left[k]
             scores = self.statistic.scores(self.sums, self.summary, k, left)
             trace.record(self.columns if isinstance(left, slice) else self.indices(left), scores)
+            trace.law = self.statistic.null_law(self.sums, self.summary, k, left)
             present = self.statistic.present(self.sums, left)
             if present is not None:
                 trace.note_present(self.indices(left), present)
@@ -200,6 +205,10 @@ class Group:
             left=[slice(None)],
             summary=self.summary[:, [k]],
         )
+
+    def restrict(self, features: Indices) -> None:
+        """Go on with some of the features alone, sorted."""
+        self.columns, self.sums = features, self.sums[:, features]
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Hand over what is left at the end."""

@@ -16,7 +16,14 @@ from banditsis.parallel import Workers
 from banditsis.sampling import count_rows, spread, take
 from banditsis.sources.base import Calibration, Source
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
-from banditsis.sources.products import Strided, add_matrix_products, add_strips, strided
+from banditsis.sources.products import (
+    Strided,
+    add_matrix_products,
+    add_several,
+    add_strips,
+    fits_several,
+    strided,
+)
 from banditsis.statistics.base import Weights
 
 LINE = 64  # bytes that come from memory together
@@ -143,17 +150,17 @@ class ArraySource(Source):
         for a in range(0, n, step):
             run = take(rows, a, a + step)
             w, m = weights(run), count_rows(run)
-            several = w.linear.shape[1] > 1
-            height, width = self._tile_size(m, p, several, self._lies_in_strips(rows, columns))
+            products = w.needs_products and not fits_several(w, self.by_row)
+            height, width = self._tile_size(m, p, products, self._lies_in_strips(rows, columns))
             for i in range(0, m, height):
                 part = take(run, i, i + height), w.part(slice(i, i + height))
                 for j in range(0, p, width):
                     place = slice(j, min(j + width, p))
                     yield Tile(part[0], place if columns is None else columns[place], place, part[1])
 
-    def _tile_size(self, n: int, p: int, several: bool, in_place: bool) -> tuple[int, int]:
+    def _tile_size(self, n: int, p: int, products: bool, in_place: bool) -> tuple[int, int]:
         """Rows and columns of a tile: small enough for the cache, large enough to be worth a thread."""
-        if several:  # tall, so that few partial products have to be added up
+        if products:  # tall, so that few partial products have to be added up
             return 8192, 2048 if n > 8192 else 1024
         if not self.by_row:
             return n, 64 if in_place else _between(4, CELLS_IN_PLACE // n, 128)
@@ -168,12 +175,15 @@ class ArraySource(Source):
         shift, scale = calibration.shift[tile.columns], calibration.scale[tile.columns]
         out = np.zeros((n_sums, len(shift)))
         weights = tile.weights
-        plain = self._strided is not None and weights.linear.shape[1] <= 1 and bool((scale == 1).all())
+        plain = self._strided is not None and bool((scale == 1).all())
         if plain and self._lies_in_strips(tile.rows, tile.columns):
             assert self._strided is not None
             strips = self._strips(self._strided, tile.rows, tile.columns)
-            return add_strips, *strips, shift, weights, out
-        if plain and weights.codes is None and not weights.pairwise:
+            if not weights.needs_products:
+                return add_strips, *strips, shift, weights, out
+            if fits_several(weights, self.by_row):
+                return add_several, strips[0], strips[1], shift, weights, out
+        if plain and not weights.needs_products and weights.codes is None and not weights.pairwise:
             return self._packed_job(tile, shift, out)
         return self._add_converted, tile, shift, scale, out
 
@@ -200,7 +210,9 @@ class ArraySource(Source):
         view = strided(block)
         assert view is not None
         strips = self._strips(view, slice(0, block.shape[0]), slice(0, block.shape[1]))
-        if tile.weights.linear.shape[1] > 1:
+        if tile.weights.needs_products and fits_several(tile.weights, self.by_row):
+            add_several(strips[0], strips[1], shift, tile.weights, out)
+        elif tile.weights.needs_products:
             add_matrix_products(block, *strips, shift, tile.weights, out)
         else:
             add_strips(*strips, shift, tile.weights, out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from banditsis.sources.array import ArraySource
 from banditsis.sources.files import Opened, need
+from banditsis.sources.memory import allowed_memory
 from banditsis.sources.tables import TableSource, damaged
 
 BLOCK = 1 << 24  # bytes that are parsed at once; no line may be longer
@@ -59,7 +59,7 @@ def open_csv(
     """Open a table of text: in memory if it fits there, else converted to Parquet once."""
     need("pyarrow", "parquet", "CSV")
     form = find_form(path)
-    limit = _free_memory() // 2 if memory_limit is None else memory_limit
+    limit = allowed_memory(memory_limit)
     size = path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1)
     # As text, as Arrow's columns, and as an array, of which two are there at a time.
     wanted = 16 * size * form.sample_values // form.sample_bytes
@@ -192,16 +192,3 @@ def _refuse_mixed(path: Path, form: Form, table: Any, target: str | None, one_ho
             continue
         row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not _is_number(v))
         raise _mixed(path, name, value, row + 1 + form.n_above)
-
-
-def _free_memory() -> int:
-    """Bytes of memory that programs may use, as far as the system tells."""
-    try:
-        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return (
-            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-            if hasattr(os, "sysconf")
-            else 1 << 32
-        )

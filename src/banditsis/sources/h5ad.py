@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.sampling import count_rows
@@ -15,6 +16,8 @@ from banditsis.sources.columns import take_out
 from banditsis.sources.files import Opened, find_column
 from banditsis.sources.hdf5 import map_dataset, open_hdf5_file, source_of
 from banditsis.sources.members import as_text, check_matrix, values_of
+from banditsis.sources.memory import allowed_memory
+from banditsis.sources.sparse import SparseSource
 from banditsis.sources.tables import damaged, refuse_duplicates
 
 SPARSE = {"csr_matrix": 0, "csc_matrix": 1}
@@ -49,6 +52,15 @@ class H5SparseSource(BlockSource):
         #: Lines (rows or columns) that are read together; of the other axis, all.
         self.near = min(shape[axis], lines)
         self.chunk = (self.near, shape[1]) if axis == 0 else (shape[0], self.near)
+
+    def in_memory(self) -> SparseSource:
+        """The same matrix, loaded."""
+        try:
+            parts = np.asarray(self.data[:]), np.asarray(self.indices[:]), self.starts
+        except (OSError, RuntimeError) as error:
+            raise damaged(self.path, "HDF5", error) from error
+        make = scipy.sparse.csr_array if self.axis == 0 else scipy.sparse.csc_array
+        return SparseSource(make(parts, shape=self.shape), self.names)
 
     def tile_columns(self, n_columns: int) -> int:
         # By row: all columns, since their entries are read in any case.
@@ -89,7 +101,9 @@ class H5SparseSource(BlockSource):
         return float(whole * share * (1 + self.indices.dtype.itemsize / self.dtype.itemsize))
 
 
-def open_h5ad(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_h5ad(
+    path: Path, target: str | None = None, *, memory_limit: int | None = None, **options: Any
+) -> Opened:
     """Open X; the target is a column of ``obs``, or a variable."""
     file = open_hdf5_file(path)
     for part in ("X", "obs", "var"):
@@ -103,7 +117,7 @@ def open_h5ad(path: Path, target: str | None = None, **options: Any) -> Opened:
         )
     names = [as_text(name) for name in _index(path, file["var"], "var")]
     refuse_duplicates(names, path)
-    source = _open_matrix(path, file["X"], names)
+    source = _open_matrix(path, file["X"], names, memory_limit)
     if len(names) != source.shape[1]:
         raise ValueError(f"{path} has {len(names):,} variables and {source.shape[1]:,} columns of X.")
     ids = _index(path, file["obs"], "obs")
@@ -116,7 +130,8 @@ def open_h5ad(path: Path, target: str | None = None, **options: Any) -> Opened:
     return Opened(source, _values(file["obs"], label), ids)
 
 
-def _open_matrix(path: Path, node: Any, names: list[str]) -> Source:
+def _open_matrix(path: Path, node: Any, names: list[str], memory_limit: int | None) -> Source:
+    """X: where it lies if it is dense, in memory if it is sparse and fits there, else in tiles."""
     if hasattr(node, "dtype"):
         check_matrix(f"X of {path}", node)
         return source_of(node, names)
@@ -124,7 +139,9 @@ def _open_matrix(path: Path, node: Any, names: list[str]) -> Source:
     if kind not in SPARSE:
         raise ValueError(f"X of {path} is stored as {kind}; it must be dense, or sparse by row or column.")
     n, p = (int(length) for length in node.attrs["shape"])
-    return H5SparseSource(node, (n, p), SPARSE[kind], names)
+    source = H5SparseSource(node, (n, p), SPARSE[kind], names)
+    stored = len(source.data) * (source.dtype.itemsize + source.indices.dtype.itemsize)
+    return source if stored > allowed_memory(memory_limit) else source.in_memory()
 
 
 def _index(path: Path, group: Any, part: str) -> Array:

@@ -9,8 +9,11 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from banditsis._typing import Array, Floats
-from banditsis.kernels import by_column, by_row
+from banditsis.kernels import by_column, by_row, several
 from banditsis.statistics.base import Weights
+
+#: Columns of weights up to which one pass is faster than matrix products.
+MOST_SEVERAL = 24
 
 
 class Strided(NamedTuple):
@@ -55,6 +58,22 @@ def add_strips(
         moments(flat, starts, shift, y, out)
 
 
+def add_several(flat: Array, starts: Array, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums of a tile that lies in rows for a few columns of linear weights to ``out``."""
+    n, q = weights.linear.shape
+    padded = np.zeros((n, -(-(q + 1) // 3) * 3), shift.dtype)
+    padded[:, 0], padded[:, 1 : q + 1] = 1, weights.linear
+    square = np.ones(n, shift.dtype) if weights.square is None else weights.square.astype(shift.dtype)
+    part = np.empty((padded.shape[1] + 1, len(shift)), shift.dtype)
+    several.moments(flat, starts, shift, padded, square, part, out)
+
+
+def fits_several(weights: Weights, along_rows: bool) -> bool:
+    """Whether :func:`add_several` can add these sums, and is faster than matrix products."""
+    columns = weights.linear.shape[1]
+    return along_rows and not weights.pairwise and weights.codes is None and columns <= MOST_SEVERAL
+
+
 def add_matrix_products(
     block: Array,
     flat: Array,
@@ -64,7 +83,7 @@ def add_matrix_products(
     weights: Weights,
     out: Floats,
 ) -> None:
-    """Add the sums of a tile for several columns of linear weights to ``out``.
+    """Add the sums of a tile for several columns of linear weights, or with square weights, to ``out``.
 
     The plain sums come from the kernels, which add up in float64, the weighted ones from matrix products of
     at most 1024 rows in the dtype of the data.
@@ -75,7 +94,7 @@ def add_matrix_products(
         part, x = weights.part(slice(i, i + 1024)), block[i : i + 1024]
         add_strips(flat, starts[i : i + 1024] if along_rows else starts + i, along_rows, shift, part, plain)
         w = part.linear.T.astype(x.dtype)
-        if not part.pairwise and _is_near_zero(shift, plain[2] / (i + len(x))):
+        if not part.pairwise and part.square is None and _is_near_zero(shift, plain[2] / (i + len(x))):
             # Σ(x - s)w = Σxw - sΣw costs no shifted copy, and no digits where s is of the size of x - s.
             out[1 : q + 1] += w @ x
             out[1 : q + 1] -= np.outer(w.sum(axis=1, dtype=np.float64), shift)
@@ -88,8 +107,11 @@ def add_matrix_products(
             out[q + 3 : 2 * q + 3] += w @ m
             out[2 * q + 3 :] += (w * w) @ m
         out[1 : q + 1] += w @ z
+        if part.square is not None:
+            out[q + 1] += part.square.astype(x.dtype) @ np.square(z, out=z)
     out[0] += plain[0]
-    out[q + 1] += plain[2]
+    if weights.square is None:
+        out[q + 1] += plain[2]
     if weights.pairwise:
         out[q + 2] += plain[3]
 

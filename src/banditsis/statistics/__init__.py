@@ -7,12 +7,31 @@ from typing import TypeAlias
 from banditsis._checks import check_choice
 from banditsis.statistics.anova import Anova
 from banditsis.statistics.base import MomentStatistic, Statistic, Weights
+from banditsis.statistics.chatterjee import Chatterjee
+from banditsis.statistics.cox import Cox
+from banditsis.statistics.distance import Distance
+from banditsis.statistics.glm import Logistic, Poisson
+from banditsis.statistics.kendall import Kendall
+from banditsis.statistics.mean_variance import MeanVariance
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.sample import SampleStatistic
+from banditsis.statistics.sirs import Sirs
+from banditsis.statistics.sliced_wasserstein import SlicedWasserstein
+from banditsis.statistics.spearman import Spearman
 
 STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
     "pearson": Pearson,
     "anova": Anova,
+    "logistic": Logistic,
+    "poisson": Poisson,
+    "cox": Cox,
+    "spearman": Spearman,
+    "kendall": Kendall,
+    "chatterjee": Chatterjee,
+    "distance": Distance,
+    "sirs": Sirs,
+    "mv": MeanVariance,
+    "sliced_wasserstein": SlicedWasserstein,
 }
 
 #: A name, a class, or an object of a class whose constructor takes settings.
@@ -21,9 +40,19 @@ StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] 
 __all__ = [
     "STATISTICS",
     "Anova",
+    "Chatterjee",
+    "Cox",
+    "Distance",
+    "Kendall",
+    "Logistic",
+    "MeanVariance",
     "MomentStatistic",
     "Pearson",
+    "Poisson",
     "SampleStatistic",
+    "Sirs",
+    "SlicedWasserstein",
+    "Spearman",
     "Statistic",
     "StatisticLike",
     "Weights",

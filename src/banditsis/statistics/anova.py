@@ -8,6 +8,8 @@ from typing import Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.covariates import Covariates
+from banditsis.laws import BetaLaw, Law
 from banditsis.sampling import count_rows
 from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
 from banditsis.statistics.classes import check_labels
@@ -48,9 +50,18 @@ class Anova(MomentStatistic):
             )
         return cls(y, pairwise, np.unique(y[:, 0]))
 
+    @classmethod
+    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+        from banditsis.statistics.partial import PartialAnova
+
+        if cls is not Anova:  # its scores are its own
+            return super().bind_given(y, covariates)
+        return PartialAnova.of(cls.bind(y, False), covariates)
+
     def calibrate(self, rows: Rows) -> Self:
-        if np.count_nonzero(self.summary(rows)) < 2:
-            label = self.labels[np.argmax(self.summary(rows))]
+        counts = self.summary(rows)[: len(self.labels)]
+        if np.count_nonzero(counts) < 2:
+            label = self.labels[np.argmax(counts)]
             raise ValueError(
                 f"the {count_rows(rows):,} rows that are read first have one class alone, {label!r}: "
                 "read more rows (a smaller alpha, or SIS)."
@@ -96,6 +107,16 @@ class Anova(MomentStatistic):
         m, share = some.sum(), all_rows / n
         error = np.sqrt(share * (1 - share) * (1 / m - 1 / n)) if m < n else np.inf
         return float(np.max(np.abs(some / m - share) / error))
+
+    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+        n, k = float(summary.sum()), len(self.labels)
+        if type(self).scores is not Anova.scores:  # a statistic of its own
+            return None
+        if not self.pairwise:
+            return BetaLaw(n - k, k - 1.0)
+        counts = sums[k + 1 :, columns]
+        present, classes = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+        return BetaLaw(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         k = len(self.labels)

@@ -16,6 +16,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.covariates import Covariates
+from banditsis.laws import Law
+
+#: What to do about a statistic that cannot be given covariates.
+WITH_COVARIATES = "use 'pearson', 'anova', 'logistic', 'poisson' or 'cox', or leave the covariates out"
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class Weights:
     lines to the sums, one value per column:
 
     ================= ================================================================================
-    always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``
+    always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``, or ``Σ v·z²`` with v the
+                      ``square`` weights (not with ``pairwise`` or ``codes``)
     if ``pairwise``   also ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w; here ``m`` is 1 where
                       a cell is not NaN, and NaN cells are left out of all sums
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; and if ``pairwise``,
@@ -38,11 +44,18 @@ class Weights:
     pairwise: bool = False
     codes: Array | None = None
     n_classes: int = 0
+    square: Floats | None = None
+
+    @property
+    def needs_products(self) -> bool:
+        """Whether there is more to add up than one column of linear weights and plain squares."""
+        return self.linear.shape[1] > 1 or self.square is not None
 
     def part(self, rows: slice | Indices) -> Weights:
         """Weights of some of the rows."""
         codes = None if self.codes is None else self.codes[rows]
-        return Weights(self.linear[rows], self.pairwise, codes, self.n_classes)
+        square = None if self.square is None else self.square[rows]
+        return Weights(self.linear[rows], self.pairwise, codes, self.n_classes, square)
 
 
 class Statistic(ABC):
@@ -62,6 +75,9 @@ class Statistic(ABC):
     #: What its constructor was told, for the result.
     settings: Mapping[str, Any] = {}
 
+    #: Columns of y that make one response.
+    n_columns: ClassVar[int] = 1
+
     y: Array
     pairwise: bool
 
@@ -69,6 +85,11 @@ class Statistic(ABC):
     def n_responses(self) -> int:
         """Number of responses."""
         return int(self.y.shape[1])
+
+    @classmethod
+    def unpack(cls, y: Any) -> Any:
+        """The user's response in a form that can be checked."""
+        return y
 
     @abstractmethod
     def calibrate(self, rows: Rows) -> Self:
@@ -101,6 +122,11 @@ class MomentStatistic(Statistic):
     def bind(cls, y: Array, pairwise: bool) -> Self:
         """Check the responses and get ready to weigh rows."""
 
+    @classmethod
+    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+        """As :meth:`bind`, for the association that is left when the covariates are given."""
+        raise ValueError(f"statistic={cls.name!r} takes no covariates; {WITH_COVARIATES}.")
+
     @abstractmethod
     def lines(self, response: int) -> list[int]:
         """Which lines of the sums one response needs."""
@@ -121,6 +147,11 @@ class MomentStatistic(Statistic):
     @abstractmethod
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant column scores 0."""
+
+    @abstractmethod
+    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+        """The law of the scores of features that have nothing to do with the response, if it is known."""
+        return None
 
     @abstractmethod
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Self
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.covariates import Covariates, chunks
 from banditsis.kernels import influence
+from banditsis.laws import BetaLaw, Law
 from banditsis.sampling import count_rows, spread
 from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
 
@@ -53,12 +56,31 @@ class Pearson(MomentStatistic):
             )
         return cls(y, pairwise, np.zeros(y.shape[1]), np.ones(y.shape[1]))
 
+    @classmethod
+    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+        from banditsis.statistics.partial import PartialPearson
+
+        if cls is not Pearson:  # its scores are its own
+            return super().bind_given(y, covariates)
+        return PartialPearson.of(cls.bind(y, False), covariates)
+
+    def changed(self, **attributes: Any) -> Self:
+        """The same statistic, but for some attributes."""
+        other = copy(self)
+        other.__dict__.update(attributes)
+        return other
+
+    def values(self, rows: Rows) -> Floats:
+        """The responses of some rows as numbers."""
+        return np.asarray(self.y[rows], dtype=np.float64)
+
     def calibrate(self, rows: Rows) -> Self:
         """Centre on a median of these rows, which no outlier moves, and scale by a power of two.
 
         The scale keeps every digit, and squares of the response away from overflow.
         """
-        ends = [(part.min(axis=0), part.max(axis=0)) for part in _chunks(self.y, rows)]
+        parts = (self.values(part) for part in chunks(rows, self._rows_at_once))
+        ends = [(part.min(axis=0), part.max(axis=0)) for part in parts]
         low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
         if (low == high).any():
             k = int(np.argmax(low == high))
@@ -68,15 +90,19 @@ class Pearson(MomentStatistic):
                 "that no feature can be ranked by it: check that the right column was taken as the response, "
                 "or read more rows (a smaller alpha, or SIS)."
             )
-        centre = np.median(np.asarray(self.y[spread(rows, 1001)], dtype=np.float64), axis=0)
+        centre = np.median(self.values(spread(rows, 1001)), axis=0)
         reach = np.maximum(high / 2 - centre / 2, centre / 2 - low / 2)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
-        return type(self)(self.y, self.pairwise, centre, np.ldexp(1.0, -exponent))
+        return self.changed(centre=centre, scale=np.ldexp(1.0, -exponent))
+
+    @property
+    def _rows_at_once(self) -> int:
+        return max(1, CELLS_AT_ONCE // self.n_responses)
 
     def subset(self, responses: Sequence[int]) -> Self:
         k = list(responses)
         y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
-        return type(self)(y, self.pairwise, self.centre[k], self.scale[k])
+        return self.changed(y=y, centre=self.centre[k], scale=self.scale[k])
 
     def lines(self, response: int) -> list[int]:
         q = self.n_responses
@@ -88,19 +114,18 @@ class Pearson(MomentStatistic):
         q = self.n_responses
         return 2 + q + (1 + 2 * q if self.pairwise else 0)
 
-    def _response(self, rows: Rows) -> Floats:
-        return self._scaled(np.asarray(self.y[rows], dtype=np.float64))
-
-    def _scaled(self, y: Floats) -> Floats:
+    def scaled(self, rows: Rows) -> Floats:
+        """The responses of some rows, centred and scaled."""
+        y = self.values(rows)
         return y * self.scale - self.centre * self.scale  # a difference of large values could overflow
 
     def weights(self, rows: Rows) -> Weights:
-        return Weights(self._response(rows), self.pairwise)
+        return Weights(self.scaled(rows), self.pairwise)
 
     def summary(self, rows: Rows) -> Floats:
         total = np.zeros((3, self.n_responses))
-        for part in _chunks(self.y, rows):
-            y = self._scaled(part)
+        for part in chunks(rows, self._rows_at_once):
+            y = self.scaled(part)
             total[0] += len(y)
             total[1] += y.sum(axis=0)
             total[2] += np.square(y, out=y).sum(axis=0)
@@ -110,14 +135,38 @@ class Pearson(MomentStatistic):
         n_read, sy, syy = summary[:, response]
         sx, sxy, sxx, *rest = (sums[line, columns] for line in self.lines(response))
         if not self.pairwise:
-            return _correlation(n_read, sx, sxy, sxx, sy, syy)
+            return self.standardised(n_read, sx, sxy, sxx, sy, syy, response)
         n, sy, syy = rest
-        r = _correlation(np.maximum(n, 1), sx, sxy, sxx, sy, syy) * np.sqrt(n / n_read)
+        r = self.standardised(np.maximum(n, 1), sx, sxy, sxx, sy, syy, response) * np.sqrt(n / n_read)
         return np.where(n < MIN_PRESENT, 0.0, r)
 
+    def standardised(
+        self,
+        n: float | Floats,
+        sx: Floats,
+        sxy: Floats,
+        sxx: Floats,
+        sy: float | Floats,
+        syy: float | Floats,
+        response: int,
+    ) -> Floats:
+        """Scores from the moments of n rows."""
+        # Two roots, not the root of a product, which could overflow.
+        spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
+        spread_y = np.sqrt(np.maximum(syy - sy * (sy / n), 0.0))
+        return np.clip(ratio(sxy - sx * (sy / n), spread_x * spread_y), -1.0, 1.0)
+
+    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+        if type(self).scores is not Pearson.scores:  # a statistic of its own
+            return None
+        n, present = float(summary[0, response]), self.present(sums, columns)
+        if present is None:
+            return BetaLaw(n - 2, 1.0)
+        return BetaLaw(present - 2, 1.0, np.sqrt(n / np.maximum(present, 1)))
+
     def drift(self, rows: Rows, n: int) -> float:
-        m, sy, _ = self.summary(rows)
-        _, total, squares = self.summary(slice(0, n))
+        m, sy = self.summary(rows)[:2]
+        total, squares = self.summary(slice(0, n))[1:3]
         variance = squares / n - (total / n) ** 2
         error = np.sqrt(variance * (1 / m - 1 / n)) if m[0] < n else np.inf
         return float(np.max(np.abs(sy / m - total / n) / error))
@@ -125,8 +174,11 @@ class Pearson(MomentStatistic):
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         if self.pairwise:
             return None
-        y = self._response(rows)[:, [response]]
-        x = np.array(block, dtype=np.float64, order="C")
+        y = self.scaled(rows)[:, [response]]
+        return self._influence(np.array(block, dtype=np.float64, order="C"), y)
+
+    def _influence(self, x: Floats, y: Floats) -> Floats:
+        """From what may be overwritten."""
         influence.standardise(y, np.empty((2, 1)))
         work, by_row = np.empty((2, x.shape[1])), np.empty(len(x))
         influence.standardise(x, work)
@@ -135,22 +187,3 @@ class Pearson(MomentStatistic):
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_responses + 2, columns] if self.pairwise else None
-
-
-def _correlation(
-    n: float | Floats, sx: Floats, sxy: Floats, sxx: Floats, sy: float | Floats, syy: float | Floats
-) -> Floats:
-    # Two roots, not the root of a product, which could overflow.
-    spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
-    spread_y = np.sqrt(np.maximum(syy - sy * (sy / n), 0.0))
-    return np.clip(ratio(sxy - sx * (sy / n), spread_x * spread_y), -1.0, 1.0)
-
-
-def _chunks(y: Array, rows: Rows) -> Iterator[Floats]:
-    """Float64 pieces of ``y[rows]``, so that nothing of length n is copied."""
-    if not isinstance(rows, slice):
-        yield np.asarray(y[rows], dtype=np.float64)
-        return
-    step = max(1, CELLS_AT_ONCE // y.shape[1])
-    for start in range(rows.start, rows.stop, step):
-        yield np.asarray(y[start : min(start + step, rows.stop)], dtype=np.float64)

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Rows
+from banditsis.covariates import Covariates
+from banditsis.laws import Law
 from banditsis.sampling import count_rows
-from banditsis.statistics.base import Statistic
+from banditsis.statistics.base import WITH_COVARIATES, Statistic
 from banditsis.statistics.classes import check_labels
 
 
@@ -27,6 +29,11 @@ class SampleStatistic(Statistic):
     rereads = True
     #: What the response may be: "numbers", "classes" or "both".
     takes: ClassVar[str] = "numbers"
+    #: Scores of features without association fall as rows to the power of minus this; more so if squared.
+    noise: ClassVar[float] = 0.5
+    #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
+    #: normal where there is no association.
+    tells_stretch: ClassVar[bool] = False
     #: Class labels of each response, where it has classes.
     labels: list[Array] | None = None
 
@@ -44,6 +51,19 @@ class SampleStatistic(Statistic):
         The block is finite, rows × columns, and each column is contiguous; it may be overwritten. A constant
         column scores 0.
         """
+
+    def null_law(self, side: Any, n_rows: int, present: Floats | None) -> Law | None:
+        """The law of the scores of features that have nothing to do with the response, if it is known.
+
+        ``side`` is what ``prepare`` made of all rows read; ``present`` how many of them each feature was
+        present in, where values may be missing: its score was multiplied with √(present / rows read).
+        Not asked of a statistic that tells the stretch of each score.
+        """
+        return None
+
+    def bind_given(self, y: Array, covariates: Covariates) -> Self:
+        """As :meth:`bind`, for the association that is left when the covariates are given."""
+        raise ValueError(f"statistic={self.name!r} takes no covariates; {WITH_COVARIATES}.")
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """The same statistic for these responses, which are checked."""

@@ -1,0 +1,232 @@
+"""Statistics of ranks, distances and distributions: equality, speed, and what each of them finds.
+
+python benchmarks/sample_statistics.py [--write docs/statistics.md] [--only NAME …] [--small]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dcor
+import numpy as np
+
+from banditsis import SIS, BanditSIS, Plan, screen
+from screening import Figure, at_least
+from timing import interleaved
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tests"))
+from sample_references import REFERENCES, scores  # noqa: E402
+
+TABLE = "<!-- non-linear truths: written by benchmarks/sample_statistics.py -->"
+
+
+def differences(name: str) -> float:
+    """Largest difference from the reference: random data, ties, constants, tiny n."""
+    worst = 0.0
+    for seed, n in enumerate((3, 4, 5, 8, 13, 50, 100, 500)):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((n, 6))
+        X[:, 1:3] = np.round(X[:, 1:3])
+        X[:, 3], X[:, 4] = 0.1, X[:, 4] + 1e4
+        y = X[:, 0] ** 2 + X[:, 1] + rng.standard_normal(n)
+        for response in (y, np.round(y)) if name != "mv" else (np.digitize(y, [0, 1]), y > np.median(y)):
+            if 1 < len(np.unique(response)) < n or (name != "mv" and np.ptp(response) > 0):
+                found = screen(X, response, Plan.exact(n, 6, 6), statistic=name).scores
+                expected = scores(name, X, response.astype(float))
+                power = 2 if name == "distance" else 1  # a root magnifies the rounding of 0
+                worst = max(worst, float(np.abs(found**power - expected**power).max()))
+    return worst
+
+
+def equality(small: bool) -> Iterator[Figure]:
+    for name in REFERENCES:
+        worst = differences(name)
+        label = f"`{name}`: largest difference from its reference (ties, constants, tiny n)"
+        yield Figure(label, f"{worst:.0e}", "≤ 1e-9", worst <= 1e-9)
+
+
+def fastest_dcor(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
+    """dcor's fastest way for these rows, compiled."""
+    ways = {
+        method: lambda method=method: dcor.distance_correlation(
+            x, y, method=method, compile_mode=dcor.CompileMode.COMPILE_CPU
+        )
+        for method in ("avl", "mergesort")
+    }
+    best = interleaved(2, **ways)
+    return ways[min(best, key=best.__getitem__)]
+
+
+def against_dcor(small: bool) -> Iterator[Figure]:
+    n, p = 5_000, 100
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p))
+    y = X[:, 0] ** 2 + rng.standard_normal(n)
+    best = interleaved(
+        5,
+        theirs=fastest_dcor(X[:, 0].copy(), y),
+        ours=lambda: SIS(10, statistic="distance", n_jobs=1).fit(X, y),
+        threads=lambda: SIS(10, statistic="distance").fit(X, y),
+    )
+    for key, threads in (("ours", "one thread"), ("threads", "all cores")):
+        label = f"`distance`, exact, n = 5,000, {threads}: times as fast as dcor, per feature"
+        yield at_least(label, best["theirs"] * p / best[key], 5, "×")
+
+
+def adaptive_against_dcor(small: bool) -> Iterator[Figure]:
+    n, p, d = (20_000, 500, 50) if small else (100_000, 2_000, 50)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    active = rng.choice(p, 10, replace=False)
+    y = (X[:, active].astype(np.float64) ** 2).sum(axis=1) + rng.standard_normal(n)
+    selector = BanditSIS(d, statistic="distance", random_state=0)
+    ours = interleaved(3, fit=lambda: selector.fit(X, y))["fit"]
+    columns = [X[:, j].astype(np.float64) for j in range(20)]
+    run = fastest_dcor(columns[0], y)
+    method = "avl" if run.__defaults__ == ("avl",) else "mergesort"
+    started = time.perf_counter()
+    for x in columns:
+        dcor.distance_correlation(x, y, method=method, compile_mode=dcor.CompileMode.COMPILE_CPU)
+    theirs = (time.perf_counter() - started) / 20 * p
+    label = f"`distance`, BanditSIS, n = {n:,}, p = {p:,}: times as fast as exact by dcor"
+    yield at_least(f"{label} ({ours * 1e3:.0f} ms)", theirs / ours, 300, "×")
+    kept = len(set(active) & set(selector.get_support(indices=True)))
+    yield Figure("… of 10 features with a quadratic effect kept", f"{kept}", "10", kept == 10)
+
+
+def adaptive_against_exact(small: bool) -> Iterator[Figure]:
+    n, p, d = (20_000, 500, 50) if small else (50_000, 2_000, 50)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    y = X[:, 0] + np.abs(X[:, 1]) + rng.standard_normal(n)
+    for name in REFERENCES:
+        response = y > 0 if name == "mv" else y
+        exact, bandit = SIS(d, statistic=name), BanditSIS(d, statistic=name, random_state=0)
+        best = interleaved(
+            3,
+            exact=lambda exact=exact, response=response: exact.fit(X, response),
+            bandit=lambda bandit=bandit, response=response: bandit.fit(X, response),
+        )
+        label = f"`{name}`, BanditSIS, n = {n:,}, p = {p:,} ({best['bandit'] * 1e3:.0f} ms)"
+        yield at_least(f"{label}: times as fast as exact", best["exact"] / best["bandit"], 20, "×")
+
+
+# What each of them finds
+
+
+def quadratic(X: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return (X[:, :4] ** 2).sum(axis=1) + 4 * noise
+
+
+def sine(X: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return 2 * np.sin(10 * X[:, :2]).sum(axis=1) + noise
+
+
+def heteroscedastic(X: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return np.exp(0.25 * X[:, :4].sum(axis=1)) * noise
+
+
+def interaction(X: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return np.abs(X[:, 0]) * np.sign(X[:, 1]) + np.abs(X[:, 2]) * np.sign(X[:, 3]) + 1.5 * noise
+
+
+#: Model, number of active features, and how it is written.
+TRUTHS = {
+    "quadratic": (quadratic, 4, "y = x₁² + x₂² + x₃² + x₄² + 4ε"),
+    "sine": (sine, 2, "y = 2 sin 10x₁ + 2 sin 10x₂ + ε"),
+    "heteroscedastic": (heteroscedastic, 4, "y = exp((x₁ + x₂ + x₃ + x₄) / 4) ε"),
+    "interaction with sign": (interaction, 4, "y = sign(x₂) abs(x₁) + sign(x₄) abs(x₃) + 1.5ε"),
+}
+CONTESTANTS = ("distance", "chatterjee", "sliced_wasserstein", "sirs", "spearman", "kendall", "pearson")
+
+
+def truths(replications: int, n: int = 2_000, p: int = 1_000, d: int = 100) -> dict[str, dict[str, float]]:
+    """Share of runs in which every active feature is among the d best, by exact screening."""
+    shares = {truth: dict.fromkeys(CONTESTANTS, 0.0) for truth in TRUTHS}
+    plan = Plan.exact(n, p, d)
+    for seed in range(replications):
+        rng = np.random.default_rng(seed)
+        X, noise = rng.standard_normal((n, p)), rng.standard_normal(n)
+        for truth, (model, active, _) in TRUTHS.items():
+            for name in CONTESTANTS:
+                found = screen(X, model(X, noise), plan, statistic=name).support[:active].all()
+                shares[truth][name] += found / replications
+    return shares
+
+
+def truths_table(shares: dict[str, dict[str, float]], replications: int) -> str:
+    lines = [
+        f"Share of {replications} runs in which every active feature is among the 100 best of 1,000, by",
+        "2,000 rows; features and ε are standard normal:",
+        "",
+        "| truth | " + " | ".join(f"`{name}`" for name in CONTESTANTS) + " |",
+        "|---|" + "---|" * len(CONTESTANTS),
+    ]
+    for truth, row in shares.items():
+        cells = " | ".join(f"{row[name]:.0%}" for name in CONTESTANTS)
+        lines.append(f"| {truth}: {TRUTHS[truth][2]} | {cells} |")
+    return "\n".join(lines)
+
+
+def non_linear(small: bool) -> Iterator[Figure]:
+    replications = 5 if small else 100
+    table = truths_table(truths(replications), replications)
+    print(table, end="\n\n")
+    if WRITE:
+        path = ROOT / WRITE
+        before, _, after = path.read_text().split(TABLE)
+        path.write_text(f"{before}{TABLE}\n{table}\n{TABLE}{after}")
+    yield from ()
+
+
+def null_pvalues(small: bool) -> Iterator[Figure]:
+    """Kolmogorov's test of the p-values of features that have nothing to do with the response."""
+    from scipy.stats import kstest
+
+    n, p = 1_000, 10_000 if small else 100_000
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((n, p), dtype=np.float32), rng.standard_normal(n)
+    for name in REFERENCES:
+        result = screen(X, y > 0 if name == "mv" else y, Plan.exact(n, p, 10), statistic=name)
+        if result.has_pvalues:
+            label = f"`{name}`: p-values of {p:,} null features, Kolmogorov's test of uniformity"
+            yield at_least(label, kstest(result.pvalues, "uniform").pvalue, 0.01)
+
+
+GROUPS = {
+    "equality": equality,
+    "dcor": against_dcor,
+    "adaptive-dcor": adaptive_against_dcor,
+    "adaptive": adaptive_against_exact,
+    "pvalues": null_pvalues,
+    "truths": non_linear,
+}
+WRITE: str | None = None
+
+
+def main() -> None:
+    global WRITE
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--write", metavar="FILE", help="write the table of non-linear truths into it")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--small", action="store_true", help="small sizes, to try it out")
+    args = parser.parse_args()
+    WRITE = args.write
+    met = True
+    for name in args.only:
+        for figure in GROUPS[name](args.small):
+            print(
+                f"{'✓' if figure.met else '✗'} {figure.what}: {figure.measured} (goal {figure.goal})",
+                flush=True,
+            )
+            met &= figure.met
+    sys.exit(0 if met else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Distance covariance of columns in O(n log n). Blocks are columns × rows here.
+
+With a and b the distances of the feature and of the response, the sum over pairs of a·b needs, beside plain
+moments, D = Σ (x_j - x_i)(y_j - y_i) over the pairs that are in the same order in x and in y. The rows stand
+in the order of x and carry their rank in y. Level by level they are parted by one bit of that rank, the
+highest first, keeping their order otherwise. At each level the pairs whose ranks differ first in that bit
+are summed: over the gap between neighbours in x, c rows with the lower ranks to its left and r with the upper
+ones to its right, whose y add up to S and U, contribute gap · (c·U - r·S).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from banditsis._typing import Array
+from banditsis.kernels.compile import elementwise
+from banditsis.kernels.sorting import argsort
+
+#: Groups of 2 to the power of this are not parted further.
+LEAST = 4
+
+
+@elementwise
+def row_sums(values: Array, sums: Array) -> float:
+    """Fill Σ_j |v_i - v_j| for ascending values, and return the sum of them."""
+    n, before, total, everything = values.size, 0.0, 0.0, 0.0
+    for i in range(n):
+        everything += values[i]
+    for i in range(n):
+        sums[i] = values[i] * (2.0 * i - n) + everything - 2.0 * before
+        before += values[i]
+        total += sums[i]
+    return total
+
+
+@elementwise
+def spread_of_distances(values: Array, sums: Array, total: float) -> float:
+    """Distance variance, from the row sums of the distances and their total."""
+    n, first, second, squares = values.size, 0.0, 0.0, 0.0
+    for i in range(n):
+        first += values[i]
+        second += values[i] * values[i]
+        squares += sums[i] * sums[i]
+    mean = total / n / n
+    return 2.0 * (second / n - (first / n) ** 2) - 2.0 * squares / n / n / n + mean * mean
+
+
+@elementwise
+def part_level(
+    level: int, x: Array, code: Array, y: Array, prefix: Array, next_x: Array, next_code: Array
+) -> float:
+    """Part every group by one bit of the code; return the sum over the pairs that this bit parts."""
+    n, total = code.size, 0.0
+    for start in range(0, n, 2 << level):
+        middle, stop = min(n, start + (1 << level)), min(n, start + (2 << level))
+        pivot = y[min(middle, n - 1)]
+        left, below = 0.0, 0.0  # rows with the lower ranks that were passed, and Σ (pivot - y) of them
+        right = float(stop - middle)  # rows with the upper ranks that are to come, and Σ (y - pivot)
+        above = prefix[stop] - prefix[middle] - right * pivot
+        here, last, uppers = 0.0, x[start], 0
+        for i in range(start, stop):
+            value, c = x[i], code[i]
+            here += (value - last) * (left * above + right * below)
+            last = value
+            # Products with 0 or 1: no branch could foresee which of the two comes next.
+            upper = (c >> level) & 1
+            weight = float(upper)
+            offset = y[c] - pivot
+            above -= weight * offset
+            right -= weight
+            below -= (1.0 - weight) * offset
+            left += 1.0 - weight
+            place = np.uintp(i - uppers + upper * (middle + 2 * uppers - i))
+            next_x[place] = value
+            next_code[place] = c
+            uppers += upper
+        total += here
+    return total
+
+
+@elementwise
+def concordant_sum(
+    x: Array, code: Array, y: Array, prefix: Array, spare_x: Array, spare_code: Array
+) -> float:
+    """The D above, for rows in the order of x; both arrays are used up."""
+    level, total = 0, 0.0
+    while (2 << level) < code.size:
+        level += 1
+    while level >= LEAST:
+        total += part_level(level, x, code, y, prefix, spare_x, spare_code)
+        x, spare_x = spare_x, x
+        code, spare_code = spare_code, code
+        level -= 1
+    return float(total + sum_within_groups(x, code, y))
+
+
+@elementwise
+def sum_within_groups(x: Array, code: Array, y: Array) -> float:
+    """The sum over the pairs in each group of a few neighbours in y, pair by pair."""
+    total = 0.0
+    for start in range(0, x.size, 1 << LEAST):
+        for i in range(start + 1, min(x.size, start + (1 << LEAST))):
+            value, here = x[i], y[code[i]]
+            for j in range(start, i):
+                total += (value - x[j]) * max(here - y[code[j]], 0.0)
+    return total
+
+
+@elementwise
+def centre_and_scale(x: Array, order: Array, out: Array) -> None:
+    """Fill the values in order, less their median, scaled by a power of two to about 1."""
+    n = x.size
+    low, high, centre = x[order[0]], x[order[n - 1]], x[order[n // 2]]
+    reach = max(0.5 * high - 0.5 * centre, 0.5 * centre - 0.5 * low)
+    scale = math.ldexp(1.0, -min(max(math.frexp(reach)[1] + 1, -1000), 1000))
+    for i in range(n):
+        out[i] = x[order[i]] * scale - centre * scale
+
+
+@elementwise
+def correlation(
+    block: Array,
+    places: Array,
+    y: Array,
+    prefix: Array,
+    y_sums: Array,
+    y_total: float,
+    y_spread: float,
+    work: Array,
+    spare_code: Array,
+    order: Array,
+    keys: Array,
+    packed: Array,
+    spare: Array,
+    counts: Array,
+    out: Array,
+) -> None:
+    """Distance correlations; ``places`` sort the response, ``y`` are its values in that order."""
+    n = y.size
+    x, sums = work[0], work[1]
+    for k in range(out.size):
+        for i in range(n):
+            sums[i] = block[k, places[i]]
+        argsort(sums, order, keys, packed, spare, counts)
+        centre_and_scale(sums, order, x)
+        if x[0] == x[n - 1]:
+            out[k] = 0.0
+            continue
+        total = row_sums(x, sums)
+        spread = spread_of_distances(x, sums, total)
+        product, moment, first = 0.0, 0.0, 0.0
+        for i in range(n):
+            product += sums[i] * y_sums[order[i]]
+            moment += x[i] * y[order[i]]
+            first += x[i]
+        pairs = 2.0 * concordant_sum(x, order, y, prefix, sums, spare_code) - (n * moment - first * prefix[n])
+        covariance = 2.0 * pairs / n / n - 2.0 * product / n / n / n + (total / n / n) * (y_total / n / n)
+        scale = math.sqrt(max(spread, 0.0)) * math.sqrt(y_spread)
+        out[k] = math.sqrt(max(covariance, 0.0) / scale) if scale > 0.0 else 0.0

@@ -1,0 +1,233 @@
+"""Rank statistics of columns, sorted one after the other. Blocks are columns × rows here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from banditsis._typing import Array
+from banditsis.kernels.compile import elementwise
+from banditsis.kernels.sorting import argsort
+
+#: Bits of the rank that one word tells apart.
+WORD = 6
+
+
+@elementwise
+def end_of_ties(x: Array, order: Array, start: int) -> int:
+    """Where the run of equal values that begins at ``start`` ends."""
+    value, stop = x[order[start]], start + 1
+    while stop < order.size and x[order[stop]] == value:
+        stop += 1
+    return stop
+
+
+@elementwise
+def spearman(
+    block: Array,
+    ranks: Array,
+    squares: float,
+    order: Array,
+    keys: Array,
+    packed: Array,
+    spare: Array,
+    counts: Array,
+    out: Array,
+) -> None:
+    """Correlations of average ranks; ``ranks`` of the response are centred, ``squares`` is their sum."""
+    n = ranks.size
+    for k in range(out.size):
+        x = block[k]
+        argsort(x, order, keys, packed, spare, counts)
+        product, own, start = 0.0, 0.0, 0
+        while start < n:
+            stop = end_of_ties(x, order, start)
+            total = 0.0
+            for i in range(start, stop):
+                total += ranks[order[i]]
+            rank = 0.5 * (start + stop - n)
+            product += rank * total
+            own += (stop - start) * rank * rank
+            start = stop
+        out[k] = product / math.sqrt(own * squares) if own > 0.0 else 0.0
+
+
+@elementwise
+def between(ranks: Array, order: Array, a: int, b: int, c: int) -> float:
+    """Sum of |r - s| over the pairs of two neighbouring runs of ties, ``a`` to ``b`` and ``b`` to ``c``.
+
+    The ranks of a run ascend, so that one walk over both is enough.
+    """
+    if b - a == 1 and c - b == 1:
+        return float(abs(ranks[order[a]] - ranks[order[b]]))
+    below, above = 0.0, 0.0  # sums of the first run's ranks, up to the walker and beyond
+    for i in range(a, b):
+        above += ranks[order[i]]
+    i, total = a, 0.0
+    for j in range(b, c):
+        rank = ranks[order[j]]
+        while i < b and ranks[order[i]] <= rank:
+            below += ranks[order[i]]
+            above -= ranks[order[i]]
+            i += 1
+        total += rank * (i - a) - below + above - rank * (b - i)
+    return total
+
+
+@elementwise
+def chatterjee(
+    block: Array,
+    places: Array,
+    ranks: Array,
+    spread: float,
+    sorted_x: Array,
+    order: Array,
+    keys: Array,
+    packed: Array,
+    spare: Array,
+    counts: Array,
+    out: Array,
+) -> None:
+    """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its largest ranks in that order.
+
+    Where values of a feature tie, the mean over all orders of them counts.
+    """
+    n = ranks.size
+    for k in range(out.size):
+        for i in range(n):
+            sorted_x[i] = block[k, places[i]]
+        argsort(sorted_x, order, keys, packed, spare, counts)
+        total, before, start = 0.0, 0, 0
+        while start < n:
+            stop = end_of_ties(sorted_x, order, start)
+            size = stop - start
+            if size > 1:
+                inside = 0.0
+                for i in range(start, stop):
+                    inside += ranks[order[i]] * (2.0 * (i - start) - size + 1.0)
+                total += 2.0 * inside / size
+            if start > 0:
+                pairs = between(ranks, order, before, start, stop)
+                total += pairs / (float(start - before) * size)
+            before, start = start, stop
+        out[k] = 1.0 - n * total / spread if before > 0 else 0.0
+
+
+@elementwise
+def tied_pairs(size: int) -> float:
+    """Number of pairs of so many equals."""
+    return 0.5 * size * (size - 1.0)
+
+
+@elementwise
+def kendall(
+    block: Array,
+    places: Array,
+    groups: Array,
+    starts: Array,
+    free: Array,
+    ties: Array,
+    sorted_x: Array,
+    code: Array,
+    order: Array,
+    keys: Array,
+    packed: Array,
+    spare: Array,
+    counts: Array,
+    out: Array,
+) -> None:
+    """Kendall's τ-b; ``places`` sort the response, ``groups`` number its values, which begin at ``starts``.
+
+    The second line of ``out`` is τ-b over its standard error without association, divided by τ-b.
+
+    Every pair that is tied in neither is concordant or an inversion. Rows with equal responses get their
+    places in the order of x, so that they are no inversions; sorting is stable, so equal x are none either.
+    """
+    n = places.size
+    pairs, tied = tied_pairs(n), ties[0]
+    for k in range(out.shape[1]):
+        for i in range(n):
+            sorted_x[i] = block[k, places[i]]
+        argsort(sorted_x, order, keys, packed, spare, counts)
+        free[:] = starts
+        tied_x, triples, weighted, tied_both, start = 0.0, 0.0, 0.0, 0.0, 0
+        while start < n:
+            stop = end_of_ties(sorted_x, order, start)
+            size = stop - start
+            tied_x += tied_pairs(size)
+            triples += 2.0 * tied_pairs(size) * (size - 2.0)
+            weighted += 2.0 * tied_pairs(size) * (2.0 * size + 5.0)
+            run = 0
+            for i in range(start, stop):
+                group = groups[order[i]]
+                run = run + 1 if i > start and group == groups[order[i - 1]] else 0
+                tied_both += run
+                code[i] = free[group]
+                free[group] += 1
+            start = stop
+        inverted = count_inversions(code, order)
+        product = (pairs - tied_x) * (pairs - tied)
+        concordant = pairs - tied_x - tied + tied_both - 2.0 * inverted
+        variance = (2.0 * pairs * (2.0 * n + 5.0) - weighted - ties[2]) / 18.0 + tied_x * tied / pairs
+        variance += triples * ties[1] / (18.0 * pairs * (n - 2.0))
+        out[0, k] = concordant / math.sqrt(product) if product > 0.0 else 0.0
+        out[1, k] = math.sqrt(product / variance) if variance > 0.0 else 0.0
+
+
+@elementwise
+def count_inversions(code: Array, spare: Array) -> float:
+    """Pairs out of order in a permutation of 0, 1, …; it is sorted on the way.
+
+    Level by level the values are parted by one bit, the highest first, keeping their order otherwise: a pair
+    is out of order if its first value has the bit and its second does not. Once 64 neighbours are left in
+    each part, the bits of one word count those that were seen.
+    """
+    n, level = code.size, WORD
+    while (1 << level) < n:
+        level += 1
+    total = 0.0
+    source, target = code, spare
+    while level > WORD:
+        level -= 1
+        for start in range(0, n, 2 << level):
+            stop = min(n, start + (2 << level))
+            low, high = start, min(stop, start + (1 << level))
+            middle, here = high, 0
+            for i in range(start, stop):
+                value = source[i]
+                bit = (value >> level) & 1
+                target[high if bit else low] = value
+                high += bit
+                low += 1 - bit
+                here += (1 - bit) * (high - middle)
+            total += here
+        source, target = target, source
+    return float(total + count_within_words(source))
+
+
+@elementwise
+def count_within_words(code: Array) -> float:
+    """Pairs out of order within each 64 neighbours of a permutation that holds them together."""
+    total = 0
+    one = np.uint64(1)
+    for start in range(0, code.size, 1 << WORD):
+        seen = np.uint64(0)
+        for i in range(start, min(code.size, start + (1 << WORD))):
+            bit = np.uint64(code[i] & ((1 << WORD) - 1))
+            total += count_bits((seen >> bit) >> one)
+            seen |= one << bit
+    return float(total)
+
+
+@elementwise
+def count_bits(word: int) -> int:
+    """Number of bits set, by sums of ever wider fields."""
+    w = np.uint64(word)
+    w = w - ((w >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    w = (w & np.uint64(0x3333333333333333)) + ((w >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    w = (w + (w >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    w = w + (w >> np.uint64(8))
+    w = w + (w >> np.uint64(16))
+    w = w + (w >> np.uint64(32))
+    return int(w & np.uint64(127))

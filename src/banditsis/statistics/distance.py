@@ -1,0 +1,72 @@
+"""Distance correlation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from banditsis._typing import Array, Floats
+from banditsis.kernels import distance
+from banditsis.kernels.sorting import make_scratch
+from banditsis.statistics.sample import SampleStatistic
+
+
+class DistanceSide(NamedTuple):
+    """The response: places in ascending order, values there, their prefix sums, and sums of distances."""
+
+    places: Array
+    values: Floats
+    prefix: Floats
+    sums: Floats
+    total: float
+    spread: float
+
+
+class Distance(SampleStatistic):
+    r"""Distance correlation: 0 in the limit only if feature and response are independent [1]_ [2]_.
+
+    With :math:`a_{ij} = |x_i - x_j|` and :math:`b_{ij} = |y_i - y_j|`, dots for sums over an index,
+
+    .. math:: \operatorname{dCov}^2(a, b) = \frac{1}{n^2} \sum a_{ij} b_{ij}
+              - \frac{2}{n^3} \sum a_{i·} b_{i·} + \frac{a_{··} b_{··}}{n^4}, \quad
+              \operatorname{dCor} = \sqrt{\frac{\operatorname{dCov}^2(a, b)}
+              {\operatorname{dCov}(a, a) \operatorname{dCov}(b, b)}}
+
+    In O(n log n) for each feature, as is possible [3]_. The same as ``dcor.distance_correlation``.
+    Distances are not robust: ranks of heavy-tailed data may serve better.
+
+    References
+    ----------
+    .. [1] Székely, G. J., Rizzo, M. L. and Bakirov, N. K. (2007). Measuring and testing dependence by
+       correlation of distances. Ann. Stat. 35, 2769-2794.
+    .. [2] Li, R., Zhong, W. and Zhu, L. (2012). Feature screening via distance correlation learning.
+       J. Am. Stat. Assoc. 107, 1129-1139.
+    .. [3] Huo, X. and Székely, G. J. (2016). Fast computing for distance covariance. Technometrics 58,
+       435-447.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> x = np.linspace(-1, 1, 201)
+    >>> X = np.column_stack([x, np.random.default_rng(0).permutation(x)])
+    >>> screen(X, x**2, Plan.exact(201, 2, 1), statistic="distance").scores.round(2)
+    array([0.49, 0.13])
+    """
+
+    name = "distance"
+
+    def prepare(self, y: Floats) -> DistanceSide:
+        n, places = len(y), np.argsort(y, kind="stable")
+        values, sums = np.empty((2, n))
+        distance.centre_and_scale(y, places, values)
+        total = distance.row_sums(values, sums)
+        spread = max(0.0, distance.spread_of_distances(values, sums, total))
+        return DistanceSide(places, values, np.append(0.0, np.cumsum(values)), sums, total, spread)
+
+    def score_block(self, block: Floats, side: DistanceSide) -> Floats:
+        n, scores = len(block), np.empty(block.shape[1])
+        work, spare_code = np.empty((2, n)), np.empty(n, np.uint32)
+        distance.correlation(block.T, *side, work, spare_code, *make_scratch(n), scores)
+        return scores

@@ -1,0 +1,58 @@
+"""Sample statistics written down plainly, over all pairs of rows, for one feature x and a response y."""
+
+from itertools import pairwise
+
+import dcor
+import numpy as np
+from scipy import stats
+
+
+def chatterjee(x, y):
+    """The mean of ξ over all orders of the rows that sort x."""
+    n = len(y)
+    r, from_on = stats.rankdata(y, method="max"), stats.rankdata(-y, method="max")
+    runs = [r[x == value] for value in np.unique(x)]
+    total = sum(np.abs(np.subtract.outer(run, run)).sum() / len(run) for run in runs)
+    total += sum(np.abs(np.subtract.outer(a, b)).mean() for a, b in pairwise(runs))
+    return 1 - n * total / (2 * (from_on * (n - from_on)).sum())
+
+
+def sirs(x, y):
+    z = (x - x.mean()) / x.std()
+    return np.mean([np.mean(z * (y < value)) ** 2 for value in y])
+
+
+def mean_variance(x, y):
+    below = x[:, None] <= x
+    return sum(
+        np.mean(y == c) * np.mean((below[y == c].mean(axis=0) - below.mean(axis=0)) ** 2)
+        for c in np.unique(y)
+    )
+
+
+def sliced_wasserstein(x, y, directions=8):
+    z, v = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+    other = np.random.default_rng(len(y)).permutation(v)
+    squares = [
+        np.mean((np.sort(c * z + s * v) - np.sort(c * z + s * other)) ** 2)
+        for c, s in ((np.cos(a), np.sin(a)) for a in np.pi * (np.arange(directions) + 0.5) / directions)
+    ]
+    return np.sqrt(np.mean(squares))
+
+
+REFERENCES = {
+    "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
+    "kendall": lambda x, y: stats.kendalltau(x, y).statistic,
+    "chatterjee": chatterjee,
+    "distance": lambda x, y: dcor.distance_correlation(x, y, method="NAIVE"),
+    "sirs": sirs,
+    "mv": mean_variance,
+    "sliced_wasserstein": sliced_wasserstein,
+}
+#: By this power of the rows the scores of features without association fall.
+NOISE = {name: 1.0 if name in ("sirs", "mv") else 0.5 for name in REFERENCES}
+
+
+def scores(name, X, y):
+    """Scores of all columns; 0 where one is constant."""
+    return np.array([0.0 if np.ptp(x) == 0 else REFERENCES[name](x, y) for x in np.asarray(X, float).T])

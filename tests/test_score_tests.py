@@ -1,0 +1,152 @@
+"""Score tests of generalised linear models and of Cox's model, against statsmodels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+from banditsis import SIS, BanditSIS, Plan, screen
+
+rng = np.random.default_rng(11)
+N, P = 300, 12
+Z = rng.standard_normal((N, 2)) * [1, 100] + [0, 1e4]
+X = rng.standard_normal((N, P)) + 0.3 * Z[:, [0]]
+X[:, 5] = rng.integers(0, 3, N)
+PREDICTOR = 0.4 * X[:, 1] + 0.5 * Z[:, 0]
+BINARY = rng.random(N) < 1 / (1 + np.exp(-PREDICTOR))
+COUNTS = rng.poisson(np.exp(PREDICTOR))
+TIMES = np.ceil(20 * rng.exponential(np.exp(-PREDICTOR)))  # with ties
+EVENTS = rng.random(N) < 0.7
+SURVIVAL = np.column_stack([TIMES, EVENTS])
+GIVEN = {"alone": None, "covariates": Z}
+GLMS = {
+    "logistic": (sm.families.Binomial(), BINARY.astype(float)),
+    "poisson": (sm.families.Poisson(), COUNTS.astype(float)),
+}
+
+
+def exact(y, statistic, given=None, x=X, **options):
+    return screen(x, y, Plan.exact(*x.shape, 3), statistic=statistic, covariates=given, **options)
+
+
+def standardised(given):
+    return np.empty((N, 0)) if given is None else (given - given.mean(axis=0)) / given.std(axis=0)
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("statistic", GLMS)
+def test_glm_score_tests(statistic, given):
+    family, y = GLMS[statistic]
+    null = np.column_stack([np.ones(N), standardised(GIVEN[given])])
+    fitted = sm.GLM(y, null, family=family).fit(tol=1e-14)
+    result = exact(y, statistic, GIVEN[given])
+    signs = [np.sign(X[:, j] @ (y - fitted.mu)) for j in range(P)]
+    theirs = [fitted.score_test(exog_extra=X[:, [j]]) for j in range(P)]
+    chi2 = np.array([float(np.squeeze(test[0])) for test in theirs])
+    np.testing.assert_allclose(result.scores, signs * np.sqrt(chi2 / N), atol=1e-9)
+    np.testing.assert_allclose(result.pvalues, [float(np.squeeze(t[1])) for t in theirs], rtol=1e-7)
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_cox_score_test(given):
+    z = standardised(GIVEN[given])
+    result = exact(SURVIVAL, "cox", GIVEN[given])
+    beta = sm.PHReg(TIMES, z, EVENTS, ties="breslow").fit().params if z.size else np.empty(0)
+    for j in range(P):
+        model = sm.PHReg(TIMES, np.column_stack([X[:, j], z]), EVENTS, ties="breslow")
+        at = np.concatenate([[0.0], beta])
+        slope, information = model.score(at), -model.hessian(at)
+        rest = np.linalg.solve(information[1:, 1:], information[1:, :1]) if z.size else np.empty((0, 1))
+        variance = information[0, 0] - (information[:1, 1:] @ rest).sum()
+        assert result.scores[j] == pytest.approx(slope[0] / np.sqrt(variance * N), abs=1e-9)
+
+
+def test_cox_of_two_groups_is_the_log_rank_test():
+    group = (X[:, [0]] > 0).astype(float)
+    untied = TIMES + rng.random(N)
+    chi2, p = sm.duration.survdiff(untied, EVENTS, group[:, 0])
+    result = exact(np.column_stack([untied, EVENTS]), "cox", x=group.repeat(3, axis=1))
+    assert N * result.scores[0] ** 2 == pytest.approx(chi2, rel=1e-9)
+    assert result.pvalues[0] == pytest.approx(p, rel=1e-7)
+
+
+def test_forms_of_survival():
+    expected = exact(SURVIVAL, "cox").scores
+    fields = np.empty(N, [("time", float), ("event", bool)])
+    fields["time"], fields["event"] = TIMES, EVENTS
+    swapped = fields[["event", "time"]]
+    for y in (fields, swapped, pd.DataFrame({"t": TIMES, "e": EVENTS})):
+        np.testing.assert_array_equal(exact(y, "cox").scores, expected)
+        np.testing.assert_array_equal(SIS(3, statistic="cox").fit(X, y).scores_, expected)
+
+
+def test_labels_of_two_classes():
+    """The label that sorts last counts as 1."""
+    expected = exact(BINARY, "logistic", Z).scores
+    words = np.where(BINARY, "yes", "no")
+    np.testing.assert_array_equal(exact(words, "logistic", Z).scores, expected)
+    np.testing.assert_array_equal(exact(np.where(BINARY, 2, 1), "logistic", Z).scores, expected)
+    np.testing.assert_allclose(exact(~BINARY, "logistic", Z).scores, -expected, atol=1e-10)
+    plain = exact(words, "logistic").scores
+    np.testing.assert_allclose(plain, exact(BINARY.astype(float), "pearson").scores, atol=1e-14)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_memory_orders_and_dtypes(order, dtype):
+    x = np.asarray(X, dtype, order=order)
+    for y, statistic in ((BINARY, "logistic"), (COUNTS, "poisson"), (SURVIVAL, "cox")):
+        expected = exact(y, statistic, Z, x=x.astype(float)).scores
+        np.testing.assert_allclose(
+            exact(y, statistic, Z, x=x).scores, expected, atol=1e-5 if dtype == "f4" else 1e-11
+        )
+
+
+def test_adaptive_runs_project_the_rows_read():
+    """Over part of the rows the null model of all rows is put right by one projection."""
+    wide = rng.standard_normal((4000, 60))
+    z = rng.standard_normal(4000)
+    y = rng.random(4000) < 1 / (1 + np.exp(-wide[:, 7] - z))
+    result = screen(wide, y, Plan.paper(4000, 60, 3), statistic="logistic", covariates=z, random_state=0)
+    assert result.selected[0] == 7
+    part = screen(
+        wide, y, Plan.subsample(4000, 60, 3, 900), statistic="logistic", covariates=z, row_order="stored"
+    )
+    alone = exact(y[:900], "logistic", z[:900], x=wide[:900])
+    np.testing.assert_allclose(part.scores, alone.scores, rtol=0.05, atol=1e-3)
+    times = np.column_stack([rng.exponential(np.exp(-wide[:, 7])), np.ones(4000)])
+    assert BanditSIS(3, statistic="cox", random_state=0).fit(wide, times).result_.selected[0] == 7
+
+
+def test_gaps_in_features():
+    gaps = np.where(np.arange(N)[:, None] < 200, X, np.nan)
+    for y, statistic in ((BINARY, "logistic"), (COUNTS, "poisson"), (SURVIVAL, "cox")):
+        some = exact(y, statistic, x=gaps, missing="pairwise")
+        few = exact(y[:200], statistic, x=X[:200])
+        np.testing.assert_allclose(some.scores, few.scores * np.sqrt(200 / N), atol=1e-10)
+        np.testing.assert_allclose(some.pvalues, few.pvalues, rtol=1e-6)
+
+
+SEPARATED = BINARY + 0.0
+LEVEL = np.where(COUNTS == 0, np.arange(N) % 2, 0)  # only zeros in one level
+BAD = {
+    "three classes": (np.arange(N) % 3, "logistic", None, "'logistic' needs two classes, got 3: 0, 1, 2"),
+    "separation": (BINARY, "logistic", SEPARATED, "tell the two classes apart perfectly"),
+    "nearly": (BINARY, "logistic", BINARY * rng.random(N), "tell the two classes apart perfectly"),
+    "negative": (COUNTS - 1, "poisson", None, "needs counts, 0, 1, 2, …, got -1 in row"),
+    "fractions": (COUNTS / 2, "poisson", None, "needs counts, 0, 1, 2, …, got 0.5 in row"),
+    "words": (np.where(BINARY, "a", "b"), "poisson", None, "needs counts, got labels"),
+    "only zeros": (COUNTS, "poisson", LEVEL, "all counts are 0"),
+    "one column": (TIMES, "cox", None, r"needs y as \(time, event\), an array of shape \(n, 2\)"),
+    "events": (np.column_stack([EVENTS, TIMES]), "cox", None, "events that are 0 .* in the second column"),
+    "times": (np.column_stack([-TIMES, EVENTS]), "cox", None, "needs times of 0 or more, got -"),
+    "no events": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, "have no events"),
+    "monotone": (SURVIVAL[:, ::1] * [1, 1], "cox", -TIMES * 50, "does not converge on 300 rows"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_responses_that_cannot_be(case):
+    y, statistic, given, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        exact(y, statistic, given)
