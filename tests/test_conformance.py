@@ -12,6 +12,7 @@ from scipy import sparse
 import files
 from banditsis import Interactions, Plan, open_source, screen
 from banditsis.parallel import Workers
+from banditsis.shuffling import shuffle
 from banditsis.sources import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.columns import ColumnSubset
@@ -87,7 +88,15 @@ def _file(write, *args, **options):
     return lambda x: build(x is GAPS)
 
 
+def _write_shuffled(X, names):
+    """A store whose rows lie in the order of X, since they were in the inverse order before."""
+    before = np.empty_like(X)
+    before[np.random.default_rng(0).permutation(len(X))] = X
+    return shuffle(open_source(before, names), files.new_path("shuffled.zarr"), seed=0)
+
+
 FILES = {
+    "shuffled Zarr": _file(_write_shuffled),
     "Parquet": _file(files.write_parquet),
     "folder of Parquet": _file(files.write_parquet_folder),
     "Feather": _file(files.write_feather),

@@ -91,7 +91,8 @@ def screen(
         Where random rows come from.
     progress : bool or callable, optional
         By default a bar appears on a terminal after two seconds. A function is called with the number of
-        cells read and the number to read.
+        cells read and the number to read; if it has a method ``round_done``, that is called with every
+        finished :class:`Round`.
 
     Returns
     -------
@@ -136,6 +137,8 @@ def screen(
     }
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
+    for trace in (trace for run in runs for trace in run.traces):
+        trace.tell = getattr(progress, "round_done", None)
     total = sum(len(run.traces) * run.plan.cells for run in runs)
     with (
         Workers(count_jobs(n_jobs)) as workers,
@@ -242,7 +245,7 @@ def _run(
                 n_rows = sum(map(count_rows, pieces))
                 for k, left, kept, cutoff in zip(group.members, before, group.n_left, cutoffs, strict=True):
                     cutoff = judge.cutoff(step, cutoff)
-                    traces[k].rounds.append(Round(n_rows, left, kept, cutoff, n_read * left, seconds))
+                    traces[k].add(Round(n_rows, left, kept, cutoff, n_read * left, seconds))
                 narrower += group.narrow(count_rows(rows))
             groups = narrower
             if len(pieces) == 1 and isinstance(source, Watched):

@@ -41,6 +41,14 @@ class Trace:
         #: features seen in too few rows to say anything
         self.scarce: set[int] = set()
         self.notes: list[str] = []
+        #: told of each finished round
+        self.tell: Callable[[Round], object] | None = None
+
+    def add(self, finished: Round) -> None:
+        """Note a finished round."""
+        self.rounds.append(finished)
+        if self.tell is not None:
+            self.tell(finished)
 
     def record(self, columns: Columns, scores: Floats) -> None:
         """Note the scores of the features that are left."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from banditsis._typing import Array
 from banditsis.sources.base import Source
+from banditsis.sources.layout import is_shuffled
 
 
 class Opened(NamedTuple):
@@ -33,6 +34,7 @@ OPENERS = {
     "arrow": "banditsis.sources.arrow:open_arrow",
     "csv": "banditsis.sources.csv:open_csv",
     "zarr": "banditsis.sources.zarr:open_zarr",
+    "shuffled": "banditsis.sources.shuffled:open_shuffled",
     "hdf5": "banditsis.sources.hdf5:open_hdf5",
     "h5ad": "banditsis.sources.h5ad:open_h5ad",
     "plink": "banditsis.sources.plink:open_plink",
@@ -89,6 +91,7 @@ _LABELS = {
     "arrow": "Arrow or Feather",
     "csv": "CSV",
     "zarr": "Zarr",
+    "shuffled": "shuffled Zarr",
     "hdf5": "HDF5",
     "h5ad": "AnnData (.h5ad)",
     "plink": "PLINK",
@@ -197,7 +200,7 @@ def _folder_format(path: Path) -> str:
     entries = sorted(entry for entry in path.iterdir() if entry.name in _FOLDERS or entry.name[0] not in "._")
     for entry in entries:
         if entry.name in _FOLDERS:
-            return _FOLDERS[entry.name]
+            return "shuffled" if is_shuffled(path) else _FOLDERS[entry.name]
     if path.suffix.lower() == ".zarr":  # one without its metadata
         return "zarr"
     formats = {_folder_format(entry) if entry.is_dir() else _by_name(entry) for entry in entries} - {None}
@@ -256,6 +259,17 @@ def need(module: str, extra: str, what: str | None = None) -> Any:
         raise ImportError(
             f"reading {what or _LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
         ) from error
+
+
+def format_label(name: str) -> str:
+    """What a format is called in sentences.
+
+    Examples
+    --------
+    >>> format_label("h5ad")
+    'AnnData (.h5ad)'
+    """
+    return _LABELS[name]
 
 
 def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:

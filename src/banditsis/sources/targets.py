@@ -12,6 +12,7 @@ from banditsis._typing import Array, Indices
 from banditsis.sources.base import Source
 from banditsis.sources.files import Opened
 from banditsis.sources.opening import open_data
+from banditsis.sources.shuffled import ShuffledSource
 from banditsis.sources.subset import RowSubset
 from banditsis.sources.target_files import Read, read_arrow, read_npy, read_text
 
@@ -98,6 +99,8 @@ def join(opened: Opened, read: Read, path: Path) -> Target:
     """Put values to rows: by the ids of the samples if both sides have them, else by row order."""
     n = opened.source.shape[0]
     if opened.ids is None or read.ids is None:
+        if isinstance(opened.source, ShuffledSource):
+            return _before_shuffling(opened.source, read, path)
         if len(read.values) != n:
             raise ValueError(
                 f"{path} has {len(read.values):,} values for the {n:,} rows of the data, and there are no "
@@ -114,6 +117,18 @@ def join(opened: Opened, read: Read, path: Path) -> Target:
     )
     source = opened.source if known.size == n else RowSubset(opened.source, known)
     return _without_missing(source, values, how)
+
+
+def _before_shuffling(source: ShuffledSource, read: Read, path: Path) -> Target:
+    """Values in the order that the rows had before they were shuffled."""
+    n = source.record.n_original
+    if len(read.values) != n:
+        raise ValueError(
+            f"{path} has {len(read.values):,} values, and the data had {n:,} rows before they were shuffled: "
+            "give a value for each of those."
+        )
+    how = f"{path} was taken in the order that rows had before they were shuffled: {n:,} values"
+    return _without_missing(source, read.values[source.original_rows], how)
 
 
 def _matches(wanted: Array, ids: Array, path: Path) -> Indices:
