@@ -1,14 +1,21 @@
 """What every source and every statistic promises. A new one is one more entry in SOURCES or RESPONSES."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from scipy import sparse
 
+import files
 from banditsis import Interactions, Plan, open_source, screen
 from banditsis.parallel import Workers
+from banditsis.shuffling import shuffle
 from banditsis.sources import Source
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.columns import ColumnSubset
 from banditsis.sources.subset import RowSubset
 from banditsis.statistics import STATISTICS as REGISTERED
 from banditsis.statistics import Weights, find_statistic
@@ -25,6 +32,13 @@ def _subset(X):
     rows = np.sort(np.random.default_rng(1).choice(len(wide), N, replace=False))
     wide[rows] = X
     return RowSubset(open_source(wide, NAMES), rows)
+
+
+def _columns(X):
+    wide = np.full((N, 2 * P), 1e3)
+    wide[:, 1::2] = X
+    names = [name for pair in zip(NAMES, NAMES, strict=True) for name in pair]
+    return ColumnSubset(open_source(wide, names), np.arange(1, 2 * P, 2))
 
 
 class Blocks(BlockSource):
@@ -63,7 +77,42 @@ class FirstColumns(Source):
         return self.all.bytes_touched(n_rows, n_columns, scattered=scattered)
 
 
-SOURCES = {
+def _file(write, *args, **options):
+    """A source from a file, or made by a function, once for X and once for GAPS."""
+
+    @cache
+    def build(gaps):
+        made = write(GAPS if gaps else X, NAMES, *args, **options)
+        return open_source(made) if isinstance(made, files.Path) else made
+
+    return lambda x: build(x is GAPS)
+
+
+def _write_shuffled(X, names):
+    """A store whose rows lie in the order of X, since they were in the inverse order before."""
+    before = np.empty_like(X)
+    before[np.random.default_rng(0).permutation(len(X))] = X
+    return shuffle(open_source(before, names), files.new_path("shuffled.zarr"), seed=0)
+
+
+FILES = {
+    "shuffled Zarr": _file(_write_shuffled),
+    "Parquet": _file(files.write_parquet),
+    "folder of Parquet": _file(files.write_parquet_folder),
+    "Feather": _file(files.write_feather),
+    "CSV": _file(files.write_csv),
+    "converted CSV": _file(files.open_converted_csv),
+    "Zarr": _file(files.write_zarr, chunks=(64, 5), compressors=None),
+    "sharded Zarr": _file(files.write_zarr, chunks=(32, 5), shards=(64, 10)),
+    "Zarr by column": _file(files.write_zarr, chunks=(64, 5), zarr_format=2, order="F", compressors=None),
+    "Zarr in memory": _file(files.zarr_in_memory),
+    "HDF5": _file(files.write_hdf5),
+    "chunked HDF5": _file(files.write_hdf5, chunks=(64, 5), compression="gzip", shuffle=True),
+    "AnnData": _file(files.write_h5ad, "csr_matrix"),
+    "large AnnData by row": _file(files.open_large_h5ad, "csr_matrix", chunks=(200,)),
+    "large AnnData by column": _file(files.open_large_h5ad, "csc_matrix"),
+}
+SOURCES = FILES | {
     "blocks": Blocks,
     "array": lambda X: open_source(X, NAMES),
     "column-major array": lambda X: open_source(np.asfortranarray(X), NAMES),
@@ -71,8 +120,14 @@ SOURCES = {
     "float32 array": lambda X: open_source(X.astype("f4"), NAMES),
     "pandas frame": lambda X: open_source(pd.DataFrame(X, columns=NAMES)),
     "polars frame": lambda X: open_source(pl.DataFrame(dict(zip(NAMES, X.T, strict=True)))),
+    "pyarrow table": lambda X: open_source(pa.table(dict(zip(NAMES, X.T, strict=True)))),
+    "pandas frame in pieces": lambda X: open_source(pd.DataFrame(dict(zip(NAMES, X.T, strict=True)))),
     "row subset": _subset,
     "interactions": FirstColumns,
+    "column subset": _columns,
+    "sparse by row": lambda X: open_source(sparse.csr_array(X), NAMES),
+    "sparse by column": lambda X: open_source(sparse.csc_matrix(X), NAMES),
+    "sparse coordinates": lambda X: open_source(sparse.coo_array(X), NAMES),
 }
 NUMBERS = X[:, :3].sum(axis=1) + rng.standard_normal(N)
 LABELS = rng.choice(["a", "b", "c"], N)
@@ -166,7 +221,7 @@ def test_sums(build, rows, columns, kind):
 def test_cost_grows_with_what_is_read(build):
     source = build(X)
     costs = [source.bytes_touched(rows, P, scattered=True) for rows in (1, 50, N)]
-    assert 0 < costs[0] < costs[1] <= costs[2]
+    assert 0 < costs[0] <= costs[1] <= costs[2]  # the same by column, where rows come all together
     assert source.bytes_touched(50, 3, scattered=True) <= costs[1]
 
 
@@ -174,7 +229,7 @@ def test_cost_grows_with_what_is_read(build):
 def test_same_selection_from_every_source(build, name):
     plan = Plan.paper(N, P, 4)
     reference = screen(X, RESPONSES[name], plan, statistic=name, random_state=0)
-    result = screen(build(X), RESPONSES[name], plan, statistic=name, random_state=0)
+    result = screen(build(X), RESPONSES[name], plan, statistic=name, row_order="random", random_state=0)
     np.testing.assert_array_equal(result.selected, reference.selected)
     np.testing.assert_allclose(result.scores, reference.scores, atol=1e-6)
 

@@ -242,13 +242,6 @@ def test_bad_plans():
         screen(X, Y, Plan.exact(N, P, 3), n_jobs="all")
 
 
-def test_sparse_is_refused_with_the_remedy():
-    from scipy.sparse import csr_array
-
-    with pytest.raises(TypeError, match="toarray"):
-        screen(csr_array(X), Y, Plan.exact(N, P, 3))
-
-
 def test_progress_counts_the_cells():
     for y in (Y, np.column_stack([Y, -Y, X[:, 1]])):
         seen = []

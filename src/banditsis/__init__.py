@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
+    from banditsis.interruptions import Interrupted
     from banditsis.iterative import IterativeSIS
     from banditsis.plans import EvidenceStep, Plan, Step
     from banditsis.results import Round, ScreeningResult
@@ -24,6 +25,7 @@ __all__ = [
     "BanditSIS",
     "EvidenceStep",
     "Interactions",
+    "Interrupted",
     "IterativeSIS",
     "Plan",
     "Round",
@@ -38,6 +40,7 @@ _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
     "IterativeSIS": "iterative",
+    "Interrupted": "interruptions",
     "Plan": "plans",
     "Step": "plans",
     "EvidenceStep": "plans",

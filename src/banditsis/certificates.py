@@ -206,8 +206,9 @@ def why_no_floor(result: ScreeningResult) -> str | None:
         )
     if asked.get("missing") == "pairwise":
         return "with missing='pairwise' every feature has rows of its own, and a law of its own"
-    if asked.get("row_order") == "stored":
-        return "rows in stored order are no simple random sample; use row_order='random'"
+    if asked.get("row_order") in ("stored", "blocks") and not asked.get("shuffled"):
+        chosen = "rows in stored order" if asked["row_order"] == "stored" else "whole blocks of rows"
+        return f"{chosen} are no simple random sample; use row_order='random'"
     if result.inflation is None:
         return "the result does not say how much the correlations vary (inflation is None)"
     return None

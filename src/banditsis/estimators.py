@@ -15,11 +15,13 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 
 from banditsis._checks import check_integer, check_real
 from banditsis._typing import Array
+from banditsis.orders import slower_than_exact
 from banditsis.plans import Plan, default_size
+from banditsis.refusals import CELLS_CHECKED_WHOLE
 from banditsis.responses import check_responses
 from banditsis.results import ScreeningResult
-from banditsis.screening import CELLS_CHECKED_WHOLE, screen, slower_than_exact
-from banditsis.sources import ArraySource, Source
+from banditsis.screening import screen
+from banditsis.sources import Source, is_frame, is_sparse, open_source
 from banditsis.sources.array import refuse_mask
 from banditsis.sources.subset import RowSubset
 from banditsis.statistics import StatisticLike, find_statistic
@@ -48,9 +50,9 @@ class Screener(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p), frame or Source
-            The features. Cells that the plan does not read are not checked, unless there are fewer than a
-            million cells in all.
+        X : array-like of shape (n, p), frame, sparse matrix or Source
+            The features; :func:`open_source` makes a source of a file. Cells that the plan does not read are
+            not checked, unless there are fewer than a million cells in all.
         y : array-like of shape (n,)
             The response; for ``statistic="cox"`` time and event, of shape (n, 2) or structured.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
@@ -100,6 +102,18 @@ class Screener(SelectorMixin, BaseEstimator):
         response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
         return check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
 
+    def _opened(self, X: Any) -> Source:
+        """X as a source, of which nothing but its form has been looked at."""
+        if isinstance(X, Source):
+            _check_n_features(self, X, reset=True)
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            return X
+        refuse_mask(X)
+        if is_frame(X):  # column by column, without a copy into one array
+            validate_data(self, X, reset=True, skip_check_array=True)
+            return open_source(X)
+        return open_source(self._checked(X, reset=True), getattr(self, "feature_names_in_", None))
+
     @property
     def ranking_(self) -> Array:
         """Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept."""
@@ -115,17 +129,18 @@ class Screener(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p), frame or Source
+        X : array-like of shape (n, p), frame, sparse matrix or Source
             Only the selected columns are copied, and checked for NaN; fewer than a million cells are
-            checked whole.
+            checked whole. Those of a source are read into an array.
         """
         check_is_fitted(self, "result_")
+        if isinstance(X, Source):
+            return self._read_selected(X)
         refuse_mask(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
-        if isinstance(X, Source):
-            _check_n_features(self, X, reset=False)
-            kept = X.read(slice(0, X.shape[0]), self.get_support(indices=True))
-            return check_array(kept, dtype=None, ensure_all_finite=finite)
+        if is_sparse(X):
+            kept = self._transform(self._checked(X, reset=False))
+            return check_array(kept, accept_sparse=True, dtype=None, ensure_all_finite=finite)
         if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
@@ -148,19 +163,25 @@ class Screener(SelectorMixin, BaseEstimator):
         names = [self.result_.name(k) for k in self.get_support(indices=True)]
         return np.array(names, dtype=object)
 
-    def _opened(self, X: Any) -> Source:
-        """The features as a source; one that is given is taken as it is."""
-        if isinstance(X, Source):
-            _check_n_features(self, X, reset=True)
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            return X
-        refuse_mask(X)
-        array = self._checked(X, reset=True)
-        return ArraySource(array, getattr(self, "feature_names_in_", None))
+    def _read_selected(self, source: Source) -> Array:
+        """All rows of the selected columns of a source."""
+        _check_n_features(self, source, reset=False)
+        selected = self.get_support(indices=True)
+        for k in selected if self.result_.names is not None and source.names is not None else ():
+            if source.name(int(k)) != self.result_.name(k):
+                raise ValueError(
+                    f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, "
+                    f"and is called {source.name(int(k))!r} here: pass the same features in the same order."
+                )
+        block = source.read(slice(0, source.shape[0]), selected)
+        finite = "allow-nan" if self.missing == "pairwise" else True
+        return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite))
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """X as an array, and nothing but its form looked at."""
-        array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        array = validate_data(
+            self, X, reset=reset, dtype=None, ensure_all_finite=False, accept_sparse=("csr", "csc")
+        )
         return cast(Array, array)
 
     def _repr_html_inner(self) -> str:
@@ -177,6 +198,7 @@ class Screener(SelectorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "pairwise"
         return tags
 
@@ -293,9 +315,10 @@ class BanditSIS(Screener):
         How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
         "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
-    row_order : {"auto", "random", "stored"}
-        Random rows are right for any data. The stored order reads the first rows, and is right only for
-        data that were shuffled beforehand. "auto" means random.
+    row_order : {"auto", "random", "blocks", "stored"}
+        Random rows are right for any data. Whole blocks in random order, and the stored order, which reads
+        the first rows, are right if rows that lie together look like any others, and warn if they do not.
+        "auto" takes what is cheap: random rows for arrays; see :func:`screen`.
     missing : {"raise", "pairwise"}
         What to do about NaN: refuse it, or leave it out pair by pair.
     pvalues : bool

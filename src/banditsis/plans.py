@@ -317,6 +317,34 @@ class Plan:
         """
         return self if rereads == self.rereads else replace(self, rereads=rereads)
 
+    def whole_blocks(self, block_rows: int, least: int = 1) -> Plan:
+        """The same plan for rows that come in blocks: its row counts rounded up to whole blocks.
+
+        Parameters
+        ----------
+        block_rows : int
+            Rows of a block; the last block may be shorter.
+        least : int
+            Blocks that are read first, at least.
+
+        Examples
+        --------
+        >>> Plan.paper(10_000, 500, 50, alpha=1.0).whole_blocks(150).steps
+        (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
+        >>> Plan.paper(10_000, 500, 50).whole_blocks(8000).name
+        'exact'
+        """
+        steps: list[Step | EvidenceStep] = []
+        for step in self.steps:
+            blocks = max(least, -(-step.n_rows // block_rows))
+            step = step._replace(n_rows=min(self.n_rows, blocks * block_rows))
+            if steps and steps[-1].n_rows == step.n_rows:  # no new rows, no new scores
+                steps.pop()
+            steps.append(step)
+        if steps[0].n_rows == self.n_rows > self.steps[0].n_rows:
+            return self.read_everything()
+        return replace(self, steps=tuple(steps))
+
     def __str__(self) -> str:
         head = (
             f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → "

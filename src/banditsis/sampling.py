@@ -8,11 +8,17 @@ import numpy as np
 
 from banditsis._typing import Indices, Rows
 
-ROW_ORDERS = ("auto", "random", "stored")
+ROW_ORDERS = ("auto", "random", "blocks", "stored")
 
 
 def new_rows(
-    n: int, totals: Sequence[int], order: str, rng: np.random.Generator, *, as_needed: bool = False
+    n: int,
+    totals: Sequence[int],
+    order: str,
+    rng: np.random.Generator,
+    *,
+    as_needed: bool = False,
+    edges: Indices | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows that each step adds, sorted, so that after step l ``totals[l]`` have been read.
 
@@ -21,6 +27,9 @@ def new_rows(
     rows are needed. ``as_needed`` draws each piece when it is asked for, which is right where a run may end
     long before its last step.
 
+    ``blocks`` draws blocks, which lie between the ``edges``, and hands out as many whole ones as the total
+    makes: with the last block, which may be short, the rows are a little fewer.
+
     Examples
     --------
     >>> import numpy as np
@@ -28,12 +37,19 @@ def new_rows(
     [[2, 4, 7], [3, 5]]
     >>> list(new_rows(10, [3, 5], "stored", np.random.default_rng(0)))
     [slice(0, 3, None), slice(3, 5, None)]
+    >>> edges = np.array([0, 4, 8, 10])
+    >>> [rows.tolist() for rows in new_rows(10, [4, 8], "blocks", np.random.default_rng(0), edges=edges)]
+    [[8, 9], [0, 1, 2, 3]]
     """
     before = 0
     if order == "stored" or totals[0] >= n:  # all at once needs no order
         for total in totals:
             yield slice(before, total)
             before = total
+        return
+    if order == "blocks":
+        assert edges is not None
+        yield from _rows_of_blocks(n, totals, rng, edges)
         return
     if as_needed:
         yield from _rows_as_needed(n, totals, rng)
@@ -42,6 +58,22 @@ def new_rows(
     for total in totals:
         yield np.sort(sample[before:total])
         before = total
+
+
+def _rows_of_blocks(
+    n: int, totals: Sequence[int], rng: np.random.Generator, edges: Indices
+) -> Iterator[Indices]:
+    order = rng.permutation(len(edges) - 1)
+    usual = np.median(np.diff(edges))
+    before = 0
+    for total in totals:
+        after = len(order) if total >= n else max(before, min(len(order), int(np.ceil(total / usual))))
+        chosen = np.sort(order[before:after])
+        starts, lengths = edges[chosen], np.diff(edges)[chosen]
+        # Row by row: where its block starts, and how far into the block it is.
+        into = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        yield np.repeat(starts, lengths) + into
+        before = after
 
 
 def _rows_as_needed(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:

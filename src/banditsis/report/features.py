@@ -38,7 +38,7 @@ def list_features(result: ScreeningResult, most: int) -> dict[str, Any]:
 def known_pvalues(result: ScreeningResult, chosen: Indices) -> list[float | None] | None:
     """Decimal logarithms of the p-values of some features, or None for a result without."""
     tested: Any = result
-    return _plain(tested.log10_pvalues[chosen]) if getattr(tested, "has_pvalues", False) else None
+    return _plain(tested.log10_pvalues[chosen]) if tested.has_pvalues else None
 
 
 def _in_order(result: ScreeningResult, most: int) -> Indices:

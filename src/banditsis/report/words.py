@@ -15,13 +15,22 @@ Pairs = list[tuple[str, str]]
 MEANINGS: Mapping[tuple[str, Any], str] = {
     ("statistic", "pearson"): "Pearson's correlation with the response",
     ("statistic", "anova"): "the correlation ratio with the classes of the response (ranks as F does)",
+    ("statistic", "logistic"): "score test of the feature in a logistic model",
+    ("statistic", "poisson"): "score test of the feature in a Poisson model",
+    ("statistic", "cox"): "score test of the feature in a Cox model",
+    ("statistic", "spearman"): "Spearman's rank correlation with the response",
+    ("statistic", "kendall"): "Kendall's rank correlation with the response",
+    ("statistic", "chatterjee"): "Chatterjee's ξ: how far the response is a function of the feature",
+    ("statistic", "distance"): "distance correlation with the response",
     ("plan", "exact"): "read every row",
     ("plan", "subsample"): "read a random subsample of the rows",
     ("plan", "paper"): "drop weak features round by round, by the BanditSIS paper's Algorithm 1",
     ("plan", "optimal"): "drop weak features round by round, with the lowest detection floor for a budget",
     ("plan", "guaranteed"): "drop features only on evidence that they are below a given correlation",
     ("row_order", "auto"): "random",
+    ("row_order", "blocks"): "whole blocks in random order",
     ("row_order", "stored"): "as stored, from the first",
+    ("covariates", 0): "none",
     ("missing", "raise"): "refused",
     ("missing", "pairwise"): "left out, pair by pair",
 }
@@ -30,6 +39,7 @@ TOPICS = {
     "plan": "Plan",
     "row_order": "Order of rows",
     "missing": "Missing values",
+    "covariates": "Covariates",
 }
 
 
@@ -91,7 +101,7 @@ def how_sure(result: ScreeningResult) -> list[str]:
             "Each interval is right for one feature named beforehand. These were selected for being large, "
             "so that the true values of the largest tend to lie nearer 0 than their intervals."
         )
-    if getattr(result, "has_pvalues", False):
+    if result.has_pvalues:
         sentences.append(
             "Each p-value is that of a test of one feature named beforehand; result.select() allows for how "
             "many were tested."
@@ -113,8 +123,10 @@ def how_to_repeat(result: ScreeningResult) -> str:
     from banditsis.statistics import STATISTICS
 
     asked = result.parameters
-    known = {"plan", "statistic", "row_order", "missing", "seed"}
+    known = {"plan", "statistic", "row_order", "missing", "covariates", "seed"}
     if set(asked) != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
+        return ""
+    if asked["covariates"]:
         return ""
     if asked["statistic"] not in STATISTICS:
         return ""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, overload
-
-import numpy as np
 
 from banditsis._typing import Array
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
-from banditsis.sources.files import Opened, open_file
+from banditsis.sources.opening import is_frame, is_sparse, open_data
+from banditsis.sources.targets import open_with_target
 
-__all__ = ["ArraySource", "Source", "open_source"]
+__all__ = ["ArraySource", "Source", "is_frame", "is_sparse", "open_source"]
 
 
 @overload
@@ -56,7 +53,9 @@ def open_source(
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
     target : str, optional
-        A column of the data, by name or 1-based number, that is taken out of the features.
+        The response: a column of the data, by name or 1-based number, which is taken out of the features; or
+        ``file:column``, or a ``file`` with one column. It is joined on sample ids where both sides have them,
+        else by row order; rows without a response are left out.
     one_hot : bool
         Whether columns that are no numbers become one feature for each of their values.
     memory_limit : int, optional
@@ -73,25 +72,7 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
-    if isinstance(data, (str, os.PathLike)):
-        opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit)
-    else:
-        opened = Opened(_in_memory(data, names))
-    if target is None:
-        return opened.source
-    assert opened.y is not None
-    return opened.source, opened.y
-
-
-def _in_memory(data: Any, names: Sequence[str] | None) -> Source:
-    if isinstance(data, Source):
-        return data
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise TypeError("sparse matrices are not supported; pass X.toarray() if it fits in memory.")
-    if names is None and hasattr(data, "columns"):
-        names = [str(name) for name in data.columns]
-    array = data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data)
-    if array.dtype == object and hasattr(data, "iloc"):  # mixed or nullable columns of a pandas frame
-        with suppress(TypeError, ValueError):
-            array = data.to_numpy(dtype=np.float64, na_value=np.nan)
-    return ArraySource(array, names)
+    if target is not None:
+        found = open_with_target(data, target, names=names, one_hot=one_hot, memory_limit=memory_limit)
+        return found.source, found.y
+    return open_data(data, None, names=names, one_hot=one_hot, memory_limit=memory_limit).source

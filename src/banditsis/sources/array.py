@@ -235,13 +235,13 @@ class ArraySource(Source):
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         n, p = self.shape
         if self.by_row:
-            return n_rows * _line_bytes(p, n_columns / p, self.dtype.itemsize)
+            return n_rows * line_bytes(p, n_columns / p, self.dtype.itemsize)
         if scattered:
-            return n_columns * _line_bytes(n, n_rows / n, self.dtype.itemsize)
+            return n_columns * line_bytes(n, n_rows / n, self.dtype.itemsize)
         return float(n_columns * n_rows * self.dtype.itemsize)
 
 
-def _line_bytes(cells: int, density: float, itemsize: int) -> float:
+def line_bytes(cells: int, density: float, itemsize: int) -> float:
     """Bytes of the lines touched when a random share of a run of cells is read."""
     touched: float = 1 - (1 - density) ** (LINE / itemsize)
     return cells * itemsize * touched

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from banditsis._typing import Array, Columns, Floats, Rows
+from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.parallel import Workers
 from banditsis.statistics.base import Weights
 
@@ -42,6 +42,11 @@ class Source(ABC):
     def name(self, column: int) -> str:
         """Name of a feature, made on demand."""
         return f"x{column}" if self.names is None else self.names[column]
+
+    def block_edges(self) -> Indices:
+        """Where blocks begin, and where the last one ends."""
+        n = self.shape[0]
+        return np.append(np.arange(0, n, self.block_rows), n)
 
     def row_number(self, row: int) -> int:
         """The number of a row in the user's data, for messages."""

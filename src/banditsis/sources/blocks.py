@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.statistics.base import Weights
 
 CELLS_AT_ONCE = 1 << 22  # of a tile: 16 MB in float32
+LONG_RUN = 128  # neighbouring rows that are worth a tile of their own
 
 
 class BlockSource(Source):
@@ -27,6 +28,8 @@ class BlockSource(Source):
 
     #: Rows and columns that are stored together.
     chunk: tuple[int, int] = (1, 1)
+    #: Cells of a tile.
+    cells_at_once: int = CELLS_AT_ONCE
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
@@ -49,7 +52,7 @@ class BlockSource(Source):
         tick: Callable[[int], None],
     ) -> None:
         jobs = self._jobs(rows, columns, weights, calibration, len(out))
-        while batch := list(islice(jobs, 2 * workers.n_jobs)):
+        while batch := list(islice(jobs, 8 * workers.n_jobs)):
             workers.run(batch)
             for _, part_rows, _, place, _, _, part in batch:
                 out[:, place] += part
@@ -65,36 +68,28 @@ class BlockSource(Source):
     ) -> Iterator[Job]:
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
-        for run in self._runs(rows, max(1, CELLS_AT_ONCE // width)):
-            w = weights(run)
-            for j in range(0, p, width):
-                place = slice(j, min(j + width, p))
-                some = place if columns is None else columns[place]
+        everything = slice(0, p) if columns is None else columns
+        for run in self._runs(rows, max(1, self.cells_at_once // width)):
+            w, place = weights(run), slice(0, 0)
+            for some in _cut(everything, width, self.chunk[1]):
+                place = slice(place.stop, place.stop + count_rows(some))
                 part = np.zeros((n_sums, place.stop - place.start))
                 yield self._add, run, some, place, w, calibration, part
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
-        most = max(1, CELLS_AT_ONCE // max(1024, self.chunk[0]))
+        most = max(1, self.cells_at_once // max(1024, self.chunk[0]))
         return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
 
     def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
-        """Pieces of about ``height`` rows that end where chunks end."""
-        tall = max(1, height // self.chunk[0]) * self.chunk[0]
-        n, start = count_rows(rows), 0
-        while start < n:
-            stop = min(n, self._end_of_run(rows, start, tall))
-            yield take(rows, start, stop)
-            start = stop
-
-    def _end_of_run(self, rows: Rows, start: int, tall: int) -> int:
-        if isinstance(rows, slice):
-            return int(((rows.start + start) // tall + 1) * tall - rows.start)
-        if start + tall >= len(rows):
-            return len(rows)
-        boundary = rows[start + tall] // self.chunk[0] * self.chunk[0]
-        stop = int(np.searchsorted(rows, boundary))
-        return stop if stop > start else start + tall
+        """Pieces of about ``height`` rows that end where chunks end; runs of neighbours come as slices."""
+        if not isinstance(rows, slice):
+            starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+            if len(rows) >= LONG_RUN * len(starts):  # whole blocks
+                for start, stop in pairwise([*starts, len(rows)]):
+                    yield from self._runs(slice(int(rows[start]), int(rows[stop - 1]) + 1), height)
+                return
+        yield from _cut(rows, height, self.chunk[0])
 
     def _add(
         self,
@@ -111,13 +106,52 @@ class BlockSource(Source):
         block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), ignore)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        (n, p), (height, width) = self.shape, self.chunk
-        chunks = -(-n // height)
-        touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
-        panels = -(-p // width)
-        wide = panels * (1 - (1 - n_columns / p) ** width)
-        return float(min(touched * height, n) * min(wide * width, p) * self.dtype.itemsize)
+        return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
+
+
+def chunk_bytes(
+    shape: tuple[int, int],
+    chunk: tuple[int, int],
+    dtype: np.dtype,
+    n_rows: int,
+    n_columns: int,
+    scattered: bool,
+) -> float:
+    """Bytes of the chunks that are touched when some rows of some columns, anywhere, are read."""
+    (n, p), (height, width) = shape, chunk
+    chunks = -(-n // height)
+    touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
+    wide = -(-p // width) * (1 - (1 - n_columns / p) ** width)
+    return float(min(touched * height, n) * min(wide * width, p) * dtype.itemsize)
 
 
 def ignore(cells: int) -> None:
     """Tell nobody: the tile is told as a whole."""
+
+
+def _cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:
+    """Cut rows (or columns) into pieces of about a size that end where chunks end.
+
+    Examples
+    --------
+    >>> list(_cut(slice(3, 21), 8, 4))
+    [slice(3, 8, None), slice(8, 16, None), slice(16, 21, None)]
+    >>> [piece.tolist() for piece in _cut(np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4)]
+    [[0, 1, 2], [5, 6, 7], [8, 9]]
+    """
+    size = max(1, size // chunk) * chunk
+    n, start = count_rows(index), 0
+    while start < n:
+        stop = min(n, _end_of_piece(index, start, size, chunk))
+        yield take(index, start, stop)
+        start = stop
+
+
+def _end_of_piece(index: Rows, start: int, size: int, chunk: int) -> int:
+    if isinstance(index, slice):
+        return int(((index.start + start) // size + 1) * size - index.start)
+    if start + size >= len(index):
+        return len(index)
+    boundary = index[start + size] // chunk * chunk
+    stop = int(np.searchsorted(index, boundary))
+    return stop if stop > start else start + size

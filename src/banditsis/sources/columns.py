@@ -27,7 +27,8 @@ class ColumnSubset(Source):
     def __init__(self, base: Source, columns: Indices) -> None:
         self.base, self.columns = base, columns
         self.shape = (base.shape[0], len(columns))
-        self.dtype, self.block_rows, self.shuffled = base.dtype, base.block_rows, base.shuffled
+        self.dtype, self.multiplies = base.dtype, base.multiplies
+        self.block_rows, self.shuffled = base.block_rows, base.shuffled
         if base.names is not None:
             self.names = [base.names[k] for k in columns]
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from banditsis._typing import Array
 from banditsis.sources.base import Source
+from banditsis.sources.layout import is_shuffled
 
 
 class Opened(NamedTuple):
@@ -33,6 +34,7 @@ OPENERS = {
     "arrow": "banditsis.sources.arrow:open_arrow",
     "csv": "banditsis.sources.csv:open_csv",
     "zarr": "banditsis.sources.zarr:open_zarr",
+    "shuffled": "banditsis.sources.shuffled:open_shuffled",
     "hdf5": "banditsis.sources.hdf5:open_hdf5",
     "h5ad": "banditsis.sources.h5ad:open_h5ad",
     "plink": "banditsis.sources.plink:open_plink",
@@ -89,6 +91,7 @@ _LABELS = {
     "arrow": "Arrow or Feather",
     "csv": "CSV",
     "zarr": "Zarr",
+    "shuffled": "shuffled Zarr",
     "hdf5": "HDF5",
     "h5ad": "AnnData (.h5ad)",
     "plink": "PLINK",
@@ -135,7 +138,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
     Traceback (most recent call last):
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
-    path = Path(path)
+    path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_near_files(path)}.")
     if path.is_dir():
@@ -155,6 +158,18 @@ def find_format(path: str | os.PathLike[str]) -> str:
             f"{'it may be damaged, or' if found is None else 'rename it, or'} was written by another program."
         )
     return named
+
+
+def split_path(path: Path) -> tuple[Path, str | None]:
+    """A file, and the path within it that stands behind a colon.
+
+    Examples
+    --------
+    >>> split_path(Path("data.h5:/counts/raw"))[1]
+    '/counts/raw'
+    """
+    outer, colon, inner = str(path).partition(":/")
+    return (Path(outer), "/" + inner) if colon and not path.exists() else (path, None)
 
 
 def _by_name(path: Path) -> str | None:
@@ -185,7 +200,9 @@ def _folder_format(path: Path) -> str:
     entries = sorted(entry for entry in path.iterdir() if entry.name in _FOLDERS or entry.name[0] not in "._")
     for entry in entries:
         if entry.name in _FOLDERS:
-            return _FOLDERS[entry.name]
+            return "shuffled" if is_shuffled(path) else _FOLDERS[entry.name]
+    if path.suffix.lower() == ".zarr":  # one without its metadata
+        return "zarr"
     formats = {_folder_format(entry) if entry.is_dir() else _by_name(entry) for entry in entries} - {None}
     if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())
@@ -226,7 +243,7 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f", … ({len(names):,} columns)" if len(names) > 5 else "") if names else "no columns"
 
 
-def need(module: str, extra: str) -> Any:
+def need(module: str, extra: str, what: str | None = None) -> Any:
     """Import an optional library, or say how to install it.
 
     Examples
@@ -240,5 +257,25 @@ def need(module: str, extra: str) -> Any:
     except ImportError as error:
         package = module.split(".")[0].replace("_", "-")
         raise ImportError(
-            f"reading {_LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
+            f"reading {what or _LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
         ) from error
+
+
+def format_label(name: str) -> str:
+    """What a format is called in sentences.
+
+    Examples
+    --------
+    >>> format_label("h5ad")
+    'AnnData (.h5ad)'
+    """
+    return _LABELS[name]
+
+
+def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:
+    """Refuse to read a file into memory that is larger than allowed."""
+    if limit is not None and n_bytes > limit:
+        raise ValueError(
+            f"{path} has to be read into memory, and its {n_bytes:,} bytes are more than the limit of "
+            f"{limit:,}: raise the limit, or convert the file to Parquet or Zarr."
+        )

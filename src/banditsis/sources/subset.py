@@ -26,7 +26,15 @@ class RowSubset(Source):
     def __init__(self, base: Source, rows: Indices) -> None:
         self.base, self.rows = base, rows
         self.shape = (len(rows), base.shape[1])
-        self.dtype, self.names, self.multiplies = base.dtype, base.names, base.multiplies
+        self.dtype, self.names = base.dtype, base.names
+        self.shuffled, self.multiplies = base.shuffled, base.multiplies
+        share = len(rows) / max(1, base.shape[0])
+        self.block_rows = max(1, round(base.block_rows * share))
+
+    def block_edges(self) -> Indices:
+        if self.block_rows == 1:
+            return super().block_edges()
+        return np.unique(np.searchsorted(self.rows, self.base.block_edges()))
 
     def row_number(self, row: int) -> int:
         return self.base.row_number(int(self.rows[row]))
@@ -48,10 +56,16 @@ class RowSubset(Source):
         tick: Callable[[int], None],
     ) -> None:
         def weights_of_base_rows(base_rows: Rows) -> Weights:
-            assert not isinstance(base_rows, slice)  # what is handed on below is a list
+            if isinstance(base_rows, slice):  # neighbours in the base, so neighbours here
+                first = int(np.searchsorted(self.rows, base_rows.start))
+                return weights(slice(first, first + base_rows.stop - base_rows.start))
             return weights(np.searchsorted(self.rows, base_rows))
 
         self.base.sums(self.rows[rows], columns, weights_of_base_rows, calibration, out, workers, tick)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return self.base.bytes_touched(n_rows, n_columns, scattered=True)
+        if scattered or self.base.block_rows == 1:
+            return self.base.bytes_touched(n_rows, n_columns, scattered=True)
+        # Whole blocks come with the rows between.
+        whole = round(n_rows * self.base.shape[0] / max(1, len(self.rows)))
+        return self.base.bytes_touched(whole, n_columns, scattered=False)

@@ -1,0 +1,63 @@
+"""A file and its target, as the commands open them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from banditsis._typing import Array
+from banditsis.commands.endings import UsageError
+from banditsis.planning import format_bytes
+from banditsis.sources.base import Source
+from banditsis.sources.files import find_format, format_label
+from banditsis.sources.store import read_record
+
+
+class Loaded(NamedTuple):
+    """Data that have been opened for a command."""
+
+    path: Path
+    format: str
+    source: Source
+    y: Array
+    #: how the target was found and joined, in a sentence
+    how: str
+
+    @property
+    def missing(self) -> str:
+        """What is done about NaN unless asked otherwise: genotypes have gaps, other data should not."""
+        return "pairwise" if self.format == "plink" else "raise"
+
+    def describe(self) -> str:
+        """The data in one line."""
+        return describe_source(self.path, self.format, self.source)
+
+
+def describe_source(path: Path, format_name: str, source: Source) -> str:
+    """Format, shape, dtype and size in one line."""
+    n, p = source.shape
+    size = format_bytes(n * p * source.dtype.itemsize)
+    return (
+        f"{path}: {format_label(format_name)}, {n:,} rows × {p:,} features, {source.dtype}, {size} of cells."
+    )
+
+
+def load(path: Path, target: str | None, *, one_hot: bool = False, memory_limit: int | None = None) -> Loaded:
+    """Open data and join the target; a shuffled store may carry its own."""
+    from banditsis.sources.targets import open_with_target
+
+    format_name = find_format(path)
+    if target is None:
+        target = carried_target(path, format_name)
+    source, y, how = open_with_target(path, target, one_hot=one_hot, memory_limit=memory_limit)
+    return Loaded(path, format_name, source, y, how)
+
+
+def carried_target(path: Path, format_name: str) -> str:
+    """The target that comes with a shuffled store."""
+    carried = read_record(path).target if format_name == "shuffled" else None
+    if carried is None:
+        raise UsageError(
+            f"{path} carries no target: name a column of it, another file or file:column with --target."
+        )
+    return carried

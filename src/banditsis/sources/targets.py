@@ -1,0 +1,192 @@
+"""The response that belongs to some features: a column beside them, or of another file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banditsis._typing import Array, Indices
+from banditsis.sources.base import Source
+from banditsis.sources.files import Opened
+from banditsis.sources.opening import open_data
+from banditsis.sources.shuffled import ShuffledSource
+from banditsis.sources.subset import RowSubset
+from banditsis.sources.target_files import Read, read_arrow, read_npy, read_text
+
+_ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".fam", ".pheno", ".phen", ".dat", ".tab")
+
+
+class Target(NamedTuple):
+    """Features with their response."""
+
+    source: Source
+    y: Array
+    #: a sentence that says how rows and values were put together
+    how: str
+
+
+def open_with_target(
+    data: Any,
+    target: str,
+    *,
+    names: Sequence[str] | None = None,
+    one_hot: bool = False,
+    memory_limit: int | None = None,
+) -> Target:
+    """Open data together with their target.
+
+    Parameters
+    ----------
+    data : path, frame, array or sparse matrix
+        The features.
+    target : str
+        ``column`` of the data, ``file:column``, or a ``file`` with one column. Columns by name or 1-based
+        number.
+    names, one_hot, memory_limit
+        See :func:`open_source`.
+    """
+    file, column = split_target(target)
+    options: dict[str, Any] = {"names": names, "one_hot": one_hot, "memory_limit": memory_limit}
+    if file is None:
+        opened = open_data(data, column, **options)
+        assert opened.y is not None
+        return _without_missing(opened.source, opened.y, f"the target is the column {column!r} of the data")
+    return join(open_data(data, None, **options), read_target(file, column), file)
+
+
+def split_target(target: str) -> tuple[Path | None, str | None]:
+    """File and column of a target; without a file it is a column of the data.
+
+    Examples
+    --------
+    >>> split_target("price"), split_target("chr1:12345")
+    ((None, 'price'), (None, 'chr1:12345'))
+    """
+    if Path(target).is_file():
+        return Path(target), None
+    head, _, column = target.rpartition(":")
+    if head and Path(head).is_file():
+        return Path(head), column or None
+    for name in (head, target):
+        if name.lower().endswith((*_ARROW, *_TEXT, ".npy")):
+            raise FileNotFoundError(
+                f"the target's file {name} does not exist: check the name and the folder."
+            )
+    return None, target
+
+
+def read_target(path: Path, column: str | None) -> Read:
+    """Read values, and ids of samples if there are any, from a file."""
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty.")
+    name = path.name.lower()
+    if name.endswith(".npy"):
+        return read_npy(path, column)
+    if name.endswith(_ARROW):
+        return read_arrow(path, column)
+    if name.endswith(_TEXT):
+        return read_text(path, column)
+    raise ValueError(
+        f"{path} cannot be a target: it must end in .npy, {', '.join(_ARROW)} or {', '.join(_TEXT)}."
+    )
+
+
+def join(opened: Opened, read: Read, path: Path) -> Target:
+    """Put values to rows: by the ids of the samples if both sides have them, else by row order."""
+    n = opened.source.shape[0]
+    if opened.ids is None or read.ids is None:
+        if isinstance(opened.source, ShuffledSource):
+            return _before_shuffling(opened.source, read, path)
+        if len(read.values) != n:
+            raise ValueError(
+                f"{path} has {len(read.values):,} values for the {n:,} rows of the data, and there are no "
+                f"ids of samples {'in it' if read.ids is None else 'in the data'} to join on: give a "
+                "value for each row."
+            )
+        return _without_missing(opened.source, read.values, f"{path} was taken in row order: {n:,} values")
+    place = _matches(opened.ids, read.ids, path)
+    known = np.flatnonzero(place >= 0)
+    values = read.values[place[known]]
+    spare = len(read.ids) - known.size
+    how = f"{path} was joined on the ids of samples: {known.size:,} of {n:,} rows have a value" + (
+        f", {spare:,} of its ids are not in the data" if spare else ""
+    )
+    source = opened.source if known.size == n else RowSubset(opened.source, known)
+    return _without_missing(source, values, how)
+
+
+def _before_shuffling(source: ShuffledSource, read: Read, path: Path) -> Target:
+    """Values in the order that the rows had before they were shuffled."""
+    n = source.record.n_original
+    if len(read.values) != n:
+        raise ValueError(
+            f"{path} has {len(read.values):,} values, and the data had {n:,} rows before they were shuffled: "
+            "give a value for each of those."
+        )
+    how = f"{path} was taken in the order that rows had before they were shuffled: {n:,} values"
+    return _without_missing(source, read.values[source.original_rows], how)
+
+
+def _matches(wanted: Array, ids: Array, path: Path) -> Indices:
+    """Where each of the wanted ids is among the ids, -1 if nowhere."""
+    short = [str(name).rpartition("\t")[2] for name in wanted]
+    if not any("\t" in name for name in ids):  # individuals alone, without their families
+        wanted = np.array(short)
+    elif not any("\t" in str(name) for name in wanted):
+        ids = np.array([name.rpartition("\t")[2] for name in ids])
+    _refuse_repeated(wanted, "the data")
+    _refuse_repeated(ids, path)
+    where = {name: k for k, name in enumerate(ids.tolist())}
+    place = np.array([where.get(str(name), -1) for name in wanted], dtype=np.intp)
+    if (place < 0).all():
+        raise ValueError(
+            f"none of the ids of samples in {path} is one of the data: there they look like "
+            f"{_shown(ids[0])}, here like {_shown(wanted[0])}. Use the same ids, or take the ids out of "
+            f"{path} to go by row order."
+        )
+    return place
+
+
+def _refuse_repeated(ids: Array, where: object) -> None:
+    names, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        name, count = names[counts > 1][0], counts[counts > 1][0]
+        raise ValueError(
+            f"the id of a sample {_shown(name)} occurs {count} times in {where}: ids must be unique to be "
+            "joined on."
+        )
+
+
+def _shown(name: object) -> str:
+    return repr(str(name).replace("\t", " "))
+
+
+def _without_missing(source: Source, y: Array, how: str) -> Target:
+    """Leave rows without a value out."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y)
+    elif y.dtype.kind == "O":
+        missing = np.array([value is None or value != value for value in y], dtype=bool)
+    else:
+        missing = np.zeros(len(y), dtype=bool)
+    known = np.flatnonzero(~missing)
+    if known.size == 0:
+        raise ValueError("the target has no value in any row: check that it is the right column.")
+    if known.size == len(y):
+        return Target(source, _plain(y), how + ".")
+    if isinstance(source, RowSubset):
+        rest: Source = RowSubset(source.base, source.rows[known])
+    else:
+        rest = RowSubset(source, known)
+    gone = len(y) - known.size
+    left_out = f"{gone:,} row{'s' * (gone > 1)} without a value {'were' if gone > 1 else 'was'} left out"
+    return Target(rest, _plain(y[known]), f"{how}; {left_out}.")
+
+
+def _plain(y: Array) -> Array:
+    """Objects as labels, where they are strings."""
+    return y.astype(str) if y.dtype.kind == "O" and all(isinstance(value, str) for value in y) else y

@@ -1,0 +1,115 @@
+"""Small files in every format, written as other programs write them."""
+
+import atexit
+import tempfile
+import warnings
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+import zarr
+
+from banditsis.sources.csv import open_csv
+from banditsis.sources.h5ad import open_h5ad
+from banditsis.sources.zarr import ZarrSource
+
+_folder = tempfile.TemporaryDirectory()
+atexit.register(_folder.cleanup)
+FOLDER = Path(_folder.name)
+
+
+def new_path(name):
+    """A path of this name in a folder of its own."""
+    return Path(tempfile.mkdtemp(dir=FOLDER)) / name
+
+
+def table(X, names, **more):
+    return pa.table({**{name: pa.array(x) for name, x in zip(names, X.T, strict=True)}, **more})
+
+
+def write_parquet(X, names):
+    path = new_path("data.parquet")
+    pq.write_table(table(X, names), path, row_group_size=64)
+    return path
+
+
+def write_parquet_folder(X, names):
+    path = new_path("parts")
+    path.mkdir()
+    pq.write_table(table(X[:100], names), path / "a.parquet", row_group_size=64)
+    pq.write_table(table(X[100:], names), path / "b.parquet", row_group_size=300)
+    return path
+
+
+def write_feather(X, names):
+    path = new_path("data.feather")
+    pa.feather.write_feather(table(X, names), path, compression="lz4", chunksize=50)
+    return path
+
+
+def write_csv(X, names, name="data.csv"):
+    path = new_path(name)
+    lines = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in X]
+    path.write_text("\n".join([*([",".join(names)] if names else []), *lines]) + "\n")
+    return path
+
+
+def open_converted_csv(X, names):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return open_csv(write_csv(X, names), memory_limit=1).source
+
+
+def write_zarr(X, names, name="data.zarr", **options):
+    path = new_path(name)
+    array = zarr.create_array(str(path), shape=X.shape, dtype=X.dtype, attributes={"names": names}, **options)
+    array[:] = X
+    return path
+
+
+def zarr_in_memory(X, names):
+    array = zarr.create_array({}, shape=X.shape, dtype=X.dtype, chunks=(64, 5))
+    array[:] = X
+    return ZarrSource(array, names)
+
+
+def write_hdf5(X, names, **options):
+    path = new_path("data.h5")
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("features", data=X, **options)
+        data.attrs["names"] = names
+    return path
+
+
+def open_large_h5ad(X, names, kind, **options):
+    """Sparse, and not to be held in memory."""
+    return open_h5ad(write_h5ad(X, names, kind, **options), memory_limit=1).source
+
+
+def write_h5ad(X, names, kind=None, **options):
+    """As the description of anndata's on-disk format has it."""
+    path = new_path("data.h5ad")
+    with h5py.File(path, "w") as file:
+        if kind is None:
+            file.create_dataset("X", data=X, **options)
+        else:
+            # All cells, zeros too: NaN and rounding stay as they are.
+            matrix = sp.csr_array(X) if kind == "csr_matrix" else sp.csc_array(X)
+            group = file.create_group("X")
+            group.attrs.update({"encoding-type": kind, "shape": X.shape})
+            for part in ("data", "indices", "indptr"):
+                group.create_dataset(part, data=getattr(matrix, part), **options)
+        for part, labels in (("obs", [f"cell{i}" for i in range(len(X))]), ("var", names)):
+            group = file.create_group(part)
+            group.attrs["_index"] = "_index"
+            group["_index"] = np.array(labels, dtype=object)
+        group = file.create_group("obs/kind")
+        group.attrs["encoding-type"] = "categorical"
+        group["categories"] = np.array(["B", "T"], dtype=object)
+        group["codes"] = (np.arange(len(X)) % 2).astype("i1")
+        file["obs/age"] = np.arange(len(X), dtype=float)
+    return path

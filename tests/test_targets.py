@@ -1,0 +1,190 @@
+"""Targets of other files: read, joined on ids or by row order, and refused with a reason."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from banditsis import Plan, open_source, screen
+from banditsis.sources.files import Opened
+from banditsis.sources.subset import RowSubset
+from banditsis.sources.targets import join, open_with_target, read_target, split_target
+
+N, P = 6, 3
+X = np.arange(18.0).reshape(N, P) ** 2 % 7
+IDS = np.array([f"s{k}" for k in range(N)])
+PAIRS = np.array([f"fam{k // 2}\ts{k}" for k in range(N)])
+
+
+def write(path, text):
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+TWO, PAIR = ["s0", "s1"], ["f\ts0", "f\ts1"]
+READABLE = {  # name, text, column, values, ids
+    "commas with a header": ("t.csv", "id,a,b\ns0,1,4\ns1,NA,5\n", "a", [1, np.nan], TWO),
+    "by number": ("t.csv", "id,a,b\ns0,1,4\ns1,2,5\n", "3", [4, 5], TWO),
+    "tabs": ("t.tsv", "a\tb\n1\t4\n2\t5\n", "b", [4, 5], None),
+    "packed": ("t.csv.gz", "a,b\n1,4\n2,5\n", "a", [1, 2], None),
+    "semicolons, quotes": ("t.csv", 'a;"the b"\n1;4\n2;5\n', "the b", [4, 5], None),
+    "no header": ("t.csv", "1,4\n2,5\n3,6\n", "2", [4, 5, 6], None),
+    "one column, no header": ("t.txt", "1.5\n2\n\n-3e2\n", None, [1.5, 2, -300], None),
+    "one column with a header": ("t.txt", "y\n1.5\n2\n", None, [1.5, 2], None),
+    "one column beside ids": ("t.csv", "sample,y\ns0,1\ns1,2\n", None, [1, 2], TWO),
+    "byte order mark": ("t.csv", "\ufeffa,b\n1,4\n", "a", [1], None),
+    "labels": (
+        "t.csv",
+        "id,kind\ns0,tumour\ns1,normal\ns2,\n",
+        "kind",
+        ["tumour", "normal", None],
+        [*IDS[:3]],
+    ),
+    "labels, no header": ("t.csv", "yes\nno\nyes\nno\n", "1", ["yes", "no", "yes", "no"], None),
+    "a nameless index, as pandas writes it": ("t.csv", ",y\ns0,1\ns1,2\n", "y", [1, 2], TWO),
+    "PLINK family": (
+        "t.fam",
+        "f s0 0 0 1 1.5\nf s1 0 0 2 -9\n",
+        "phenotype",
+        [1.5, np.nan],
+        ["f\ts0", "f\ts1"],
+    ),
+    "PLINK phenotypes": (
+        "t.pheno",
+        "FID IID bmi\nf s0 20\nf s1 -9\n",
+        "bmi",
+        [20, np.nan],
+        ["f\ts0", "f\ts1"],
+    ),
+    "phenotypes, no header": ("t.pheno", "1 1 20\n1 2 21\n", "3", [20, 21], ["1\t1", "1\t2"]),
+    "two ids in a table": ("t.csv", "FID,IID,y\nf,s0,20\n", None, [20], ["f\ts0"]),
+}
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_text_files(name, tmp_path):
+    file, text, column, values, ids = READABLE[name]
+    read = read_target(write(tmp_path / file, text), column)
+    if isinstance(values[0], str):
+        assert list(read.values) == values
+    else:
+        np.testing.assert_array_equal(read.values, values)
+    assert (None if read.ids is None else list(read.ids)) == ids
+
+
+def test_vectors_and_matrices_of_numpy(tmp_path):
+    np.save(tmp_path / "v.npy", np.arange(4))
+    np.save(tmp_path / "m.npy", np.arange(8).reshape(4, 2))
+    np.testing.assert_array_equal(read_target(tmp_path / "v.npy", None).values, range(4))
+    np.testing.assert_array_equal(read_target(tmp_path / "m.npy", "2").values, [1, 3, 5, 7])
+    with pytest.raises(ValueError, match="say which"):
+        read_target(tmp_path / "m.npy", None)
+    with pytest.raises(ValueError, match="has no column 'x'"):
+        read_target(tmp_path / "v.npy", "x")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_columns_of_arrow_files(tmp_path, suffix):
+    frame = pd.DataFrame({"id": IDS, "y": [1.0, 2, np.nan, 4, 5, 6], "kind": list("ababab")})
+    getattr(frame, f"to_{suffix}")(tmp_path / f"t.{suffix}")
+    read = read_target(tmp_path / f"t.{suffix}", "y")
+    np.testing.assert_array_equal(read.values, frame["y"])
+    assert list(read.ids) == list(IDS)
+    assert list(read_target(tmp_path / f"t.{suffix}", "kind").values) == list("ababab")
+    with pytest.raises(ValueError, match="has no column 'knd': did you mean 'kind'"):
+        read_target(tmp_path / f"t.{suffix}", "knd")
+
+
+def test_forms_of_a_target(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path / "t.csv", "y\n1\n")
+    assert split_target("t.csv:y") == (file.relative_to(tmp_path), "y")
+    assert split_target(f"{file}") == (file, None)
+    assert split_target("rs123:A") == (None, "rs123:A")
+    for target in ("gone.csv:y", "gone.npy"):
+        with pytest.raises(FileNotFoundError, match=r"the target's file gone\.\w+ does not exist"):
+            split_target(target)
+
+
+def test_joined_on_ids(tmp_path):
+    file = write(tmp_path / "t.csv", "id,y\ns5,50\ns1,10\nother,7\ns3,NA\ns0,0\n")
+    target = join(Opened(open_source(X), None, IDS), read_target(file, "y"), file)
+    np.testing.assert_array_equal(target.y, [0, 10, 50])
+    np.testing.assert_array_equal(target.source.read(slice(0, 3), None), X[[0, 1, 5]])
+    assert isinstance(target.source, RowSubset)
+    assert not isinstance(target.source.base, RowSubset)
+    assert target.how.endswith(
+        "joined on the ids of samples: 4 of 6 rows have a value, 1 of its ids are not in the data; "
+        "1 row without a value was left out."
+    )
+
+
+@pytest.mark.parametrize("text", ["FID IID y\nfam0 s1 10\nfam2 s5 50\n", "IID y\ns1 10\ns5 50\n"])
+def test_families_and_individuals(tmp_path, text):
+    file = write(tmp_path / "t.txt", text)
+    for ids in (PAIRS, IDS):
+        target = join(Opened(open_source(X), None, ids), read_target(file, "y"), file)
+        np.testing.assert_array_equal(target.y, [10, 50])
+        np.testing.assert_array_equal(target.source.read(slice(0, 2), None), X[[1, 5]])
+
+
+def test_by_row_order(tmp_path):
+    file = write(tmp_path / "t.txt", "\n".join(map(str, range(N))))
+    target = open_with_target(X, str(file))
+    assert target.how == f"{file} was taken in row order: 6 values."
+    np.testing.assert_array_equal(target.y, range(N))
+    short = write(tmp_path / "short.txt", "1\n2\n")
+    with pytest.raises(ValueError, match="has 2 values for the 6 rows of the data, and there are no ids"):
+        open_with_target(X, str(short))
+
+
+def test_the_index_of_a_pandas_frame(tmp_path):
+    frame = pd.DataFrame(X, index=IDS, columns=list("abc"))
+    file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in reversed(range(N))))
+    source, y = open_source(frame, target=f"{file}:y")
+    np.testing.assert_array_equal(y, range(N))
+    assert source.names == ["a", "b", "c"]
+    screen(source, y, Plan.exact(N, 3, 1))
+
+
+REFUSED = {
+    "duplicates": ("id,y\ns1,1\ns1,2\n", "y", "the id of a sample 's1' occurs 2 times in .*t.csv"),
+    "no match": ("id,y\nA,1\nB,2\n", "y", "none of the ids .* look like 'A', here like 's0'"),
+    "no such column": ("id,y\ns1,1\n", "z", "has no column 'z': there are 'id', 'y'"),
+    "several columns": ("id,y,z\ns1,1,2\n", None, "has several columns: say which, as .*; there are y, z"),
+    "ragged": ("id,y\ns1,1\ns2,2,3\n", "y", "has 2 columns, but 3 in line 3"),
+    "nothing known": ("id,y\ns1,NA\ns2,\n", "y", "no value in any row"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name, tmp_path):
+    text, column, message = REFUSED[name]
+    file = write(tmp_path / "t.csv", text)
+    with pytest.raises(ValueError, match=message):
+        join(Opened(open_source(X), None, IDS), read_target(file, column), file)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "latin.csv").write_bytes("y\nm\xfc\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="no UTF-8 text"):
+        read_target(tmp_path / "latin.csv", None)
+    (tmp_path / "empty.csv").write_bytes(b"")
+    with pytest.raises(ValueError, match="is empty"):
+        read_target(tmp_path / "empty.csv", None)
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"y\n" + b"1\n" * 999)[:-9])
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        read_target(tmp_path / "cut.csv.gz", None)
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"cannot be a target: it must end in \.npy"):
+        read_target(tmp_path / "t.xlsx", None)
+
+
+def test_ids_of_the_data_must_be_unique(tmp_path):
+    file = write(tmp_path / "t.csv", "id,y\ns1,1\n")
+    with pytest.raises(ValueError, match="'s0' occurs 6 times in the data"):
+        join(Opened(open_source(X), None, np.array(["s0"] * N)), read_target(file, "y"), file)
