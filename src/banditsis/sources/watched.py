@@ -62,7 +62,7 @@ class Watched(Source):
     ) -> None:
         first, weight = self.spread is None and columns is None, weights(take(rows, 0, 1))
         # Weighted squares say nothing of how features vary.
-        plain = getattr(weight, "square", None) is None
+        plain = weight.square is None
         places = cut_rows(self, rows) if first and plain else []
         if len(places) < 3:
             self.base.sums(rows, columns, weights, calibration, out, workers, tick)
