@@ -1,5 +1,7 @@
 """Interactions score as if the products had been built, whatever the data look like."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -214,6 +216,16 @@ def test_every_name_is_that_of_its_product():
         *(f"{a} × {b}" for i, a in enumerate("abcdefghi") for b in "abcdefghi"[i + 1 :]),
     ]
     assert list(source.names) == expected
+
+
+def test_a_result_does_not_keep_the_data():
+    big = np.zeros((2000, 100))
+    big[:, :5] = rng.standard_normal((2000, 5))
+    source = Interactions(big)
+    result = screen(source, big[:, 0] + big[:, 1], Plan.exact(*source.shape, 3))
+    again = pickle.loads(pickle.dumps(result))
+    assert len(pickle.dumps(result)) < big.nbytes / 5
+    assert again.selected_names == result.selected_names
 
 
 @pytest.mark.parametrize("estimator", [SIS(3), BanditSIS(3, random_state=0)])

@@ -29,13 +29,13 @@ BASE_ROWS = 256  # that a thread reads at once
 
 
 class PairNames(Sequence[str]):
-    """Names of features, made when they are asked for."""
+    """Names of features, made when they are asked for; a result that keeps them does not keep the data."""
 
-    def __init__(self, source: Interactions) -> None:
-        self.source = source
+    def __init__(self, base: Sequence[str] | None, offsets: Indices, lead: int) -> None:
+        self.base, self.offsets, self.lead = base, offsets, lead
 
     def __len__(self) -> int:
-        return self.source.shape[1]
+        return int(self.offsets[-1])
 
     @overload
     def __getitem__(self, feature: int) -> str: ...
@@ -47,11 +47,15 @@ class PairNames(Sequence[str]):
         k = int(feature) + (len(self) if feature < 0 else 0)
         if not 0 <= k < len(self):
             raise IndexError(f"feature {feature} of {len(self):,}.")
-        first, second = (int(side[0]) for side in self.source.pairs(np.array([k])))
-        base = self.source.base
-        if second == base.shape[1]:
-            return base.name(first)
-        return f"{base.name(first)}²" if first == second else f"{base.name(first)} × {base.name(second)}"
+        first, second = (int(side[0]) for side in list_pairs(np.array([k]), self.offsets, self.lead))
+        if second == len(self.offsets) - 1:
+            return self._base_name(first)
+        if first == second:
+            return f"{self._base_name(first)}²"
+        return f"{self._base_name(first)} × {self._base_name(second)}"
+
+    def _base_name(self, column: int) -> str:
+        return f"x{column}" if self.base is None else str(self.base[column])
 
 
 class Interactions(BlockSource):
@@ -114,7 +118,7 @@ class Interactions(BlockSource):
             raise ValueError(f"X has {m} column(s), and there are no pairs of them: pass at least two.")
         self.dtype = summing_dtype(self.base.dtype)
         self.chunk, self.shuffled = (self.base.block_rows, 1), self.base.shuffled
-        self.names = PairNames(self)
+        self.names = PairNames(self.base.names, self.offsets, self.lead)
         self.means = self._find_means() if center else None
 
     def row_number(self, row: int) -> int:
