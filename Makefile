@@ -66,7 +66,7 @@ bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites 
 bench-formats: $(STAMP)  ## Measure what files cost: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py
 
-bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 6 GB)
+bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 4 GB)
 	$(BIN)/python benchmarks/interactions.py
 
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
