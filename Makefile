@@ -5,17 +5,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-statistics bench-formats docs \
-  docs-figures examples clean
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-statistics bench-formats \
+  bench-interactions docs docs-figures examples clean
 
 help:  ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "banditsis needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[movielens]' || \
+	  echo "libmf needs a C++ compiler: tests of the MovieLens table that call it will be skipped."
 	@touch $@
 
 demo: $(STAMP)  ## Screen a made-up data set with SIS and BanditSIS
@@ -63,6 +65,9 @@ bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites 
 
 bench-formats: $(STAMP)  ## Measure what files cost: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py
+
+bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 6 GB)
+	$(BIN)/python benchmarks/interactions.py
 
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
 	@for example in settings flight_interactions lasso_pipeline; do \

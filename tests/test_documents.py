@@ -58,6 +58,20 @@ def test_seeing(tmp_path, monkeypatch):
         assert (ROOT / "docs" / path).exists(), path
 
 
+def test_interactions_page(capsys):
+    names = {}
+    for code in blocks("docs/interactions.md"):
+        exec(code, names)
+    shape, best, out, plain, centred = capsys.readouterr().out.splitlines()
+    assert shape == "(5000, 20100)"
+    assert best.startswith("['dark × comedy'")
+    assert "dark × comedy" in out
+    assert int(plain.removeprefix("False ")) > 100
+    assert centred == "True 4"
+    assert names["kept"].shape == (5000, 10)
+    np.testing.assert_allclose(names["new"], names["kept"][:7])
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md", "docs/statistics.md"]
 )

@@ -23,6 +23,7 @@ from banditsis.statistics.base import MIN_PRESENT, MomentStatistic
 # Costs in units of a scattered cell, read and summed for one response alone; by these, responses share a
 # pass or go on alone. Cells that several responses share lie denser, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
+SCORES_AT_ONCE = 1 << 15
 
 
 class Trace:
@@ -160,7 +161,7 @@ class Group:
         cutoffs = []
         for k, trace in enumerate(traces):
             left = self.left[k]
-            scores = self.statistic.scores(self.sums, self.summary, k, left)
+            scores = self._scores(k, left)
             trace.record(self.columns if isinstance(left, slice) else self.indices(left), scores)
             trace.law = self.statistic.null_law(self.sums, self.summary, k, left)
             present = self.statistic.present(self.sums, left)
@@ -170,6 +171,18 @@ class Group:
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
         return cutoffs
+
+    def _scores(self, k: int, left: Indices | slice) -> Floats:
+        """Scores of one member, a piece at a time so that what they are computed from stays in the cache."""
+        size = self.n_left[k]
+        if size <= SCORES_AT_ONCE:
+            return self.statistic.scores(self.sums, self.summary, k, left)
+        scores = np.empty(size)
+        for i in range(0, size, SCORES_AT_ONCE):
+            piece = slice(i, i + SCORES_AT_ONCE)
+            columns = piece if isinstance(left, slice) else left[piece]
+            scores[piece] = self.statistic.scores(self.sums, self.summary, k, columns)
+        return scores
 
     def narrow(self, n_rows: int) -> list[Group]:
         """Forget the features that no member has left; part where going on alone is cheaper."""

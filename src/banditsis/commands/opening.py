@@ -85,7 +85,7 @@ def _covariate(loaded: Loaded, file: Path | None, name: str | None) -> Array:
     found = (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == rows)
     if not found.all():
         raise ValueError(
-            f"{np.count_nonzero(~found):,} of {n:,} rows have no value of {name or 'the covariate'} in {file}: "
-            "covariates must be known for every row that has a target."
+            f"{np.count_nonzero(~found):,} of {n:,} rows have no value of {name or 'it'} in {file}: covariates "
+            "must be known for every row that has a target."
         )
     return values[place]

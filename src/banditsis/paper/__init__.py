@@ -1,4 +1,4 @@
-"""The paper's table and figures, made again: one function, and one command, for each.
+"""The paper's tables and figures, made again: one function, and one command, for each.
 
 >>> from banditsis.paper import reproduce_table1, reproduce_figure1, reproduce_figure2, reproduce_figure3
 """
@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from banditsis.paper.figure2 import reproduce_figure2
     from banditsis.paper.figure3 import reproduce_figure3
     from banditsis.paper.table1 import reproduce_table1
+    from banditsis.paper.table2 import reproduce_table2
 
-__all__ = ["reproduce_figure1", "reproduce_figure2", "reproduce_figure3", "reproduce_table1"]
+__all__ = [
+    "reproduce_figure1",
+    "reproduce_figure2",
+    "reproduce_figure3",
+    "reproduce_table1",
+    "reproduce_table2",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Sums of all pairs of columns as matrix products, panel by panel: Σ x x' w = [Xᵀ diag(w) X]."""
+"""Sums of pairs of columns: of all at once as matrix products, or of some from their two columns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from banditsis.kernels import pairs
 from banditsis.parallel import Workers
 from banditsis.statistics.base import Weights
 
-#: Columns of a panel. A panel is multiplied with all columns from its first on, so that each pair but those
-#: within it is computed once.
+#: Columns of a panel of the product Xᵀ diag(w) X. A panel is multiplied with all columns from its first on,
+#: so that each pair but those within it is computed once.
 PANEL = 96
 #: Rows and lines of one product, by bytes of a cell: float32 loses digits over more rows.
 ROWS, LINES = {4: 1000, 8: 2000}, 16
+#: Rows of the columns of pairs, so that they stay in the cache, and pairs that are worth a thread.
+PAIR_ROWS, PAIRS_AT_ONCE = 512, 1 << 13
 
 
 class Triangle(NamedTuple):
-    """Where sums of pairs belong: all features, or the pairs ``first × second``, sorted."""
+    """Where sums of pairs belong: all features, or the sorted pairs ``first × second`` behind some others."""
 
     offsets: Indices
     lead: int
+    n_before: int = 0
     first: Indices | None = None
     second: Indices | None = None
 
@@ -34,7 +37,8 @@ class Triangle(NamedTuple):
             pairs.add_triangle(product, top, self.offsets, self.lead, line)
             return
         low, high = np.searchsorted(self.first, (top, top + width))
-        pairs.add_picked(product, top, self.first[low:high], self.second[low:high], line[low:high])
+        sums = line[self.n_before + low : self.n_before + high]
+        pairs.add_picked(product, top, self.first[low:high], self.second[low:high], sums)
 
 
 class Term(NamedTuple):
@@ -68,6 +72,7 @@ def _square(block: Array, out: Array) -> None:
 
 
 def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
+    square = weights.square
     edges = np.linspace(0, n, -(-n // ROWS[dtype.itemsize]) + 1).astype(int)
     if weights.codes is None:
         q = weights.linear.shape[1]
@@ -83,7 +88,7 @@ def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
                 yield Term(rows, lines, plain[rows, lines], False)
         else:
             yield from _class_terms(weights.codes, rows)
-        yield Term(rows, last, None, True)
+        yield Term(rows, last, None if square is None else square[rows, None].astype(dtype), True)
 
 
 def _class_terms(codes: Array, rows: slice) -> Iterator[Term]:
@@ -106,3 +111,35 @@ def _add_panel(
         product = panel.T @ x
         for k, line in enumerate(range(term.lines.start, term.lines.stop)):
             triangle.add(product[k * width : (k + 1) * width], top, width, out[line])
+
+
+def add_pairs(
+    block: Array,
+    scale: Floats,
+    weights: Weights,
+    first: Indices,
+    second: Indices,
+    shift: Floats,
+    out: Floats,
+    workers: Workers,
+) -> None:
+    """Add the sums of some products, shifted, to ``out`` (lines × pairs), in float64.
+
+    The columns of the block are multiplied by ``scale``, and one column of 1 is put behind them.
+    """
+    places = [slice(i, i + PAIRS_AT_ONCE) for i in range(0, len(first), PAIRS_AT_ONCE)]
+    for i in range(0, len(block), PAIR_ROWS):
+        rows = slice(i, i + PAIR_ROWS)
+        w = np.ascontiguousarray(weights.linear[rows].T)
+        base = np.ones((block.shape[1] + 1, w.shape[1]))
+        np.multiply(block[rows].T, scale[:, None], out=base[:-1])
+        workers.run([(_add_moments, base, first[k], second[k], shift[k], w, out[:, k]) for k in places])
+
+
+def _add_moments(
+    base: Floats, first: Indices, second: Indices, shift: Floats, w: Floats, out: Floats
+) -> None:
+    if len(w) == 1:
+        pairs.moments(base, first, second, shift, w, out)
+    else:
+        pairs.moments_of_many(base, first, second, shift, w, np.empty(w.shape[1]), out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -18,6 +17,7 @@ from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration, Source
 from banditsis.sources.blocks import BlockSource, ignore
 from banditsis.sources.calibration import PILOT_ROWS, summing_dtype
+from banditsis.sources.pair_calibration import PairCalibration, calibrate_pairs, list_pairs
 from banditsis.statistics.base import Weights
 
 # Seconds, measured on one core: a multiplication and addition of a matrix product in float32, taking a sum
@@ -26,32 +26,6 @@ MULTIPLY, TAKE, PAIR, CELL, TILE_CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10, 2e-9
 BYTES_A_SECOND = 30e9  # by which seconds are told as bytes
 CELLS_AT_ONCE = 1 << 23  # of a block of base columns
 BASE_ROWS = 256  # that a thread reads at once
-PAIRS_AT_ONCE = 1 << 13
-PILOT_PANEL = 128
-PAIR_ROWS = 512  # of columns that are gathered: so many stay in the cache
-# The least share of its mean square that the variance of a product may be, for plain sums to show it.
-LEAST_VARIANCE = {4: 5e-3, 8: 1e-5}
-# Exponents of two between which fourth powers, and sums of them, neither overflow nor vanish.
-SAFE_EXPONENT = {4: 10, 8: 100}
-
-
-@dataclass(frozen=True)
-class PairCalibration(Calibration):
-    """Shift and scale of features, and what they come from.
-
-    Attributes
-    ----------
-    base_scale : ndarray of shape (m,)
-        Scale of the base columns.
-    flat : ndarray of int
-        The features that are shifted, since their variance is lost in plain sums.
-    compute : dtype
-        In which matrix products are taken.
-    """
-
-    base_scale: Floats
-    flat: Indices
-    compute: np.dtype
 
 
 class PairNames(Sequence[str]):
@@ -148,9 +122,7 @@ class Interactions(BlockSource):
 
     def pairs(self, features: Indices) -> tuple[Indices, Indices]:
         """The two columns of each of some sorted features; the second of a column itself is m."""
-        first, second = np.empty((2, len(features)), np.intp)
-        pairs.find_pairs(features, self.offsets, self.lead, first, second)
-        return first, second
+        return list_pairs(features, self.offsets, self.lead)
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self._products(rows, columns, self.dtype)
@@ -160,7 +132,7 @@ class Interactions(BlockSource):
             columns = np.arange(*(columns or slice(None)).indices(self.shape[1]))
         used, first, second = self._used(columns)
         block = np.ones((count_rows(rows), len(used) + 1), dtype)
-        block[:, :-1] = self._base_block(rows, used if len(used) < self.base.shape[1] else None)
+        block[:, :-1] = self._base_block(rows, used)
         out = np.empty((len(block), len(columns)), dtype)
         pairs.multiply(block, first, second, out)
         return out
@@ -169,73 +141,41 @@ class Interactions(BlockSource):
         """The columns that features are made of, and the places of the two of each; that of 1 is the last."""
         first, second = self.pairs(features)
         mask = np.zeros(self.base.shape[1] + 1, bool)
-        mask[first] = mask[second] = True
-        mask[-1] = True
+        mask[first] = mask[second] = mask[-1] = True
         place = np.cumsum(mask) - 1
         return np.flatnonzero(mask[:-1]), place[first], place[second]
 
-    def _base_block(self, rows: Rows, columns: Columns) -> Array:
+    def _base_block(self, rows: Rows, columns: Columns = None) -> Array:
         """Base columns of some rows, centred if they are to be."""
+        if columns is not None and len(columns) == self.base.shape[1]:
+            columns = None
         block = self.base.read(rows, columns)
-        if self.means is None:
-            return block
-        return np.subtract(block, self.means if columns is None else self.means[columns], dtype=np.float64)
+        if self.means is not None:
+            means = self.means if columns is None else self.means[columns]
+            block = np.subtract(block, means, dtype=np.float64)
+        return np.asarray(block, dtype=self.dtype)
 
     def _find_means(self) -> Floats:
-        n, m = self.base.shape
-        total = np.zeros(m)
-        step = max(1, CELLS_AT_ONCE // m)
-        for i in range(0, n, step):
-            total += self.base.read(slice(i, min(i + step, n)), None).sum(axis=0, dtype=np.float64)
+        total = np.zeros(self.base.shape[1])
+        low, high = np.full((2, len(total)), np.inf) * [[1], [-1]]
+        for run in self._runs_of_base(slice(0, self.shape[0])):
+            block = self.base.read(run, None)
+            total += block.sum(axis=0, dtype=np.float64)
+            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         if not np.isfinite(total).all():
             name = self.base.name(int(np.argmax(~np.isfinite(total))))
             raise ValueError(
                 f"center=True needs the mean of every column, and column {name!r} has values that are not "
                 "finite: drop or replace them, or centre the columns before."
             )
-        return total / n
+        # The exact value of a constant, so that it becomes exactly 0.
+        return np.where(low == high, low, total / self.shape[0])
 
     def calibrate(self, rows: Rows) -> PairCalibration:
         """Shift columns, and the products whose variance plain sums would lose, by means of pilot rows."""
-        pilot = spread(rows, PILOT_ROWS)
-        block = np.ones((len(pilot), self.base.shape[1] + 1))
-        block[:, :-1] = self._base_block(pilot, None)
-        reach = np.abs(np.where(np.isfinite(block), block, 0.0)).max(axis=0)
-        exponent = np.clip(np.frexp(reach)[1], -250, 250)
-        unsafe = np.abs(exponent) > SAFE_EXPONENT[self.dtype.itemsize]
-        base_scale = np.where(unsafe, np.ldexp(1.0, -exponent), 1.0)
-        block *= base_scale
-        compute = self.dtype
-        flat = self._find_flat(block[:, :-1], compute)
-        if compute == np.float32 and len(flat) > self.shape[1] // 100:
-            compute = np.dtype(np.float64)
-            flat = self._find_flat(block[:, :-1], compute)
-        scale = np.broadcast_to(1.0, self.shape[1:])
-        if unsafe.any():
-            first, second = self.pairs(np.arange(self.shape[1]))
-            scale = base_scale[first] * base_scale[second]
-        shift = np.zeros(self.shape[1])
-        moved = np.concatenate([np.arange(self.offsets[0]), flat])
-        for i in range(0, len(moved), PAIRS_AT_ONCE):
-            some = moved[i : i + PAIRS_AT_ONCE]
-            shift[some] = _means_of_products(block, *self.pairs(some))
-        return PairCalibration(shift, scale, base_scale, flat, compute)
-
-    def _find_flat(self, block: Floats, compute: np.dtype) -> Indices:
-        """The products that vary so little around their mean that their variance is lost in plain sums."""
-        least = LEAST_VARIANCE[compute.itemsize]
-        squares = block * block
-        found, n_found = np.empty(0, np.intp), 0
-        for repeat in range(2):  # count, then list
-            if repeat:
-                if n_found == 0:
-                    break
-                found, n_found = np.empty(n_found, np.intp), 0
-            for top in range(0, block.shape[1], PILOT_PANEL):
-                panel = slice(top, top + PILOT_PANEL)
-                mean, square = (x[:, panel].T @ x[:, top:] / len(x) for x in (block, squares))
-                n_found = pairs.find_flat(mean, square, top, self.offsets, self.lead, least, found, n_found)
-        return found
+        near = rows if self.block_rows == 1 else take(rows, 0, max(PILOT_ROWS, self.block_rows))
+        block = self._base_block(spread(near, PILOT_ROWS)).astype(np.float64)
+        return calibrate_pairs(block, self.offsets, self.lead, self.dtype)
 
     def sums(
         self,
@@ -249,28 +189,39 @@ class Interactions(BlockSource):
     ) -> None:
         assert isinstance(calibration, PairCalibration)
         kind = weights(take(rows, 0, 1))
-        plain = not kind.pairwise and getattr(kind, "square", None) is None
-        by_pair = self._add_pairs if plain and kind.codes is None else super().sums
-        if not plain or self._is_sparse(count_rows(rows), out.shape, kind):
-            by_pair(rows, columns, weights, calibration, out, workers, tick)
+        plain = not kind.pairwise and kind.codes is None and kind.square is None
+        few = kind.pairwise or self._few(count_rows(rows), out.shape, kind)
+        if few and not plain:
+            super().sums(rows, columns, weights, calibration, out, workers, tick)
             return
-        apart = self._apart(columns, calibration.flat)
+        apart = np.arange(out.shape[1]) if few else self._apart(columns, calibration.flat)
+        listed = apart if columns is None else columns[apart]
         sums_apart = out[:, apart]
-        self._add_all(rows, columns, weights, calibration, out, workers, tick)
-        if len(apart):
-            listed = apart if columns is None else columns[apart]
-            by_pair(rows, listed, weights, calibration, sums_apart, workers, ignore)
-            out[:, apart] = sums_apart
+        self._add_blocks(
+            rows,
+            None if few else self._triangle(columns),
+            listed if plain else listed[:0],
+            weights,
+            calibration,
+            (out, sums_apart),
+            workers,
+            tick,
+        )
+        if len(apart) and not plain:
+            super().sums(rows, listed, weights, calibration, sums_apart, workers, ignore)
+        out[:, apart] = sums_apart
 
-    def _is_sparse(self, n_rows: int, shape: tuple[int, int], kind: Weights) -> bool:
+    def _few(self, n_rows: int, shape: tuple[int, int], kind: Weights) -> bool:
         """Whether so few pairs are left that their columns, one by one, take less time than all products."""
         n_lines, p = shape
-        cell = CELL * n_lines / 3 if kind.codes is None else TILE_CELL
-        return p * (PAIR * -(-n_rows // PAIR_ROWS) + cell * n_rows) < self._seconds(n_rows, p, n_lines, kind)
+        by_class = kind.codes is not None
+        cell = TILE_CELL if by_class else CELL * n_lines / 3
+        return self._pair_seconds(n_rows, p, cell) < self._product_seconds(n_rows, p, n_lines, by_class)
 
-    def _seconds(self, n_rows: int, n_pairs: int, n_lines: int, kind: Weights | None = None) -> float:
-        """What matrix products take on one core."""
-        by_class = kind is not None and kind.codes is not None
+    def _pair_seconds(self, n_rows: int, n_pairs: int, cell: float = CELL) -> float:
+        return n_pairs * (PAIR * -(-n_rows // gram.PAIR_ROWS) + cell * n_rows)
+
+    def _product_seconds(self, n_rows: int, n_pairs: int, n_lines: int, by_class: bool = False) -> float:
         flops = n_rows * self.base.shape[1] ** 2 / 2 * (2 if by_class else n_lines)
         taken = n_lines if by_class else n_lines * -(-n_rows // gram.ROWS[self.dtype.itemsize])
         return flops * MULTIPLY * self.dtype.itemsize / 4 + taken * n_pairs * TAKE
@@ -279,69 +230,59 @@ class Interactions(BlockSource):
         """Places of the features that no product of matrices gives: columns themselves, and shifted ones."""
         if columns is None:
             return np.concatenate([np.arange(self.offsets[0]), flat])
-        places = np.searchsorted(columns, flat)
-        places = places[places < len(columns)]
-        places = places[np.isin(columns[places], flat)]
-        return np.concatenate([np.arange(np.searchsorted(columns, self.offsets[0])), places])
+        n_main = int(np.searchsorted(columns, self.offsets[0]))
+        places = np.flatnonzero(np.isin(columns[n_main:], flat, assume_unique=True)) if len(flat) else flat
+        return np.concatenate([np.arange(n_main), n_main + places])
 
-    def _add_all(
+    def _triangle(self, columns: Columns) -> gram.Triangle:
+        if columns is None:
+            return gram.Triangle(self.offsets, self.lead)
+        n_main = int(np.searchsorted(columns, self.offsets[0]))
+        return gram.Triangle(self.offsets, self.lead, n_main, *self.pairs(columns[n_main:]))
+
+    def _add_blocks(
         self,
         rows: Rows,
-        columns: Columns,
+        triangle: gram.Triangle | None,
+        features: Indices,
         weights: Callable[[Rows], Weights],
         calibration: PairCalibration,
-        out: Floats,
+        out: tuple[Floats, Floats],
         workers: Workers,
         tick: Callable[[int], None],
     ) -> None:
-        """Add the sums of pairs by matrix products."""
-        triangle = gram.Triangle(self.offsets, self.lead)
-        place = slice(0, out.shape[1])
-        if columns is not None:
-            place = slice(int(np.searchsorted(columns, self.offsets[0])), len(columns))
-            triangle = gram.Triangle(self.offsets, self.lead, *self.pairs(columns[place]))
-        for run in _runs(rows, CELLS_AT_ONCE // self.base.shape[1]):
-            block = self._scaled_block(run, calibration, workers)
-            gram.add_products(block, weights(run), triangle, out[:, place], workers)
-            tick(len(block) * out.shape[1])
+        """Read base columns once; add products of matrices to one, and those of some features to another."""
+        used, first, second = self._used(features)
+        scale, shift = calibration.base_scale, calibration.shift[features]
+        needed = used if triangle is None else np.arange(self.base.shape[1])
+        for run in self._runs_of_base(rows):
+            block, w = self._read_block(run, needed, workers), weights(run)
+            if triangle is not None:
+                x = block.astype(calibration.compute, copy=False)
+                x = x if (scale == 1).all() else np.multiply(x, scale[:-1], dtype=x.dtype)
+                gram.add_products(x, w, triangle, out[0], workers)
+            if len(features):
+                some = block if len(used) == block.shape[1] else block[:, used]
+                gram.add_pairs(some, scale[used], w, first, second, shift, out[1], workers)
+            tick(len(block) * out[0].shape[1])
 
-    def _scaled_block(self, rows: Rows, calibration: PairCalibration, workers: Workers) -> Array:
-        """All base columns of some rows, in the dtype of matrix products."""
-        block = np.empty((count_rows(rows), self.base.shape[1]), calibration.compute)
-        scale = None if (calibration.base_scale == 1).all() else calibration.base_scale[:-1]
+    def _runs_of_base(self, rows: Rows) -> Iterator[Rows]:
+        """Runs of about the same length, in blocks that fit in memory, and hold what is stored together."""
+        n, height = count_rows(rows), max(1, CELLS_AT_ONCE // self.base.shape[1], self.block_rows)
+        step = -(-n // max(1, -(-n // height)))
+        for i in range(0, n, step):
+            yield take(rows, i, i + step)
+
+    def _read_block(self, rows: Rows, columns: Indices, workers: Workers) -> Array:
+        """Base columns of some rows, read by all threads."""
+        block = np.empty((count_rows(rows), len(columns)), self.dtype)
+        step = max(BASE_ROWS, self.block_rows)
 
         def fill(i: int) -> None:
-            part = block[i : i + BASE_ROWS]
-            part[...] = self._base_block(take(rows, i, i + BASE_ROWS), None)
-            if scale is not None:
-                part *= scale
+            block[i : i + step] = self._base_block(take(rows, i, i + step), columns)
 
-        workers.run([(fill, i) for i in range(0, len(block), BASE_ROWS)])
+        workers.run([(fill, i) for i in range(0, len(block), step)])
         return block
-
-    def _add_pairs(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
-        """Add the sums of pairs from their two columns, in float64."""
-        assert isinstance(calibration, PairCalibration)
-        features = np.arange(self.shape[1]) if columns is None else columns
-        used, first, second = self._used(features)
-        shift, scale = calibration.shift[features], calibration.base_scale[used, None]
-        places = [slice(i, i + PAIRS_AT_ONCE) for i in range(0, len(features), PAIRS_AT_ONCE)]
-        for run in _runs(rows, PAIR_ROWS):
-            w = np.ascontiguousarray(weights(run).linear.T)
-            base = np.ones((len(used) + 1, w.shape[1]))
-            base[:-1] = self._base_block(run, used if len(used) < self.base.shape[1] else None).T
-            base[:-1] *= scale
-            workers.run([(_add_moments, base, first[k], second[k], shift[k], w, out[:, k]) for k in places])
-            tick(w.shape[1] * len(features))
 
     def _add(
         self,
@@ -359,8 +300,7 @@ class Interactions(BlockSource):
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """What reading so much costs, told as bytes: products wait for arithmetic, not for memory."""
-        pairwise = n_columns * (PAIR * -(-n_rows // PAIR_ROWS) + CELL * n_rows)
-        seconds = min(pairwise, self._seconds(n_rows, n_columns, 3))
+        seconds = min(self._pair_seconds(n_rows, n_columns), self._product_seconds(n_rows, n_columns, 3))
         # Scattered bytes count twice where they are compared, and products do not care where rows lie.
         return BYTES_A_SECOND * seconds / (2 if scattered else 1)
 
@@ -395,32 +335,3 @@ def check_names(names: Sequence[str] | None, m: int) -> Sequence[str] | None:
     if names is not None and len(names) != m:
         raise ValueError(f"got {len(names):,} names for {m:,} columns.")
     return names
-
-
-def _runs(rows: Rows, height: int) -> Iterator[Rows]:
-    """Runs of at most so many rows, of about the same length."""
-    n = count_rows(rows)
-    step = -(-n // max(1, -(-n // max(1, height))))
-    for i in range(0, n, step):
-        yield take(rows, i, i + step)
-
-
-def _means_of_products(block: Floats, first: Indices, second: Indices) -> Floats:
-    """Means of the finite values; exact where they are all the same, so that these become exactly 0."""
-    products = np.empty((len(block), len(first)))
-    pairs.multiply(block, first, second, products)
-    finite = np.isfinite(products)
-    low = np.where(finite, products, np.inf).min(axis=0)
-    high = np.where(finite, products, -np.inf).max(axis=0)
-    mean: Floats = np.where(finite, products, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
-    mean[low == high] = low[low == high]
-    return mean
-
-
-def _add_moments(
-    base: Floats, first: Indices, second: Indices, shift: Floats, w: Floats, out: Floats
-) -> None:
-    if len(w) == 1:
-        pairs.moments(base, first, second, shift, w, out)
-    else:
-        pairs.moments_of_many(base, first, second, shift, w, np.empty(w.shape[1]), out)

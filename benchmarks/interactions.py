@@ -1,0 +1,217 @@
+"""Interactions at the size of the paper's MovieLens table, on the stand-in.
+
+python benchmarks/interactions.py [--users 100] [--columns 10000] [--only NAME …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from banditsis import Interactions, Plan, screen
+from banditsis.paper.movielens import MovieLens
+from banditsis.paper.published import TABLE2
+from banditsis.paper.standin import N_MOVIES, N_TAGS, make_standin
+from banditsis.paper.table2 import Users, plans, predict, warm_up
+from banditsis.sources.subset import RowSubset
+from screening import Figure, at_most, table
+from timing import interleaved
+
+
+@cache
+def standin(n_movies: int = N_MOVIES) -> MovieLens:
+    return make_standin(n_movies=n_movies)
+
+
+@cache
+def users(n_users: int, n_movies: int) -> Users:
+    """Representative users of the stand-in, by LIBMF."""
+    from banditsis.paper.factors import factorise, representative_users
+
+    data = standin(n_movies)
+    p, q = factorise(data.ratings, n_movies)
+    numbers = representative_users(p, n_users)
+    return Users(numbers, p[numbers] @ q.T)
+
+
+def split(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    order = np.random.default_rng([0, k]).permutation(n)
+    size = int(0.7 * n)
+    return np.sort(order[:size]), np.sort(order[size:])
+
+
+def one_user(options: argparse.Namespace) -> Iterator[Figure]:
+    """Exact screening against one full matrix product of the same dtype."""
+    data = standin(options.movies)
+    training, _ = split(options.movies, 0)
+    y = np.random.default_rng(1).standard_normal(len(training))
+    for dtype in ("float32", "float64"):
+        X = data.X.astype(dtype)
+        source = RowSubset(Interactions(X), training)
+        x, weighted = X[training], (y[:, None] * X[training]).astype(dtype)
+        plan = Plan.exact(*source.shape, 100)
+        # Bound to names here, since the loop goes on.
+        best = interleaved(
+            5,
+            gemm=lambda x=x, weighted=weighted: weighted.T @ x,
+            screening=lambda source=source, plan=plan: screen(source, y, plan),
+        )
+        limit = 2 * best["gemm"] + 0.15
+        yield Figure(
+            f"exact SIS, one user, {dtype}; twice a GEMM Xᵀdiag(w)X ({best['gemm']:.2f} s) and 0.15 s",
+            f"{best['screening']:.2f} s",
+            f"≤ {limit:.2f} s",
+            best["screening"] <= limit,
+        )
+
+
+GOALS = {None: 60.0, 1.5: 8.0, 0.5: 20.0}
+
+
+def many_users(options: argparse.Namespace) -> Iterator[Figure]:
+    """All users of Table 2, each with a split of its own."""
+    data, chosen = standin(options.movies), users(options.users, options.movies)
+    source = Interactions(data.X)
+    warm_up(None)
+    seconds, r2 = {}, {}
+    for line in TABLE2:
+        seconds[line.alpha], r2[line.alpha] = 0.0, []
+        for k in range(options.users):
+            training, test = split(options.movies, k)
+            y = chosen.stars[k].astype(float)
+            plan = plans(len(training), source.shape[1])[line.key]
+            started = time.perf_counter()
+            result = screen(RowSubset(source, training), y[training], plan, random_state=k, progress=False)
+            seconds[line.alpha] += time.perf_counter() - started
+            r2[line.alpha].append(predict(source, y, np.sort(result.selected), training, test)[0])
+        if line.alpha in GOALS:
+            label = (
+                f"{line.method}, {options.users} users, float32 (the paper: {line.seconds:,.0f} s for 100)"
+            )
+            yield at_most(label, seconds[line.alpha], GOALS[line.alpha] * options.users / 100, " s")
+    for alpha in (1.5, 1.1, 0.5):
+        gap = abs(np.mean(r2[alpha]) - np.mean(r2[None]))
+        label = (
+            f"BanditSIS (α={alpha}): mean R² {np.mean(r2[alpha]):.4f}, that of SIS {np.mean(r2[None]):.4f}"
+        )
+        yield Figure(f"{label}; difference", f"{gap:.4f}", "≤ 0.01", bool(gap <= 0.01))
+
+
+def accuracy(options: argparse.Namespace) -> Iterator[Figure]:
+    """Scores against those of products that are built."""
+    rng = np.random.default_rng(0)
+    for dtype, goal in (("float64", 1e-9), ("float32", 1e-4)):
+        for offset in (0, 3, 30, 1000):
+            X = (rng.standard_normal((1500, 60)) + offset).astype(dtype)
+            y = X[:, 3] * X[:, 4] - offset**2 + rng.standard_normal(1500)
+            i, j = np.triu_indices(60, 1)
+            built = np.column_stack([X, X[:, i] * X[:, j]])
+            plan = Plan.exact(*built.shape, 10)
+            gap = np.abs(screen(Interactions(X), y, plan).scores - screen(built, y, plan).scores).max()
+            label = f"largest difference of scores to built products, {dtype}, means of {offset} deviations"
+            yield Figure(label, f"{gap:.1e}", f"≤ {goal:g}", bool(gap <= goal))
+
+
+PEAK = """
+import resource, sys
+sys.path.insert(0, {folder!r})
+import numpy as np
+from banditsis import Interactions, Plan, screen
+from banditsis.sources.subset import RowSubset
+{code}
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, seconds)
+"""
+
+FULL_SIZE = """
+import time
+X = np.load(sys.argv[1])
+rng = np.random.default_rng(0)
+source = Interactions(X)
+started = time.perf_counter()
+for k in range(2):
+    training = np.sort(rng.permutation(len(X))[: int(0.7 * len(X))])
+    y = rng.standard_normal(len(training))
+    part = RowSubset(source, training)
+    for plan in (Plan.exact(*part.shape, 100), Plan.paper(*part.shape, 100, alpha=0.5)):
+        screen(part, y, plan, random_state=k)
+seconds = time.perf_counter() - started
+"""
+
+WIDE = """
+import time
+rng = np.random.default_rng(0)
+X = rng.random((2000, {columns}), dtype=np.float32)
+y = X[:, 5] * X[:, 77] + 0.1 * rng.standard_normal(2000)
+source = Interactions(X)
+started = time.perf_counter()
+result = screen(source, y, {plan})
+seconds = time.perf_counter() - started
+assert "x5 × x77" in result.selected_names
+"""
+
+
+def run(code: str, *arguments: str) -> tuple[float, float]:
+    """Peak memory and seconds of a fresh process."""
+    script = PEAK.format(folder=os.path.dirname(__file__), code=code)
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, seconds = done.stdout.split()
+    return float(peak), float(seconds)
+
+
+def memory(options: argparse.Namespace) -> Iterator[Figure]:
+    """Peak memory of a process that screens at full size, X included."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/x.npy", standin(options.movies).X)
+        peak, _ = run(FULL_SIZE, f"{folder}/x.npy")
+    yield at_most("peak memory of a process, full size, float32, SIS and BanditSIS", peak / 1e9, 2, " GB")
+
+
+def wide(options: argparse.Namespace) -> Iterator[Figure]:
+    """Ten thousand base columns: fifty million pairs."""
+    for name, plan in (
+        ("SIS", "Plan.exact(*source.shape, 100)"),
+        ("BanditSIS (α=0.5)", "Plan.paper(*source.shape, 100), random_state=0"),
+    ):
+        peak, seconds = run(WIDE.format(columns=options.columns, plan=plan))
+        pairs = options.columns * (options.columns + 1) // 2
+        label = (
+            f"{name}, 2,000 rows, {options.columns:,} columns, {pairs:,} features ({seconds:.1f} s): memory"
+        )
+        yield at_most(label, peak / 1e9, 24, " GB")
+
+
+PARTS = {f.__name__: f for f in (one_user, many_users, accuracy, memory, wide)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--users", type=int, default=100)
+    parser.add_argument("--movies", type=int, default=N_MOVIES)
+    parser.add_argument("--columns", type=int, default=10_000)
+    options = parser.parse_args()
+    figures: list[Figure] = []
+    for name in options.only:
+        for figure in PARTS[name](options):
+            figures.append(figure)
+            verdict = "" if figure.met else "MISSED"
+            print(f"{figure.what}: {figure.measured} ({figure.goal}) {verdict}", flush=True)
+    cores, python = len(os.sched_getaffinity(0)), platform.python_version()
+    shape = f"{options.movies:,} × {N_TAGS:,} scores of a stand-in, {N_TAGS * (N_TAGS + 1) // 2:,} features"
+    print(f"\n{shape}; {cores} cores of {platform.machine()}, Python {python}, NumPy {np.__version__}\n")
+    print(table(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Table 2 from files in GroupLens' formats, and from a stand-in."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from banditsis import Interactions, Plan, screen
+from banditsis.paper import reproduce_table2
+from banditsis.paper.factors import factorise, representative_users
+from banditsis.paper.movielens import Ratings, read_movielens
+from banditsis.paper.published import TABLE2
+from banditsis.paper.replications import read_rows
+from banditsis.paper.standin import make_standin
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make_standin(n_movies=300, n_tags=30, n_users=120, n_ratings=9000)
+
+
+def write_files(data, folder, compress=()):
+    """The files of a release, with ids that have gaps and lines in no order."""
+    folder.mkdir(exist_ok=True)
+    ids = 3 * np.arange(len(data.X)) + 2
+    n, m = data.X.shape
+    order = np.random.default_rng(0).permutation(n * m)
+    lines = {
+        "movies": ["movieId,title,genres", *(f'{k},"Movie {k}, The (1999)",Comedy|Drama' for k in ids)],
+        "genome-tags": ["tagId,tag", *(f"{t + 1},{data.tags[t]}" for t in range(m))],
+        "genome-scores": [
+            "movieId,tagId,relevance",
+            *(f"{ids[k // m]},{k % m + 1},{data.X[k // m, k % m]:.5f}" for k in order),
+        ],
+        "ratings": [
+            "userId,movieId,rating,timestamp",
+            *(
+                f"{7 * u + 1},{ids[v]},{r:.1f},1147880044"
+                for u, v, r in zip(*(values.tolist() for values in data.ratings), strict=True)
+            ),
+        ],
+    }
+    lines["movies"].append("5000,Untagged (2001),(no genres listed)")
+    lines["ratings"].append("1,5000,4.5,1147868817")
+    lines["genome-scores"] += ["7000,1,0.5"]  # a movie that lacks the other tags
+    for name, content in lines.items():
+        text = "\n".join(content) + "\n"
+        if name in compress:
+            (folder / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode()))
+        else:
+            (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("compress", [(), ("ratings", "genome-scores")])
+def test_files_are_read_as_they_were_written(small, tmp_path, compress):
+    data = read_movielens(write_files(small, tmp_path / "ml", compress))
+    rated = np.isin(np.arange(300), small.ratings.movies)
+    np.testing.assert_allclose(data.X, small.X[rated], atol=1e-6)
+    np.testing.assert_array_equal(data.movie_ids, 3 * np.flatnonzero(rated) + 2)
+    assert list(data.tags) == list(small.tags)
+    assert data.label == "MovieLens"
+    assert len(data.ratings.stars) == 9001  # that of the movie without tags counts as well
+    assert data.ratings.movies[-1] == rated.sum()
+    np.testing.assert_array_equal(np.flatnonzero(rated)[data.ratings.movies[:-1]], small.ratings.movies)
+    np.testing.assert_array_equal(data.ratings.stars[:-1], small.ratings.stars)
+
+
+def break_file(folder, name, old, new):
+    path = folder / f"{name}.csv"
+    path.write_text(path.read_text("utf-8").replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("ratings", "userId,movieId,rating", "a,b,c", r"ratings\.csv has no column 'userId'; it has 'a'"),
+        ("genome-scores", "relevance\n", "relevance\n2,1,1.5\n", r"relevance of 1\.5 in line 2"),
+        ("ratings", "timestamp\n", "timestamp\n1,2,9.0,0\n", r"rating of 9 in line 2"),
+        ("genome-scores", "relevance\n", "relevance\n2,99,0.5\n", r"scores tag 99"),
+        ("genome-scores", "relevance\n", "relevance\n2,x,0.5\n", r"genome-scores\.csv cannot be read"),
+    ],
+)
+def test_bad_files_are_named(small, tmp_path, name, old, new, message):
+    folder = write_files(small, tmp_path / "ml")
+    break_file(folder, name, old, new)
+    with pytest.raises(ValueError, match=message):
+        read_movielens(folder)
+
+
+def test_missing_files_and_folders_are_named(small, tmp_path):
+    with pytest.raises(ValueError, match=r"is no folder: unpack GroupLens' ml-25m\.zip"):
+        read_movielens(tmp_path / "nowhere")
+    folder = write_files(small, tmp_path / "ml")
+    (folder / "genome-scores.csv").unlink()
+    with pytest.raises(ValueError, match=r"has no genome-scores\.csv.*it has genome-tags\.csv"):
+        read_movielens(folder)
+
+
+def test_files_of_different_releases(small, tmp_path):
+    folder = write_files(small, tmp_path / "ml")
+    (folder / "movies.csv").write_text("movieId,title,genres\n1,A,B\n")
+    with pytest.raises(ValueError, match=r"0 movies with tags and ratings.*of one release"):
+        read_movielens(folder)
+
+
+def test_factors_give_back_ratings_of_low_rank():
+    rng = np.random.default_rng(0)
+    truth = 3 + rng.standard_normal((200, 3)) @ rng.standard_normal((3, 150)) / 3
+    users, movies = (grid.ravel() for grid in np.meshgrid(np.arange(200), np.arange(150), indexing="ij"))
+    seen = (rng.random(30_000) < 0.5) & (movies != 149) & (users != 5)
+    ratings = Ratings(users[seen], movies[seen], truth[users, movies][seen])
+    p, q = factorise(ratings, 149)
+    again = factorise(ratings, 149)
+    assert np.array_equal(p, again[0])
+    assert p.shape == (200, 32)
+    assert q.shape == (149, 32)
+    assert not p[5].any()  # never rated anything
+    unseen = ~seen & (movies != 149) & (users != 5)
+    error = (p @ q.T)[users[unseen], movies[unseen]] - truth[users, movies][unseen]
+    assert np.sqrt(np.mean(error**2)) < 0.4 * truth.std()
+
+
+def test_representative_users_lie_in_different_clusters():
+    rng = np.random.default_rng(0)
+    centres = 10 * rng.standard_normal((4, 5))
+    cluster = np.repeat(np.arange(4), [50, 20, 90, 40])
+    factors = centres[cluster] + rng.standard_normal((200, 5))
+    chosen = representative_users(factors, 4)
+    assert cluster[chosen].tolist() == [2, 0, 3, 1]
+    assert np.abs(factors[chosen] - centres[cluster[chosen]]).mean() < 0.6
+
+
+def test_standin_looks_like_tag_scores():
+    data = make_standin(n_movies=2000, n_tags=400, n_users=50, n_ratings=5000)
+    assert data.label == "stand-in"
+    assert data.X.dtype == np.float32
+    assert data.X.min() >= 0
+    assert data.X.max() <= 1
+    np.testing.assert_allclose(data.X / 0.00025, np.round(data.X / 0.00025), atol=1e-2)
+    # Of 177 real movies: the middle tag has a mean of 0.078, and 90% of the means lie from 0.016 to 0.29.
+    low, middle, high = np.quantile(data.X.mean(axis=0), [0.05, 0.5, 0.95])
+    assert 0.01 < low < 0.03 < 0.06 < middle < 0.11 < 0.22 < high < 0.4
+    correlations = np.corrcoef(data.X.T)[np.triu_indices(400, 1)]
+    assert 0.3 < np.quantile(correlations, 0.95) < 0.5
+    assert set(np.unique(data.ratings.stars)) <= set(np.arange(1, 11) / 2)
+
+
+@pytest.fixture(scope="module")
+def table2(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table2")
+    return folder, reproduce_table2(data=small, users=3, jobs=1, out=folder)
+
+
+def test_table_and_files(table2):
+    folder, result = table2
+    text = (folder / "table2.md").read_text("utf-8")
+    assert text == str(result)
+    assert text.startswith("# Table 2, on a stand-in")
+    assert "Made-up data" in text
+    assert text.count("here (stand-in)") == 4
+    assert "0.5727 (± 0.1782)" in text
+    assert "11,718.9" in text
+    assert read_rows(folder / "table2.csv") == result.rows
+    assert [line.alpha for line in result.summary["lines"]] == [None, 1.5, 1.1, 0.5]
+    r2 = [row["BanditSIS_0.5_r2"] for row in result.rows]
+    assert result.summary["lines"][3].r2 == pytest.approx((np.mean(r2), np.std(r2, ddof=1)))
+    assert {row["data"] for row in result.rows} == {"stand-in"}
+
+
+def test_a_row_is_what_a_regression_gives(table2, small):
+    """Split, screen and regress again, by hand."""
+    folder, result = table2
+    stars = np.load(folder / "table2.ratings.npz")["stars"]
+    order = np.random.default_rng([0, 2]).permutation(300)
+    training, test = np.sort(order[:210]), np.sort(order[210:])
+    y = stars[2].astype(float)
+    pairs = [(i, j) for i in range(30) for j in range(i + 1, 30)]
+    built = np.column_stack([small.X, *(small.X[:, i] * small.X[:, j] for i, j in pairs)])
+    kept = screen(built[training], y[training], Plan.exact(210, 465, 100)).selected
+    design = np.column_stack([np.ones(300), built[:, kept]]).astype(float)
+    coefficients = np.linalg.lstsq(design[training], y[training])[0]
+    error = y[test] - design[test] @ coefficients
+    assert result.rows[2]["SIS_mae"] == pytest.approx(np.abs(error).mean(), rel=1e-3)
+    r2 = 1 - (error**2).sum() / ((y[test] - y[test].mean()) ** 2).sum()
+    assert result.rows[2]["SIS_r2"] == pytest.approx(r2, rel=1e-2, abs=1e-2)
+
+
+def test_finished_users_are_not_run_again(table2, small, monkeypatch):
+    folder, result = table2
+    monkeypatch.setattr("banditsis.paper.table2.factorise", None)
+    again = reproduce_table2(data=small, users=3, jobs=1, out=folder)
+    assert again.rows == result.rows
+    more = reproduce_table2(data=small, users=4, jobs=1, out=folder)  # with the ratings that are there
+    assert more.rows[:3] == result.rows
+    with pytest.raises(FileExistsError, match="seed 0 there and 1 here"):
+        reproduce_table2(data=small, users=3, seed=1, jobs=1, out=folder)
+
+
+def test_number_of_users_is_checked(small, tmp_path):
+    with pytest.raises(ValueError, match="users must be from 1 to 100, got 101"):
+        reproduce_table2(data=small, users=101, out=tmp_path)
+
+
+def reproduce(*arguments):
+    command = [sys.executable, "-m", "banditsis.paper.cli", "table2", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_command(small, tmp_path):
+    folder = write_files(small, tmp_path / "ml", ("genome-scores",))
+    done = reproduce("--movielens", folder, "--replications", 1, "--jobs", 1, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Table 2, reproduced")
+    assert "not all of ml-25m" in done.stdout
+    assert "libmf" not in done.stdout
+    done = reproduce("--movielens", tmp_path, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "has no movies.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_published_values_are_in_order():
+    assert [line.key for line in TABLE2] == ["SIS", "BanditSIS_1.5", "BanditSIS_1.1", "BanditSIS_0.5"]
+    assert Interactions(np.zeros((3, 1128), np.float32)).shape[1] == 636_756
