@@ -84,8 +84,9 @@ def _covariate(loaded: Loaded, file: Path | None, name: str | None) -> Array:
     place = np.searchsorted(known, rows)
     found = (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == rows)
     if not found.all():
+        lacking = np.count_nonzero(~found)
         raise ValueError(
-            f"{np.count_nonzero(~found):,} of {n:,} rows have no value of {name or 'it'} in {file}: covariates "
+            f"{lacking:,} of {n:,} rows have no value of {name or 'the covariate'} in {file}: covariates "
             "must be known for every row that has a target."
         )
     return values[place]
