@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-statistics bench-formats \
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-statistics bench-formats \
   bench-interactions docs docs-figures examples clean
 
 help:  ## List the commands
@@ -55,6 +55,9 @@ coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
 
 bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (10 minutes, 12 GB)
 	$(BIN)/python benchmarks/screening.py --write README.md
+
+bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interruptions, damage (15 minutes, 20 GB of disk)
+	$(BIN)/python benchmarks/io.py
 
 bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py

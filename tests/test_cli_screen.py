@@ -130,6 +130,33 @@ def test_classes_gaps_and_orders(folder, tmp_path):
     assert "present" in result.stdout
 
 
+def test_covariates_pvalues_and_interactions(folder, tmp_path):
+    from banditsis import Interactions
+
+    options = ("--exact", "--keep", 2, "--json", "--pvalues")
+    record = json.loads(screened(folder, *options, "--covariates", "x7").stdout)
+    expected = screen(X, Y, Plan.exact(N, P, 2), covariates=X[:, 7])
+    assert [f["index"] for f in record["features"]] == expected.selected.tolist()
+    assert record["features"][0]["score"] == pytest.approx(expected.scores[42])
+    (tmp_path / "age.csv").write_text("age,seven\n" + "".join(f"1,{value!r}\n" for value in X[:, 7].tolist()))
+    from_file = json.loads(screened(folder, *options, "--covariates", f"{tmp_path}/age.csv:seven,age").stdout)
+    assert from_file["features"][0]["score"] == pytest.approx(expected.scores[42])
+    assert "p-value" in screened(folder, "--keep", 2, "--pvalues").stdout
+    np.save(tmp_path / "x.npy", X[:, :8])
+    np.save(tmp_path / "y.npy", X[:, 2] * X[:, 5])
+    pairs = ("--target", tmp_path / "y.npy", "--interactions", "--exact", "--keep", 1, "--json")
+    record = json.loads(run("screen", tmp_path / "x.npy", *pairs).stdout)
+    assert record["features"][0]["name"] == "x2 × x5"
+    assert Interactions(X[:, :8]).shape[1] == record["n_features"]
+
+
+def test_a_report(folder, tmp_path):
+    result = screened(folder, "--keep", 3, "--report", tmp_path / "out.html")
+    assert result.exit_code == 0, result.stderr
+    assert "x42" in (tmp_path / "out.html").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
+
+
 def test_sorted_rows_are_not_trusted(folder, tmp_path):
     np.save(tmp_path / "x.npy", X[SORTED])
     np.save(tmp_path / "y.npy", Y[SORTED])

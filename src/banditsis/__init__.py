@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from banditsis.plans import EvidenceStep, Plan, Step
     from banditsis.results import Round, ScreeningResult
     from banditsis.screening import screen
+    from banditsis.shuffling import shuffle
     from banditsis.sources import open_source
     from banditsis.sources.interactions import Interactions
 
@@ -33,6 +34,7 @@ __all__ = [
     "Step",
     "open_source",
     "screen",
+    "shuffle",
 ]
 
 # Names load on first use, so that importing the package costs next to nothing.
@@ -49,6 +51,7 @@ _HOME = {
     "Interactions": "sources.interactions",
     "open_source": "sources",
     "screen": "screening",
+    "shuffle": "shuffling",
 }
 
 

@@ -144,6 +144,13 @@ def screen(
     statistic: Annotated[
         str, typer.Option(autocompletion=_statistics, help="How association is measured.")
     ] = "pearson",
+    covariates: Annotated[
+        str | None,
+        typer.Option(help="What is to be given: columns of the data, age,sex, or file:age,sex."),
+    ] = None,
+    pvalues: Annotated[
+        bool, typer.Option("--pvalues", help="Read the features that are left in full, for p-values.")
+    ] = False,
     interactions: Annotated[
         bool, typer.Option("--interactions", help="Screen products of two columns as well.")
     ] = False,
@@ -187,6 +194,8 @@ def screen(
             min_correlation=min_correlation,
             confidence=confidence,
             statistic=statistic,
+            covariates=covariates,
+            pvalues=pvalues,
             interactions=interactions,
             one_hot=one_hot,
             missing=missing,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from banditsis.commands.output import known_pvalues
 from banditsis.planning import format_bytes
 from banditsis.results import Round, ScreeningResult, describe_floor, format_duration
 
@@ -133,11 +133,11 @@ def _columns(result: ScreeningResult) -> dict[str, list[str]]:
     """What is known of each selected feature, in words."""
     chosen = result.selected
     columns = {"score": [f"{score:+.4f}" for score in result.scores[chosen]]}
-    if result.parameters.get("statistic", "pearson") == "pearson" and "covariates" not in result.parameters:
+    with suppress(ValueError):  # which says that there is none for this statistic
         columns["95% interval"] = [f"{low:+.3f} … {high:+.3f}" for low, high in result.interval()]
-    pvalues = getattr(result, "pvalues", None)
+    pvalues = known_pvalues(result)
     if pvalues is not None:
-        columns["p-value"] = [f"{value:.2g}" for value in np.asarray(pvalues)]
+        columns["p-value"] = [f"{value:.2g}" for value in pvalues]
     if result.present is not None:
         columns["present"] = [f"{int(count):,}" for count in result.present]
     columns["rows read"] = [f"{count:,}" for count in result.rows_read[chosen]]

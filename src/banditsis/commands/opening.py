@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from banditsis._typing import Array
 from banditsis.commands.endings import UsageError
 from banditsis.planning import format_bytes
 from banditsis.sources.base import Source
-from banditsis.sources.files import find_format, format_label
+from banditsis.sources.files import find_column, find_format, format_label
 from banditsis.sources.store import read_record
+from banditsis.sources.subset import RowSubset
+from banditsis.sources.targets import open_with_target, split_target
 
 
 class Loaded(NamedTuple):
@@ -44,8 +48,6 @@ def describe_source(path: Path, format_name: str, source: Source) -> str:
 
 def load(path: Path, target: str | None, *, one_hot: bool = False, memory_limit: int | None = None) -> Loaded:
     """Open data and join the target; a shuffled store may carry its own."""
-    from banditsis.sources.targets import open_with_target
-
     format_name = find_format(path)
     if target is None:
         target = carried_target(path, format_name)
@@ -61,3 +63,30 @@ def carried_target(path: Path, format_name: str) -> str:
             f"{path} carries no target: name a column of it, another file or file:column with --target."
         )
     return carried
+
+
+def read_covariates(loaded: Loaded, wanted: str) -> Array:
+    """Columns of the data, or ``file:columns``, for the rows that have a target; names apart by commas."""
+    file, columns = split_target(wanted)
+    names = [None] if columns is None else columns.split(",")
+    return np.column_stack([_covariate(loaded, file, name) for name in names])
+
+
+def _covariate(loaded: Loaded, file: Path | None, name: str | None) -> Array:
+    source = loaded.source
+    n, p = source.shape
+    if file is None:
+        column = find_column([source.name(j) for j in range(p)], str(name), loaded.path)
+        return np.asarray(source.read(slice(0, n), slice(column, column + 1))[:, 0])
+    joined, values, _ = open_with_target(loaded.path, f"{file}" if name is None else f"{file}:{name}")
+    known = joined.rows if isinstance(joined, RowSubset) else np.arange(len(values))
+    rows = source.rows if isinstance(source, RowSubset) else np.arange(n)
+    place = np.searchsorted(known, rows)
+    found = (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == rows)
+    if not found.all():
+        lacking = np.count_nonzero(~found)
+        raise ValueError(
+            f"{lacking:,} of {n:,} rows have no value of {name or 'the covariate'} in {file}: covariates "
+            "must be known for every row that has a target."
+        )
+    return values[place]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from banditsis._typing import Floats
 from banditsis.commands.endings import UsageError
 from banditsis.results import ScreeningResult
 
@@ -48,6 +49,14 @@ def _atomically(path: Path, write: Callable[[Path], Any]) -> None:
         half.unlink(missing_ok=True)
 
 
+def known_pvalues(result: ScreeningResult) -> Floats | None:
+    """P-values of the selected features, if the run gives any."""
+    try:
+        return result.pvalues[result.selected]
+    except ValueError:  # which says why there are none
+        return None
+
+
 def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
     """The selected features as columns, best first."""
     chosen = result.selected
@@ -60,9 +69,9 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
     }
     if result.present is not None:
         columns["present"] = [int(count) for count in result.present]
-    pvalues = getattr(result, "pvalues", None)
+    pvalues = known_pvalues(result)
     if pvalues is not None:
-        columns["pvalue"] = [float(value) for value in pvalues]
+        columns["pvalue"] = pvalues.tolist()
     return columns
 
 

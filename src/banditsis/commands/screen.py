@@ -13,7 +13,7 @@ from rich.markup import escape
 from banditsis._checks import check_choice
 from banditsis.commands.display import show_result, watching
 from banditsis.commands.endings import INTERRUPTED, UsageError, complain
-from banditsis.commands.opening import Loaded, load
+from banditsis.commands.opening import Loaded, load, read_covariates
 from banditsis.commands.output import check_output, write_output, write_report
 from banditsis.interruptions import Interrupted
 from banditsis.planning import make_plan
@@ -38,6 +38,8 @@ class Request:
     min_correlation: float | None = None
     confidence: float = 0.95
     statistic: str = "pearson"
+    covariates: str | None = None
+    pvalues: bool = False
     interactions: bool = False
     one_hot: bool = False
     missing: str | None = None
@@ -62,6 +64,7 @@ def run_screen(request: Request) -> int:
     check_request(request)
     loaded = load(request.data, request.target, one_hot=request.one_hot, memory_limit=request.memory_limit)
     source = _with_pairs(loaded.source) if request.interactions else loaded.source
+    given = None if request.covariates is None else read_covariates(loaded, request.covariates)
     plan = choose_plan(request, *source.shape)
     talk = Console(stderr=True, quiet=request.quiet or request.as_json, highlight=False)
     _introduce(loaded, plan, talk)
@@ -75,6 +78,8 @@ def run_screen(request: Request) -> int:
                 statistic=request.statistic,
                 row_order=request.row_order,
                 missing=request.missing or loaded.missing,
+                covariates=given,
+                pvalues=request.pvalues,
                 n_jobs=request.jobs,
                 random_state=request.seed,
                 progress=progress,
