@@ -72,6 +72,17 @@ def test_interactions_page(capsys):
     np.testing.assert_allclose(names["new"], names["kept"][:7])
 
 
+def test_cluster(capsys):
+    """The page's code runs, and prints what the page says."""
+    example, cost = blocks("docs/cluster.md")
+    exec(example, {})
+    assert set(capsys.readouterr().out.strip("[ ]\n").split()) == {"7", "42"}
+    exec(cost, {})
+    page = (ROOT / "docs/cluster.md").read_text()
+    for line in capsys.readouterr().out.splitlines():
+        assert line.strip() in page
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md", "docs/statistics.md"]
 )
