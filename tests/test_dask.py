@@ -1,5 +1,6 @@
 """Dask collections: the same answers as in memory, small sums, and what happens when things fail."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
+from banditsis.cli import app
 from banditsis.sources.dask import DaskSource
 from banditsis.sources.dask.running import add_tree, run
 from banditsis.sources.dask.splitting import split
@@ -342,6 +345,17 @@ def test_an_interruption_cancels_what_is_under_way(client):
     while any(client.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(client.processing().values())
+
+
+def test_the_command_screens_on_a_cluster(client, tmp_path):
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(P)]).assign(y=Y)
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=300)
+    asked = ["screen", str(tmp_path / "x.parquet"), "--target", "y", "--keep", "5", "--exact", "--json"]
+    found = CliRunner().invoke(app, [*asked, "--scheduler", client.scheduler.address])
+    assert found.exit_code == 0, found.output
+    expected = CliRunner().invoke(app, asked)
+    features = [[row["name"] for row in json.loads(run.stdout)["features"]] for run in (found, expected)]
+    assert features[0] == features[1]
 
 
 def test_tasks_have_names_that_say_what_they_do(client):

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from banditsis.interruptions import RoundError
 from banditsis.progress import status
 
 #: How often Dask tries a task again that failed.
@@ -14,7 +15,7 @@ RETRIES = 3
 #: Children of a node of the tree in which parts are added. Fixed, so that runs repeat exactly.
 ARITY = 8
 #: So long a run waits for a cluster that has no worker at all.
-SECONDS_WITHOUT_WORKERS = 60.0
+SECONDS_WITHOUT_WORKERS = 300.0
 PAUSE = 0.001
 
 Key = Hashable
@@ -148,7 +149,7 @@ def _wait(client: Any, futures: list[Any], watched: Mapping[Any, Any], wanted: s
             last_seen = time.monotonic()
 
 
-def failure(name: str, error: BaseException | None, why: str = "") -> RuntimeError:
+def failure(name: str, error: BaseException | None, why: str = "") -> RoundError:
     """An error that says which round could not be finished, and why."""
     step = status().round
     what = f"round {step}" if step else "a step before the first round"
@@ -158,6 +159,6 @@ def failure(name: str, error: BaseException | None, why: str = "") -> RuntimeErr
         if error is None
         else f"{type(error).__name__}: {error}"
     )
-    made = RuntimeError(f"{what} could not be finished{f' ({name})' if name else ''}: {why}")
+    made = RoundError(f"{what} could not be finished{f' ({name})' if name else ''}: {why}")
     made.__cause__ = error
     return made

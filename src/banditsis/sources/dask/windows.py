@@ -91,16 +91,18 @@ class FileOnWorkers(DaskSource):
 
     Parameters
     ----------
-    path : str
+    path : str or path
         As for :func:`open_source`.
+    opened : Source, optional
+        What :func:`open_source` has made of the path and the options, if that was done already.
     **options
         As for :func:`open_source`; a ``target`` is taken out of the features, and is then ``y``.
     """
 
-    def __init__(self, path: Any, **options: Any) -> None:
+    def __init__(self, path: Any, opened: Source | None = None, **options: Any) -> None:
         from banditsis.sources import open_source
 
-        found = open_source(path, **options)
+        found: Any = open_source(path, **options) if opened is None else opened
         self.base: Source = found[0] if isinstance(found, tuple) else found
         self.y = found[1] if isinstance(found, tuple) else None
         self.shape = self.base.shape
