@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-statistics bench-formats \
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-dask bench-statistics bench-formats \
   bench-interactions docs docs-figures examples clean
 
 help:  ## List the commands
@@ -75,6 +75,9 @@ bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
 	@for example in settings flight_interactions lasso_pipeline; do \
 	  echo "== examples/$$example.py"; $(BIN)/python examples/$$example.py || exit 1; done
+
+bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
+	$(BIN)/python -m benchmarks.cluster
 
 docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

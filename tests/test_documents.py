@@ -70,8 +70,19 @@ def test_interactions_page(capsys):
     np.testing.assert_allclose(names["new"], names["kept"][:7])
 
 
+def test_cluster(capsys):
+    """The page's code runs, and prints what the page says."""
+    example, cost = blocks("docs/cluster.md")
+    exec(example, {})
+    assert set(capsys.readouterr().out.strip("[ ]\n").split()) == {"7", "42"}
+    exec(cost, {})
+    page = (ROOT / "docs/cluster.md").read_text()
+    for line in capsys.readouterr().out.splitlines():
+        assert line.strip() in page
+
+
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
-OWN_TEST = {"seeing.md", "interactions.md"}
+OWN_TEST = {"seeing.md", "interactions.md", "cluster.md"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(f"docs/{page}") and page not in OWN_TEST])
