@@ -1,6 +1,6 @@
 """Reading from disk: shuffled stores, Parquet, PLINK, sparse matrices, interruptions and damaged files.
 
-python benchmarks/io.py [--gigabytes 20] [--folder FOLDER] [--only NAME …] [--keep-files]
+python benchmarks/io.py [--gigabytes 20] [--folder FOLDER] [--only NAME …]
 
 Bytes are counted by the operating system for a process of its own, with the page cache dropped.
 """

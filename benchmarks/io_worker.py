@@ -15,6 +15,7 @@ import numpy as np
 
 from banditsis import Plan, open_source, screen
 from banditsis.parallel import Workers
+from banditsis.sources.base import Calibration
 from banditsis.statistics import Weights
 
 
@@ -55,7 +56,7 @@ def measure_columns(path: str, count: str) -> dict[str, object]:
     n, p = source.shape
     columns = np.sort(np.random.default_rng(0).choice(p, int(count), replace=False))
     y = np.random.default_rng(1).standard_normal((n, 1))
-    calibration = source.calibrate(slice(0, 64))
+    calibration = Calibration(np.zeros(p, np.float32), np.ones(p, np.float32))
     out, before = np.zeros((3, len(columns))), bytes_read()
     with Workers(2) as workers:
         source.sums(slice(0, n), columns, Weights(y).part, calibration, out, workers, lambda cells: None)
