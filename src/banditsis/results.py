@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from banditsis._checks import check_choice, check_real
 from banditsis._typing import Array, Floats, Indices
-from banditsis.laws import METHODS, Law, StoredLaw, adjust
+from banditsis.laws import METHODS, Law, adjust
 
 
 @dataclass(frozen=True)
@@ -337,35 +337,9 @@ class ScreeningResult:
         all_scores : bool
             Whether to store the scores of all features, not only of the selected ones.
         """
-        features: list[dict[str, Any]] = [
-            {"rank": rank, "name": self.name(k), "index": int(k), "score": float(self.scores[k])}
-            for rank, k in enumerate(self.selected, 1)
-        ]
-        if self.present is not None:
-            for feature, present in zip(features, self.present, strict=True):
-                feature["present"] = int(present)
-        if self.has_pvalues:
-            for feature in features:
-                feature["log10_pvalue"] = _finite(self.log10_pvalues[feature["index"]])
-        record: dict[str, Any] = {
-            "features": features,
-            "rounds": [asdict(r) for r in self.rounds],
-            "n_rows": self.n_rows,
-            "n_features": self.n_features,
-            "cells_read": self.cells_read,
-            "fraction_read": self.fraction_read,
-            "parameters": dict(self.parameters),
-            "versions": dict(self.versions),
-            "notes": list(self.notes),
-            "inflation": self.inflation,
-        }
-        if all_scores:
-            record["scores"] = [None if np.isnan(score) else score for score in self.scores.tolist()]
-            if self.has_pvalues:
-                record["log10_pvalues"] = [_finite(value) for value in self.log10_pvalues.tolist()]
-            record["last_round"] = self.last_round.tolist()
-            record["names"] = None if self.names is None else [self.name(k) for k in range(self.n_features)]
-        return json.dumps(record, ensure_ascii=False)
+        from banditsis.records import to_record
+
+        return json.dumps(to_record(self, all_scores), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> ScreeningResult:
@@ -373,46 +347,9 @@ class ScreeningResult:
 
         Scores that were not stored are NaN, and their features count as dropped in the first round.
         """
-        record = json.loads(text)
-        p, features = record["n_features"], record["features"]
-        selected = np.array([f["index"] for f in features], dtype=np.intp)
-        names: Sequence[str] | Mapping[int, str] | None = record.get("names")
-        if "scores" in record:
-            scores = np.array(record["scores"], dtype=np.float64)
-            last_round = np.array(record["last_round"], dtype=np.int32)
-        else:
-            scores = np.full(p, np.nan)
-            scores[selected] = [f["score"] for f in features]
-            last_round = np.zeros(p, dtype=np.int32)
-            last_round[selected] = len(record["rounds"]) - 1
-            names = {f["index"]: f["name"] for f in features}
-        present = [f["present"] for f in features if "present" in f]
-        result = cls(
-            selected=selected,
-            scores=scores,
-            rounds=tuple(Round(**r) for r in record["rounds"]),
-            last_round=last_round,
-            n_rows=record["n_rows"],
-            n_features=p,
-            present=np.array(present, dtype=np.float64) if present else None,
-            parameters=record["parameters"],
-            versions=record["versions"],
-            notes=tuple(record["notes"]),
-            names=names,
-            inflation=record.get("inflation"),
-        )
-        return result._with_stored_pvalues(record)
+        from banditsis.records import from_record
 
-    def _with_stored_pvalues(self, record: Mapping[str, Any]) -> ScreeningResult:
-        features = record["features"]
-        if "log10_pvalues" in record:
-            log10 = np.array([_number(value) for value in record["log10_pvalues"]])
-        elif features and "log10_pvalue" in features[0]:
-            log10 = np.full(self.n_features, np.nan)
-            log10[self.selected] = [_number(f["log10_pvalue"]) for f in features]
-        else:
-            return self
-        return replace(self, law=StoredLaw(log10[self.rows_read >= self.n_rows]))
+        return from_record(json.loads(text))
 
     def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
         """A report in one HTML file that needs no network: tables, charts, settings, and how sure it is.
@@ -468,15 +405,6 @@ class ScreeningResult:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-
-def _finite(value: float) -> float | str | None:
-    """A number that JSON can hold: NaN is null, and the logarithm of 0 a word."""
-    return None if np.isnan(value) else "-inf" if np.isinf(value) else float(value)
-
-
-def _number(value: float | str | None) -> float:
-    return np.nan if value is None else float(value)
 
 
 def describe_floor(result: ScreeningResult) -> str:
