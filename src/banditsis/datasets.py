@@ -1,4 +1,4 @@
-"""The four simulated models of the BanditSIS paper, of any size.
+"""The four simulated models of the BanditSIS paper [1]_, of any size.
 
 All have features with covariance ``Σ_ij = 0.5^|i-j|`` and a response that depends on the first few of them.
 Features are made row by row in place: no p × p matrix, and no second copy of X.
