@@ -121,13 +121,15 @@ def accuracy(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 PEAK = """
-import resource, sys
+import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from banditsis import Interactions, Plan, screen
 from banditsis.sources.subset import RowSubset
 {code}
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, seconds)
+# Not ru_maxrss, which a process inherits from the one that started it.
+peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(1024 * peak, seconds)
 """
 
 FULL_SIZE = """

@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -123,6 +125,9 @@ SOURCES = FILES | {
     "pyarrow table": lambda X: open_source(pa.table(dict(zip(NAMES, X.T, strict=True)))),
     "pandas frame in pieces": lambda X: open_source(pd.DataFrame(dict(zip(NAMES, X.T, strict=True)))),
     "row subset": _subset,
+    "dask array": lambda X: open_source(da.from_array(X, chunks=(100, 9)), NAMES),
+    "dask array, lazy": lambda X: open_source(da.from_array(X, chunks=(77, P)) + 0, NAMES),
+    "dask frame": lambda X: open_source(dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3)),
     "interactions": FirstColumns,
     "column subset": _columns,
     "sparse by row": lambda X: open_source(sparse.csr_array(X), NAMES),

@@ -1,4 +1,4 @@
-"""Code in the README and in CONTRIBUTING runs, and does what the text says."""
+"""Code in the documents runs, and does what the text says."""
 
 import re
 from pathlib import Path
@@ -54,8 +54,6 @@ def test_seeing(tmp_path, monkeypatch):
     assert len(plt.get_fignums()) == 3
     plt.close("all")
     assert "<h1>Which features move y?</h1>" in (tmp_path / "report.html").read_text("utf-8")
-    for path in re.findall(r"\]\(([\w/.-]+)\)", (ROOT / "docs/seeing.md").read_text()):
-        assert (ROOT / "docs" / path).exists(), path
 
 
 def test_interactions_page(capsys):
@@ -72,9 +70,33 @@ def test_interactions_page(capsys):
     np.testing.assert_allclose(names["new"], names["kept"][:7])
 
 
+def test_cluster(capsys):
+    """The page's code runs, and prints what the page says."""
+    example, cost = blocks("docs/cluster.md")
+    exec(example, {})
+    assert set(capsys.readouterr().out.strip("[ ]\n").split()) == {"7", "42"}
+    exec(cost, {})
+    page = (ROOT / "docs/cluster.md").read_text()
+    for line in capsys.readouterr().out.splitlines():
+        assert line.strip() in page
+
+
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+OWN_TEST = {"seeing.md", "interactions.md", "cluster.md"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(f"docs/{page}") and page not in OWN_TEST])
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code in blocks(f"docs/{page}"):
+        exec(code, names)
+
+
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/guarantees.md", "docs/statistics.md"]
+    "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{page}" for page in PAGES)]
 )
 def test_documents_name_real_files(name):
-    for path in re.findall(r"\]\(([\w/.-]+)\)", (ROOT / name).read_text()):
-        assert (ROOT / path).exists(), path
+    document = ROOT / name
+    for path in re.findall(r"\]\(([\w/.-]+)\)", document.read_text("utf-8")):
+        assert (document.parent / path).exists(), path

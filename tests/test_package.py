@@ -101,5 +101,9 @@ for order in "CF":
             print(r.selected.tolist(), [f"{s:.9f}" for s in r.scores])
         print([r.selected.tolist() for r in screen(x, np.c_[y, -y, x[:, 0] > 0], plan,
                missing=option, random_state=0)])
+    for response, statistic in ((y, "pearson"), (y > 0, "logistic"), (np.c_[np.exp(y), y > -1], "cox")):
+        r = screen(np.asarray(X, order=order), response, Plan.exact(150, 40, 4), statistic=statistic,
+                   covariates=np.c_[X[:, 7], X[:, 9] ** 2], random_state=0)
+        print(r.selected.tolist(), [f"{s:.9f}" for s in r.scores])
 """
     assert run(code) == run(code, NUMBA_DISABLE_JIT="1")

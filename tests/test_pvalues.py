@@ -130,6 +130,19 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
     assert 11 in bonferroni
 
 
+def test_progress_counts_the_last_pass():
+    told = []
+    screen(
+        X,
+        Y,
+        Plan.paper(N, P, 3),
+        pvalues=True,
+        random_state=0,
+        progress=lambda done, of: told.append((done, of)),
+    )
+    assert told[-1][0] == told[-1][1]
+
+
 def test_estimators_and_several_responses():
     selector = BanditSIS(3, pvalues=True, random_state=0).fit(X, Y)
     assert selector.result_.select()[0] == 3

@@ -175,6 +175,20 @@ def test_first_rows_that_differ_from_the_rest_in_features_alone():
         screen(X, y, Plan.paper(20_000, 40, 2, alpha=1.1), row_order="stored")
 
 
+@pytest.mark.parametrize("statistic", ["logistic", "spearman"])  # weighted squares, and no sums at all
+@pytest.mark.parametrize("row_order", ["blocks", "stored"])
+def test_features_are_read_again_where_sums_do_not_show_them(statistic, row_order):
+    X, y = data(20_000)
+    y = (y > 0).astype(float) if statistic == "logistic" else y
+    plan = Plan.paper(20_000, 40, 2, alpha=1.1)
+    screen(Chunked(X), y, plan, statistic=statistic, row_order=row_order, random_state=0)
+    X[:, 10:20] += np.repeat(np.random.default_rng(0).standard_normal((200, 10)), 100, axis=0)
+    with pytest.warns(
+        UserWarning, match=r"features? .*differs? between (blocks|groups) of neighbouring rows"
+    ):
+        screen(Chunked(X), y, plan, statistic=statistic, row_order=row_order, random_state=0)
+
+
 def test_classes_that_come_in_batches():
     X, _ = data(20_000)
     y = np.repeat(["a", "b", "c", "d"], 5000)

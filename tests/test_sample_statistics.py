@@ -14,6 +14,7 @@ from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.kernels.ranks import count_inversions
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sampling import new_rows
+from banditsis.sources import ArraySource
 from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
 from sample_references import NOISE, REFERENCES, chatterjee, scores, sliced_wasserstein
 
@@ -212,6 +213,25 @@ def test_the_answer_does_not_depend_on_threads_or_layout(name, layout):
     found = screen(layout(X), y, plan, statistic=name, random_state=0, n_jobs=3)
     np.testing.assert_array_equal(found.scores, expected.scores)
     np.testing.assert_array_equal(found.selected, expected.selected)
+
+
+def test_chunks_are_read_once_in_each_round():
+    class Chunked(ArraySource):
+        chunk = (100, 40)
+
+        def read(self, rows, columns):
+            block = super().read(rows, columns)
+            shapes.append(block.shape)
+            return block
+
+    X, y = make(1200, 90)
+    shapes = []
+    plan = Plan(1200, 90, ((300, 50), (1200, 5)))
+    expected = screen(X, y, plan, statistic="spearman", random_state=0, n_jobs=1)
+    found = screen(Chunked(X), y, plan, statistic="spearman", random_state=0, n_jobs=1)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    rounds = [(300, 40), (300, 40), (300, 10), (1200, 40), (1200, 10)]
+    assert [shape for shape in shapes if shape[0] in (300, 1200)][-5:] == rounds
 
 
 def test_several_responses(name):

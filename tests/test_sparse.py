@@ -37,6 +37,7 @@ WEIGHTS = {
     "one": Weights(LINEAR[:, :1]),
     "several": Weights(LINEAR),
     "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
+    "weighted squares": Weights(LINEAR, square=np.linspace(1, 2, N)),
     "one, gaps": Weights(LINEAR[:, :1], pairwise=True),
     "several, gaps": Weights(LINEAR, pairwise=True),
     "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),

@@ -44,3 +44,14 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return str(value)
+
+
+def is_dask(data: Any) -> bool:
+    """Whether data is a Dask array, frame or series; Dask need not be installed to know.
+
+    Examples
+    --------
+    >>> is_dask([1.0, 2.0])
+    False
+    """
+    return hasattr(data, "__dask_graph__") and (hasattr(data, "chunks") or hasattr(data, "npartitions"))

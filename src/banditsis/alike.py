@@ -75,7 +75,11 @@ def warn_of_order(source: Watched, statistic: Statistic, rows: Rows, row_order: 
 
 def _doubt(source: Watched, statistic: Statistic, rows: Rows, row_order: str) -> str | None:
     n, m = source.shape[0], count_rows(rows)
-    if row_order == "blocks":
+    if hasattr(statistic.y, "between_blocks"):  # on a cluster, of which only the rows read are looked at
+        groups, effects = statistic.y.between_blocks(rows)
+        if groups > 2 and max(effects) > max(bound(m, groups, len(effects)), HARMLESS):
+            return "the response differs between blocks of rows"
+    elif row_order == "blocks":
         if _response_differs(statistic.y, source.block_edges()):
             return f"the response differs between blocks of {source.block_rows:,} rows"
     elif statistic.drift(rows, n) > 5:

@@ -177,6 +177,10 @@ def screen(
     seed: Seed = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
     memory_limit: MemoryLimit = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask cluster, tcp://…; its workers see the same paths."),
+    ] = None,
 ) -> None:
     """Select the features of a file that are most associated with a target."""
     from banditsis.commands.endings import endings
@@ -207,6 +211,7 @@ def screen(
             seed=seed,
             jobs=jobs,
             memory_limit=memory_limit,
+            scheduler=scheduler,
         )
         raise typer.Exit(run_screen(request))
 

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
-from banditsis._checks import check_integer, check_real
+from banditsis._checks import check_integer, check_real, is_dask
 from banditsis._typing import Array
 from banditsis.orders import slower_than_exact
 from banditsis.plans import Plan, default_size
@@ -69,8 +69,13 @@ class Screener(SelectorMixin, BaseEstimator):
         n, p = source.shape
         if n < 3:
             raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
-        response = self._checked_response(y, n)
-        gaps = self.missing == "pairwise" and covariates is None and response.dtype.kind == "f"
+        response = self._checked_response(y, source)
+        gaps = (
+            isinstance(response, np.ndarray)
+            and self.missing == "pairwise"
+            and covariates is None
+            and response.dtype.kind == "f"
+        )
         if gaps and np.isnan(response).any():
             known = np.flatnonzero(~np.isnan(response))
             source, response, n = RowSubset(source, known), response[known], len(known)
@@ -95,8 +100,13 @@ class Screener(SelectorMixin, BaseEstimator):
         self.scores_ = self.result_.scores
         return self
 
-    def _checked_response(self, y: Any, n: int) -> Array:
-        kind = find_statistic(self.statistic)
+    def _checked_response(self, y: Any, source: Source) -> Any:
+        """The response, of one column if the statistic takes one; on a cluster if it is there."""
+        kind, n = find_statistic(self.statistic), source.shape[0]
+        elsewhere = source.own_responses(y)
+        if elsewhere is not None:
+            return elsewhere if kind.n_columns > 1 else elsewhere[:, 0]
+        y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_nan=False)
         response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
@@ -104,6 +114,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _opened(self, X: Any) -> Source:
         """X as a source, of which nothing but its form has been looked at."""
+        X = open_source(X) if is_dask(X) else X
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
@@ -136,6 +147,10 @@ class Screener(SelectorMixin, BaseEstimator):
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
             return self._read_selected(X)
+        if is_dask(X):  # stays lazy
+            _check_n_features(self, X, reset=False)
+            chosen = self.get_support(indices=True)
+            return X[X.columns[chosen]] if hasattr(X, "columns") else X[:, chosen]
         refuse_mask(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
         if is_sparse(X):

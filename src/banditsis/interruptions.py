@@ -26,6 +26,10 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"screening was interrupted; {known}")
 
 
+class RoundError(RuntimeError):
+    """A round that a cluster could not finish; ``partial`` is the result of the rounds before it, if any."""
+
+
 def attach(error: Exception, partial: Any) -> None:
     """Let an error carry what the finished rounds say; a mistake of the user needs none of it."""
     if partial is not None and not isinstance(error, (TypeError, ValueError)):

@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 #: None: a bar after two seconds if a person watches; True or False: always or never;
@@ -15,17 +17,56 @@ Progress: TypeAlias = "bool | Callable[[int, int], None] | None"
 PATIENCE = 2.0
 
 
+@dataclass
+class Status:
+    """Where the run of this thread is, for whoever shows or names it."""
+
+    round: int = 0
+    n_rounds: int = 0
+    detail: str = ""
+
+    def start_round(self, number: int, n_rounds: int) -> None:
+        """Note that a round begins."""
+        self.round, self.n_rounds, self.detail = number, n_rounds, ""
+
+    def __str__(self) -> str:
+        where = f"round {self.round} of {self.n_rounds}" if self.round else "screening"
+        return f"{where}, {self.detail}" if self.detail else where
+
+
+_status: ContextVar[Status] = ContextVar("status")
+
+
+def status() -> Status:
+    """The status of the run that this thread is in.
+
+    Examples
+    --------
+    >>> str(status())
+    'screening'
+    """
+    try:
+        return _status.get()
+    except LookupError:
+        _status.set(Status())
+        return _status.get()
+
+
 @contextmanager
 def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], None]]:
     """Give a function to be told how many more cells have been read."""
-    if callable(progress):
-        with _told(progress, total) as tick:
-            yield tick
-    elif progress or (progress is None and sys.stderr.isatty()):
-        with _bar(0.0 if progress else PATIENCE, total) as tick:
-            yield tick
-    else:
-        yield lambda cells: None
+    token = _status.set(Status())
+    try:
+        if callable(progress):
+            with _told(progress, total) as tick:
+                yield tick
+        elif progress or (progress is None and sys.stderr.isatty()):
+            with _bar(0.0 if progress else PATIENCE, total) as tick:
+                yield tick
+        else:
+            yield lambda cells: None
+    finally:
+        _status.reset(token)
 
 
 @contextmanager
@@ -51,7 +92,7 @@ def _bar(patience: float, total: int) -> Iterator[Callable[[int], None]]:
         if bar is None and time.perf_counter() - started >= patience:
             bar = _start_bar(total)
         if bar is not None:
-            bar.update(bar.task_ids[0], completed=done)
+            bar.update(bar.task_ids[0], completed=done, description=str(status()))
 
     try:
         yield tick

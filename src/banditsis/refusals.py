@@ -53,6 +53,13 @@ def find_seed(random_state: Any) -> int:
         ) from None
 
 
+def check_elsewhere(kind: Any, covariates: Any) -> None:
+    """Refuse what cannot be done with a response that stays on a cluster."""
+    what = "covariates" if covariates is not None else f"statistic={kind.name!r}"
+    if covariates is not None or kind.n_columns > 1:
+        raise ValueError(f"y is a Dask collection, and {what} needs it in memory: pass y.compute().")
+
+
 def check_shape(source: Source, plan: Plan) -> None:
     n, p = source.shape
     if p == 0:

@@ -17,7 +17,7 @@ from banditsis.statistics.base import MIN_PRESENT
 from banditsis.statistics.sample import SampleStatistic
 from banditsis.tracking import Trace, best
 
-CELLS_IN_TILE = 1 << 20  # 8 MB for each thread
+CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB for each thread, 64 MB where chunks must be unpacked
 NARROW, WIDEST = 16, 64  # columns of a tile: more than a few, and enough tiles for all threads
 TILES_AT_ONCE = 32
 ROWS_AT_ONCE = 512  # lines of so many rows stay in the cache while they are turned into columns
@@ -58,7 +58,7 @@ class SampleGroup:
         m, p = count_rows(self.rows), len(self.scores)
         y = self.statistic.response(self.rows)
         side = self.statistic.prepare(y)
-        width = max(1, min(max(NARROW, -(-p // TILES_AT_ONCE)), WIDEST, CELLS_IN_TILE // m))
+        width = self._width(m, p)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
             workers.run(
@@ -68,6 +68,14 @@ class SampleGroup:
         told = self.statistic.tells_stretch
         self.law = NormalLaw(self.lines[1]) if told else self.statistic.null_law(side, m, self.present)
         return m
+
+    def _width(self, n_rows: int, n_columns: int) -> int:
+        """Columns of a tile: a function of the sizes and of the source alone, never of the threads."""
+        together = getattr(self.source, "chunk", (1, 1))[1]  # what is stored together is best read once
+        if together > 1:
+            return int(max(1, min(together, CELLS_IN_CHUNKS // n_rows)))
+        wanted = max(NARROW, -(-n_columns // TILES_AT_ONCE))
+        return max(1, min(wanted, WIDEST, CELLS_IN_TILE // n_rows))
 
     def _score(self, place: slice, y: Floats, side: Any) -> None:
         """Score some of the features; a score is NaN where cells cannot be used."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from banditsis._checks import NUMBERS
-from banditsis._typing import Array, Indices
+from banditsis._checks import NUMBERS, is_dask
+from banditsis._typing import Array, Indices, Rows
 
 CHUNK = 1 << 20
 
@@ -17,6 +17,8 @@ def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
     """Return the responses as an array of shape (n, q), without a copy where that is possible."""
     if np.ma.isMaskedArray(y):
         raise TypeError("masked arrays are not supported: use y.filled(np.nan) and missing='pairwise'.")
+    if is_dask(y):  # while X is here
+        y = y.compute()
     responses = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if responses.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
@@ -40,9 +42,15 @@ def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
     return responses
 
 
+def first_look(responses: Any, rows: Rows) -> Rows:
+    """The rows by which a statistic is made ready: all that are read first, unless y is elsewhere."""
+    pilot = getattr(responses, "pilot", None)
+    return rows if pilot is None else cast(Rows, pilot(rows))
+
+
 def present_rows(responses: Array, *, allow_nan: bool) -> Iterator[tuple[list[int], Indices | None]]:
     """Group responses by the rows in which they are known; None stands for all rows of all responses."""
-    if not allow_nan or responses.dtype.kind != "f":
+    if not allow_nan or responses.dtype.kind != "f" or hasattr(responses, "pilot"):
         yield list(range(responses.shape[1])), None
         return
     groups: dict[bytes, tuple[list[int], Indices]] = {}

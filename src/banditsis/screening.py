@@ -20,15 +20,16 @@ from banditsis.interruptions import Interrupted, attach
 from banditsis.orders import settle_order, slower_than_exact
 from banditsis.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.plans import Plan
-from banditsis.progress import Progress, show_progress
+from banditsis.progress import Progress, show_progress, status
 from banditsis.refusals import (
     CELLS_CHECKED_WHOLE,
+    check_elsewhere,
     check_evidence,
     check_shape,
     find_seed,
     refuse_nonfinite,
 )
-from banditsis.responses import check_responses, present_rows
+from banditsis.responses import check_responses, first_look, present_rows
 from banditsis.results import Round, ScreeningResult
 from banditsis.sampling import ROW_ORDERS, count_rows, new_rows
 from banditsis.sources import Source, open_source
@@ -122,9 +123,13 @@ def screen(
             "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
             "is missing, or leave the covariates out."
         )
-    y, by_column = kind.unpack(y), kind.n_columns == 1
+    by_column, responses = kind.n_columns == 1, source.own_responses(y)
+    if responses is None:
+        y = kind.unpack(y)
+        responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column)
+    else:
+        check_elsewhere(kind, covariates)
     single = np.ndim(y) == 1 or not by_column
-    responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
     parameters = {
@@ -140,6 +145,8 @@ def screen(
     for trace in (trace for run in runs for trace in run.traces):
         trace.tell = getattr(progress, "round_done", None)
     total = sum(len(run.traces) * run.plan.cells for run in runs)
+    if pvalues and plan.steps[-1].n_rows < plan.n_rows:
+        total += sum(len(run.traces) * run.plan.n_rows * plan.n_keep for run in runs)
     with (
         Workers(count_jobs(n_jobs)) as workers,
         one_blas_thread(source.multiplies or responses.shape[1] > 1 or given is not None),
@@ -230,8 +237,9 @@ def _run(
     try:
         for step, rows in zip(plan.steps, _sample(run), strict=False):
             pieces.append(rows)
+            status().start_round(len(pieces), plan.n_steps)
             if len(pieces) == 1:
-                statistic = statistic.calibrate(rows)
+                statistic = statistic.calibrate(first_look(statistic.y, rows))
                 groups = start_groups(source, statistic, rows)
             narrower: list[AnyGroup] = []
             for group in groups:
@@ -287,7 +295,9 @@ def _read_in_full(
         if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
             continue
         started = time.perf_counter()
-        (group,) = start_groups(source, statistic.subset([k]).calibrate(slice(0, n)), slice(0, n))
+        ready = statistic.subset([k])
+        ready = ready.calibrate(first_look(ready.y, slice(0, n)))
+        (group,) = start_groups(source, ready, slice(0, n))
         group.restrict(trace.selected)
         group.read(slice(0, n), workers, tick)
         if (bad := group.unusable()).size:
@@ -315,8 +325,9 @@ def _inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats)
 def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:
     """Say so where reading everything would be faster than the plan."""
     if not slower_than_exact(source, plan, row_order):
-        return []
+        return list(source.notes)
     return [
+        *source.notes,
         "exact screening, which reads every row, would be about as fast here or faster "
-        "(SIS, or Plan.exact): this plan saves cells, not time."
+        "(SIS, or Plan.exact): this plan saves cells, not time.",
     ]

@@ -18,7 +18,7 @@ from banditsis.plans import Plan
 from banditsis.results import Round, ScreeningResult
 from banditsis.sampling import count_rows
 from banditsis.sources.base import Calibration, Source
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, weigh
 
 # Costs in units of a scattered cell, read and summed for one response alone; by these, responses share a
 # pass or go on alone. Cells that several responses share lie denser, and matrix products are cheap.
@@ -137,17 +137,17 @@ class Group:
 
     def read(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> int:
         """Add new rows to the sums; return how many were read."""
-        used = sum(self.n_left) / self.sums.shape[1]
+        used, weights = sum(self.n_left) / self.sums.shape[1], weigh(self.statistic)
         self.source.sums(
             rows,
             self.columns,
-            self.statistic.weights,
+            weights,
             self.calibration,
             self.sums,
             workers,
             lambda cells: tick(round(cells * used)),
         )
-        self.summary = self.summary + self.statistic.summary(rows)
+        self.summary = self.summary + weights.summary(rows)
         return count_rows(rows)
 
     def unusable(self) -> Indices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from banditsis.paper.movielens import Ratings, read_movielens
 from banditsis.paper.published import TABLE2
 from banditsis.paper.replications import read_rows
 from banditsis.paper.standin import make_standin
+
+needs_libmf = pytest.mark.skipif(find_spec("libmf") is None, reason="LIBMF needs a C++ compiler")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +111,7 @@ def test_files_of_different_releases(small, tmp_path):
         read_movielens(folder)
 
 
+@needs_libmf
 def test_factors_give_back_ratings_of_low_rank():
     rng = np.random.default_rng(0)
     truth = 3 + rng.standard_normal((200, 3)) @ rng.standard_normal((3, 150)) / 3
@@ -123,6 +127,12 @@ def test_factors_give_back_ratings_of_low_rank():
     unseen = ~seen & (movies != 149) & (users != 5)
     error = (p @ q.T)[users[unseen], movies[unseen]] - truth[users, movies][unseen]
     assert np.sqrt(np.mean(error**2)) < 0.4 * truth.std()
+
+
+def test_without_libmf_the_message_says_what_to_install(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "libmf", None)
+    with pytest.raises(ImportError, match=r"pip install 'banditsis\[movielens\]'"):
+        factorise(small.ratings, 300)
 
 
 def test_representative_users_lie_in_different_clusters():
@@ -152,6 +162,7 @@ def test_standin_looks_like_tag_scores():
 
 @pytest.fixture(scope="module")
 def table2(small, tmp_path_factory):
+    pytest.importorskip("libmf", reason="LIBMF needs a C++ compiler")
     folder = tmp_path_factory.mktemp("table2")
     return folder, reproduce_table2(data=small, users=3, jobs=1, out=folder)
 
@@ -211,6 +222,7 @@ def reproduce(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@needs_libmf
 def test_command(small, tmp_path):
     folder = write_files(small, tmp_path / "ml", ("genome-scores",))
     done = reproduce("--movielens", folder, "--replications", 1, "--jobs", 1, "--out", tmp_path / "out")

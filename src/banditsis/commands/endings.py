@@ -11,9 +11,11 @@ from typing import Any
 
 import typer
 
+from banditsis.interruptions import RoundError
+
 DATA, USAGE, INTERRUPTED = 1, 2, 130
 #: What a user can bring about; anything else is a mistake of ours and shows where it happened.
-MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError)
+MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError)
 
 
 class UsageError(ValueError):

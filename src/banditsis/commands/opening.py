@@ -56,6 +56,17 @@ def load(path: Path, target: str | None, *, one_hot: bool = False, memory_limit:
     return Loaded(path, format_name, source, y, how)
 
 
+def on_workers(
+    loaded: Loaded, target: str | None, *, one_hot: bool = False, memory_limit: int | None = None
+) -> Source:
+    """The same data, to be opened by the workers of a cluster under the same path."""
+    from banditsis.sources.dask.windows import FileOnWorkers
+
+    target = target or carried_target(loaded.path, loaded.format)
+    options = {"target": target, "one_hot": one_hot, "memory_limit": memory_limit}
+    return FileOnWorkers(loaded.path.resolve(), loaded.source, **options)
+
+
 def carried_target(path: Path, format_name: str) -> str:
     """The target that comes with a shuffled store."""
     carried = read_record(path).target if format_name == "shuffled" else None

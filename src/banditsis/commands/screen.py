@@ -13,7 +13,7 @@ from rich.markup import escape
 from banditsis._checks import check_choice
 from banditsis.commands.display import show_result, watching
 from banditsis.commands.endings import INTERRUPTED, UsageError, complain
-from banditsis.commands.opening import Loaded, load, read_covariates
+from banditsis.commands.opening import Loaded, load, on_workers, read_covariates
 from banditsis.commands.output import check_output, write_output, write_report
 from banditsis.interruptions import Interrupted
 from banditsis.planning import make_plan
@@ -51,6 +51,7 @@ class Request:
     seed: int | None = None
     jobs: int | None = None
     memory_limit: int | None = None
+    scheduler: str | None = None
 
 
 def run_screen(request: Request) -> int:
@@ -62,8 +63,21 @@ def run_screen(request: Request) -> int:
         What was asked for.
     """
     check_request(request)
-    loaded = load(request.data, request.target, one_hot=request.one_hot, memory_limit=request.memory_limit)
+    if request.scheduler is None:
+        return _run(request)
+    from banditsis.sources.dask.windows import connected
+
+    with connected(request.scheduler):
+        return _run(request)
+
+
+def _run(request: Request) -> int:
+    """Open, screen, show."""
+    opening: dict[str, Any] = {"one_hot": request.one_hot, "memory_limit": request.memory_limit}
+    loaded = load(request.data, request.target, **opening)
     source = _with_pairs(loaded.source) if request.interactions else loaded.source
+    if request.scheduler is not None:
+        source = on_workers(loaded, request.target, **opening)
     given = None if request.covariates is None else read_covariates(loaded, request.covariates)
     plan = choose_plan(request, *source.shape)
     talk = Console(stderr=True, quiet=request.quiet or request.as_json, highlight=False)
@@ -103,6 +117,8 @@ def check_request(request: Request) -> None:
     named = [name for name, value in ways.items() if value is not None]
     if len(named) > 1:
         raise UsageError(f"at most one of {', '.join(ways)} says what to read, got {' and '.join(named)}.")
+    if request.scheduler is not None and request.interactions:
+        raise UsageError("--interactions are screened on one machine: leave --scheduler out.")
     try:
         find_statistic(request.statistic)
         check_choice("--row-order", request.row_order, ROW_ORDERS)

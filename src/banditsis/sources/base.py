@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class Source(ABC):
     block_rows: int = 1
     #: Whether the data say that their rows were put into random order.
     shuffled: bool = False
+    #: What a result should say of how the data were opened.
+    notes: Sequence[str] = ()
     #: Whether sums are matrix products, for which threads of ours are better than those of BLAS.
     multiplies: bool = False
 
@@ -76,6 +79,25 @@ class Source(ABC):
         ``tick`` is told how many cells have been added. The result does not depend on the number of
         workers: tiles have a fixed size and are added in a fixed order.
         """
+
+    def sums_by_group(
+        self,
+        groups: Iterable[Rows],
+        columns: Columns,
+        weights: Callable[[Rows], Weights],
+        calibration: Calibration,
+        out: Floats,
+        workers: Workers,
+        tick: Callable[[int], None],
+    ) -> Iterator[None]:
+        """As :meth:`sums` for one group of rows after the other, with a stop after each."""
+        for rows in groups:
+            self.sums(rows, columns, weights, calibration, out, workers, tick)
+            yield
+
+    def own_responses(self, y: Any) -> Any:
+        """Responses that stay where this source is, or None to have them in memory."""
+        return None
 
     @abstractmethod
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:

@@ -29,13 +29,13 @@ BASE_ROWS = 256  # that a thread reads at once
 
 
 class PairNames(Sequence[str]):
-    """Names of features, made when they are asked for."""
+    """Names of features, made when they are asked for; a result that keeps them does not keep the data."""
 
-    def __init__(self, source: Interactions) -> None:
-        self.source = source
+    def __init__(self, base: Sequence[str] | None, offsets: Indices, lead: int) -> None:
+        self.base, self.offsets, self.lead = base, offsets, lead
 
     def __len__(self) -> int:
-        return self.source.shape[1]
+        return int(self.offsets[-1])
 
     @overload
     def __getitem__(self, feature: int) -> str: ...
@@ -47,11 +47,15 @@ class PairNames(Sequence[str]):
         k = int(feature) + (len(self) if feature < 0 else 0)
         if not 0 <= k < len(self):
             raise IndexError(f"feature {feature} of {len(self):,}.")
-        first, second = (int(side[0]) for side in self.source.pairs(np.array([k])))
-        base = self.source.base
-        if second == base.shape[1]:
-            return base.name(first)
-        return f"{base.name(first)}²" if first == second else f"{base.name(first)} × {base.name(second)}"
+        first, second = (int(side[0]) for side in list_pairs(np.array([k]), self.offsets, self.lead))
+        if second == len(self.offsets) - 1:
+            return self._base_name(first)
+        if first == second:
+            return f"{self._base_name(first)}²"
+        return f"{self._base_name(first)} × {self._base_name(second)}"
+
+    def _base_name(self, column: int) -> str:
+        return f"x{column}" if self.base is None else str(self.base[column])
 
 
 class Interactions(BlockSource):
@@ -114,11 +118,14 @@ class Interactions(BlockSource):
             raise ValueError(f"X has {m} column(s), and there are no pairs of them: pass at least two.")
         self.dtype = summing_dtype(self.base.dtype)
         self.chunk, self.shuffled = (self.base.block_rows, 1), self.base.shuffled
-        self.names = PairNames(self)
+        self.names = PairNames(self.base.names, self.offsets, self.lead)
         self.means = self._find_means() if center else None
 
     def row_number(self, row: int) -> int:
         return self.base.row_number(row)
+
+    def block_edges(self) -> Indices:
+        return self.base.block_edges()
 
     def pairs(self, features: Indices) -> tuple[Indices, Indices]:
         """The two columns of each of some sorted features; the second of a column itself is m."""
@@ -268,7 +275,8 @@ class Interactions(BlockSource):
 
     def _runs_of_base(self, rows: Rows) -> Iterator[Rows]:
         """Runs of about the same length, in blocks that fit in memory, and hold what is stored together."""
-        n, height = count_rows(rows), max(1, CELLS_AT_ONCE // self.base.shape[1], self.block_rows)
+        n, least = count_rows(rows), max(1, CELLS_AT_ONCE // self.base.shape[1])
+        height = max(least, min(self.block_rows, 8 * least))
         step = -(-n // max(1, -(-n // height)))
         for i in range(0, n, step):
             yield take(rows, i, i + step)
@@ -276,7 +284,7 @@ class Interactions(BlockSource):
     def _read_block(self, rows: Rows, columns: Indices, workers: Workers) -> Array:
         """Base columns of some rows, read by all threads."""
         block = np.empty((count_rows(rows), len(columns)), self.dtype)
-        step = max(BASE_ROWS, self.block_rows)
+        step = max(BASE_ROWS, min(self.block_rows, len(block)))
 
         def fill(i: int) -> None:
             block[i : i + step] = self._base_block(take(rows, i, i + step), columns)
@@ -305,33 +313,15 @@ class Interactions(BlockSource):
         return BYTES_A_SECOND * seconds / (2 if scattered else 1)
 
 
-class SparseBase(BlockSource):
-    """A scipy.sparse matrix as base columns: dense blocks of it."""
-
-    def __init__(self, matrix: Any, names: Sequence[str] | None) -> None:
-        self.matrix, self.shape, self.dtype = matrix.tocsr(), matrix.shape, matrix.dtype
-        self.names = check_names(names, matrix.shape[1])
-
-    def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        part = self.matrix[rows]
-        block: Array = (part if columns is None else part[:, columns]).toarray()
-        return block
-
-
 def _open(X: Any, names: Sequence[str] | None) -> Source:
-    from banditsis.sources import open_source
+    from banditsis.sources import is_sparse, open_source
 
-    if hasattr(X, "tocsr") and hasattr(X, "nnz"):
-        return SparseBase(X, names)
-    source = open_source(X, names)
+    source = open_source(
+        X.tocsr() if is_sparse(X) else X, names
+    )  # by row, since all columns of rows are read
     if names is not None and source.names is not names:  # of a source that has names, or none, of its own
+        if len(names) != source.shape[1]:
+            raise ValueError(f"got {len(names):,} names for {source.shape[1]:,} columns.")
         source = copy(source)
-        source.names = check_names(names, source.shape[1])
+        source.names = names
     return source
-
-
-def check_names(names: Sequence[str] | None, m: int) -> Sequence[str] | None:
-    """Return the names if there is one for each column."""
-    if names is not None and len(names) != m:
-        raise ValueError(f"got {len(names):,} names for {m:,} columns.")
-    return names

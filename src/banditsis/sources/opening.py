@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from banditsis._checks import is_dask
+from banditsis.sources.addresses import is_address, open_address
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.columns import take_out
@@ -24,6 +26,9 @@ def open_data(
     memory_limit: int | None = None,
 ) -> Opened:
     """Open arrays, frames, sparse matrices and files; the target is a column of theirs."""
+    if is_address(data):
+        opened = open_address(data, target, one_hot=one_hot, memory_limit=memory_limit)
+        return opened if names is None else opened._replace(source=_named(opened.source, names))
     if isinstance(data, (str, os.PathLike)):
         opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit)
         return opened if names is None else opened._replace(source=_named(opened.source, names))
@@ -56,6 +61,10 @@ def is_sparse(data: Any) -> bool:
 def _in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if isinstance(data, Source):
         return data
+    if is_dask(data):
+        from banditsis.sources.dask import DaskSource
+
+        return DaskSource(data, names)
     if is_sparse(data):
         from banditsis.sources.sparse import SparseSource
 

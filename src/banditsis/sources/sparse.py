@@ -205,7 +205,7 @@ def _add_transposed(
         kernel(*parts, strips, scale, place, w.codes, w.n_classes, w.pairwise, sums)
     else:
         kernel = kernels.column_products if by_column else kernels.row_products
-        square = getattr(w, "square", None)
+        square = w.square
         v = np.empty(0) if square is None else np.ascontiguousarray(square, dtype=np.float64)
         kernel(*parts, strips, scale, place, np.ascontiguousarray(w.linear), v, w.pairwise, sums)
     out += sums.T
@@ -231,7 +231,7 @@ def _scale(reach: Floats) -> Floats:
 
 def _is_plain(w: Weights) -> bool:
     few = w.codes is None and w.linear.shape[1] == 1
-    return few and not w.pairwise and getattr(w, "square", None) is None
+    return few and not w.pairwise and w.square is None
 
 
 def _places(wanted: Indices, length: int) -> Array:

@@ -60,17 +60,17 @@ class Watched(Source):
         workers: Workers,
         tick: Callable[[int], None],
     ) -> None:
-        first, weight = self.spread is None and columns is None, weights(take(rows, 0, 1))
+        places = cut_rows(self, rows) if self.spread is None and columns is None else []
+        weight = weights(take(rows, 0, 1)) if len(places) > 2 else None
         # Weighted squares say nothing of how features vary.
-        plain = getattr(weight, "square", None) is None
-        places = cut_rows(self, rows) if first and plain else []
-        if len(places) < 3:
+        if weight is None or weight.square is not None:
             self.base.sums(rows, columns, weights, calibration, out, workers, tick)
             return
         moments = Moments(weight, out)
-        for start, stop in pairwise(places):
-            self.base.sums(take(rows, start, stop), columns, weights, calibration, out, workers, tick)
-            moments.add(out, stop - start)
+        groups = [take(rows, start, stop) for start, stop in pairwise(places)]
+        added = self.base.sums_by_group(groups, columns, weights, calibration, out, workers, tick)
+        for group, _ in zip(groups, added, strict=True):
+            moments.add(out, count_rows(group))
         self.n_groups, self.spread = moments.n_groups, moments.spread()
 
     def watch(self, rows: Rows, columns: Indices) -> None:

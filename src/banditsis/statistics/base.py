@@ -158,6 +158,27 @@ class MomentStatistic(Statistic):
         """How many rows each column was present in, or None if in all."""
 
 
+class Weighing:
+    """How one pass over the data weighs its rows, and what it learns of their responses."""
+
+    def __init__(self, statistic: MomentStatistic) -> None:
+        self.statistic = statistic
+
+    def __call__(self, rows: Rows) -> Weights:
+        """Weights of a few rows."""
+        return self.statistic.weights(rows)
+
+    def summary(self, rows: Rows) -> Floats:
+        """What scores need to know of the responses of the rows of the pass."""
+        return self.statistic.summary(rows)
+
+
+def weigh(statistic: MomentStatistic) -> Weighing:
+    """A way to weigh rows: where the responses are, if they are elsewhere."""
+    elsewhere = getattr(statistic.y, "weighing", None)
+    return Weighing(statistic) if elsewhere is None else elsewhere(statistic)
+
+
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
     """``numerator / denominator``, and 0 where the denominator is not positive."""
     out = np.zeros_like(numerator)

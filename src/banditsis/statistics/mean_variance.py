@@ -34,7 +34,7 @@ class MeanVariance(SampleStatistic):
     """
 
     name = "mv"
-    takes = "classes"
+    by_class = True
     noise = 1.0
 
     def prepare(self, y: Floats) -> tuple[Array, Floats]:

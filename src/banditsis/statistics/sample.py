@@ -27,8 +27,8 @@ class SampleStatistic(Statistic):
     """
 
     rereads = True
-    #: What the response may be: "numbers", "classes" or "both".
-    takes: ClassVar[str] = "numbers"
+    #: Whether the response holds class labels, and not numbers.
+    by_class: ClassVar[bool] = False
     #: Scores of features without association fall as rows to the power of minus this; more so if squared.
     noise: ClassVar[float] = 0.5
     #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
@@ -69,8 +69,8 @@ class SampleStatistic(Statistic):
         """The same statistic for these responses, which are checked."""
         bound = copy(self)
         bound.y, bound.pairwise = y, pairwise
-        if self.takes == "classes" or y.dtype.kind in "OUSb":
-            if self.takes == "numbers" and y.dtype.kind != "b":
+        if self.by_class or y.dtype.kind in "OUSb":
+            if not self.by_class and y.dtype.kind != "b":
                 raise ValueError(
                     f"statistic={self.name!r} needs a numeric response, got labels; use statistic='anova' "
                     "or 'mv' for classes."
