@@ -30,7 +30,8 @@ class Loaded(NamedTuple):
     @property
     def missing(self) -> str:
         """What is done about NaN unless asked otherwise: genotypes have gaps, other data should not."""
-        return "pairwise" if self.format == "plink" else "raise"
+        before = read_record(self.path).source if self.format == "shuffled" else str(self.path)
+        return "pairwise" if before.lower().endswith(".bed") else "raise"
 
     def describe(self) -> str:
         """The data in one line."""

@@ -143,7 +143,9 @@ def _open(data: Any, target: str | None, memory: int) -> Data:
     source, y, _ = join(opened, read_target(file, column), file)
     rows = source.rows if isinstance(source, RowSubset) else None
     ids = opened.ids if rows is None or opened.ids is None else opened.ids[rows]
-    return Data(source, y, ids, name, column or file.stem, rows, n)
+    # A number would be taken for that of a feature.
+    label = column if column and not column.isdigit() else " ".join(filter(None, (file.stem, column)))
+    return Data(source, y, ids, name, label, rows, n)
 
 
 def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
