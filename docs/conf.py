@@ -29,11 +29,12 @@ html_static_path = ["_static"]
 html_css_files = ["banditsis.css"]
 html_theme_options = {
     "show_toc_level": 2,
+    "header_links_before_dropdown": 4,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"index": []}
+html_sidebars = {"**": []}
 html_show_sourcelink = False
