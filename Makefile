@@ -53,8 +53,8 @@ coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing
 
-bench: $(STAMP)  ## Measure speed and memory; rewrites the table in the README (10 minutes, 12 GB)
-	$(BIN)/python benchmarks/screening.py --write README.md
+bench: $(STAMP)  ## Measure speed and memory; rewrites a table in docs/speed.md (10 minutes, 12 GB)
+	$(BIN)/python benchmarks/screening.py --write docs/speed.md
 
 bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interruptions, damage (15 minutes, 20 GB of disk)
 	$(BIN)/python benchmarks/io.py

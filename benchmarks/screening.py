@@ -1,6 +1,6 @@
 """Speed and memory of screening in memory, as ratios inside one run.
 
-python benchmarks/screening.py [--write README.md] [--only NAME …] [--gigabytes 4]
+python benchmarks/screening.py [--write docs/speed.md] [--only NAME …] [--gigabytes 4]
 """
 
 from __future__ import annotations
