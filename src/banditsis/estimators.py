@@ -303,7 +303,7 @@ class SIS(Screener):
 class BanditSIS(Screener):
     r"""Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
 
-    Gives nearly the same answer as :class:`SIS` for about √n rows of each feature instead of n. Where a
+    Gives nearly the same answer as :class:`SIS` for a few times √n rows of each feature, not n. Where a
     budget or a guarantee would take as much time as reading everything, everything is read, and the result
     says so.
 
