@@ -183,14 +183,9 @@ def shuffled(scale: float, folder: Path) -> None:
     )
 
 
-BASE: dict[tuple[int, int], np.ndarray] = {}
-
-
-def cheap_block(block_id: tuple[int, ...], height: int, p: int) -> np.ndarray:
-    """A block that costs nothing to make: always the same numbers."""
-    if (height, p) not in BASE:
-        BASE[height, p] = normal_block(0, height, p)
-    return BASE[height, p]
+def cheap_block(height: int, p: int) -> np.ndarray:
+    """A block that costs little to make: the same thousand rows again and again."""
+    return np.tile(normal_block(0, 1000, p), (height // 1000, 1))
 
 
 def cheap_response(block: np.ndarray, block_id: tuple[int, ...]) -> np.ndarray:
@@ -200,10 +195,11 @@ def cheap_response(block: np.ndarray, block_id: tuple[int, ...]) -> np.ndarray:
 
 def huge(scale: float) -> None:
     """In a process of its own: n = 10⁸ rows, of which nothing n-long is ever here."""
-    n, p, height = int(100_000_000 * scale) // 100_000 * 100_000, 1000, 100_000
+    p, height = 1000, 50_000
+    n = max(10, int(2000 * scale)) * height
     chunks = ((height,) * (n // height), (p,))
     x = da.map_blocks(
-        lambda height, p, block_id: cheap_block(block_id, height, p),
+        cheap_block,
         height,
         p,
         chunks=chunks,
@@ -277,22 +273,22 @@ def killed(scale: float) -> None:
     p, height = 1000, max(200, int(5000 * scale))
     n = 20 * height
     y = np.random.default_rng(1).standard_normal(n)
-    plan = Plan.paper(n, p, 50)
-    with cluster(2) as workers, Client(workers) as client:
-        x = client.persist(normal(n, p, height))
-        expected = screen(x, y, plan, random_state=0).selected
-        same = 0
-        for step in range(plan.n_steps):
-            client.wait_for_workers(2, timeout=120)  # one killed as it starts would not be started again
-            start, told = cells_before(plan, step), list[int]()
+    plan = Plan(n, p, ((n // 10, 300), (n // 5, 120), (n // 2, 50)))
+    X = np.concatenate([normal_block(b, height, p) for b in range(20)])
+    expected, same = screen(X, y, plan, random_state=0).selected, 0
+    for step in range(plan.n_steps):
+        start, told = cells_before(plan, step), list[int]()
+        with cluster(2) as workers, Client(workers) as client:
+            victim = max(worker.pid for worker in workers.workers.values())
 
-            def tell(done: int, total: int, start: int = start, told: list[int] = told) -> None:
-                if done > start and not told:
-                    told.append(max(w.pid for w in workers.workers.values() if w.pid))
-                    os.kill(told[0], signal.SIGKILL)
+            def tell(done: int, total: int, start: int = start, victim: int = victim) -> None:
+                if done > start and not told:  # noqa: B023
+                    told.append(victim)  # noqa: B023
+                    os.kill(victim, signal.SIGKILL)
 
+            x = client.persist(normal(n, p, height))
             found = screen(x, y, plan, random_state=0, progress=tell).selected
-            same += bool(told) and np.array_equal(found, expected)
+        same += bool(told) and np.array_equal(found, expected)
     report(
         "kill -9 a worker in each round in turn: runs with the same selection",
         f"{same} of {plan.n_steps}",
