@@ -56,6 +56,8 @@ class DaskResponses:
         n = int(edges[-1])
         self.shape: tuple[int, ...] = (n,) if one else (n, len(chosen))
         self.ndim = len(self.shape)
+        #: rows of the first look and their responses, so that nobody has to make them twice
+        self._seen: tuple[Indices, Array] | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -72,7 +74,7 @@ class DaskResponses:
         part = DaskResponses(self.graph, self.keys, self.edges, self.dtype, chosen, one or self.one)
         if isinstance(rows, slice) and rows == slice(None):
             return part
-        return part.fetch(rows)
+        return self.fetch(rows) if chosen == self.chosen and part.one == self.one else part.fetch(rows)
 
     def as_matrix(self) -> DaskResponses:
         """The same with two dimensions."""
@@ -84,6 +86,8 @@ class DaskResponses:
             return np.asarray(self.fetch(np.array([rows]))[0])
         if isinstance(rows, slice):
             rows = slice(*rows.indices(len(self))[:2])
+        if self._seen is not None and isinstance(rows, np.ndarray) and np.isin(rows, self._seen[0]).all():
+            return self._seen[1][np.searchsorted(self._seen[0], rows)]
         order = None
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
@@ -108,8 +112,10 @@ class DaskResponses:
         found = np.concatenate(chosen)
         if self.dtype.kind != "f":
             return found
-        known = found[~np.isnan(self.fetch(found).reshape(len(found), -1)).any(axis=1)]
-        return known if len(known) else found
+        values = self.fetch(found)
+        known = ~np.isnan(values.reshape(len(found), -1)).any(axis=1)
+        self._seen = (found[known], values[known]) if known.any() else None
+        return found[known] if known.any() else found
 
     def between_blocks(self, rows: Rows) -> tuple[int, list[float]]:
         """How many blocks some rows touch, and the design effect of each response, or label, between them."""

@@ -138,7 +138,7 @@ def _task_edges(edges: Indices, height: int) -> Indices:
     Examples
     --------
     >>> _task_edges(np.array([0, 10, 20, 30, 35]), 15)
-    array([ 0, 20, 35])
+    array([ 0, 20, 30, 35])
     """
     wanted = np.arange(0, edges[-1] + height, height)
     return np.unique(edges[np.minimum(np.searchsorted(edges, wanted), len(edges) - 1)])
