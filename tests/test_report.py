@@ -125,6 +125,25 @@ def test_the_code_in_it_gives_the_same_result(result):
         assert [r.cells for r in names["result"].rounds] == [r.cells for r in same.rounds]
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [Plan.paper(2000, 60, 6), Plan.exact(2000, 60, 6), Plan(2000, 60, ((300, 10), (2000, 6)))],
+    ids=lambda plan: plan.name,
+)
+def test_the_code_in_it_gives_the_same_pvalues(plan):
+    """The round that reads everything at the end is no step of the plan."""
+    result = screen(X, Y, plan, pvalues=True, random_state=3)
+    assert result.parameters["pvalues"] is True
+    names = {"X": X, "y": Y}
+    exec(Page(result.to_html()).texts["code"], names)
+    again = names["result"]
+    np.testing.assert_array_equal(again.scores, result.scores)
+    np.testing.assert_array_equal(again.selected, result.selected)
+    np.testing.assert_array_equal(again.log10_pvalues, result.log10_pvalues)
+    assert [r.cells for r in again.rounds] == [r.cells for r in result.rounds]
+    assert again.notes == result.notes
+
+
 def test_no_code_where_it_would_not_do(result):
     guaranteed = screen(X, Y, Plan.guaranteed(2000, 60, None, 0.3), random_state=0)
     gappy = replace(result, parameters={**result.parameters, "missing": "pairwise"})

@@ -139,6 +139,7 @@ def screen(
         "missing": missing,
         "covariates": 0 if given is None else given.rank,
         "seed": find_seed(random_state),
+        **({"pvalues": True} if pvalues else {}),
     }
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from banditsis.describing import format_share, known_floor, known_intervals, shorten
-from banditsis.results import ScreeningResult, describe_floor, format_duration
+from banditsis.results import Round, ScreeningResult, describe_floor, format_duration
 
 Pairs = list[tuple[str, str]]
 
@@ -124,17 +124,25 @@ def how_to_repeat(result: ScreeningResult) -> str:
 
     asked = result.parameters
     known = {"plan", "statistic", "row_order", "missing", "covariates", "seed"}
-    if set(asked) != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
+    if set(asked) - {"pvalues"} != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
         return ""
     if asked["covariates"]:
         return ""
     if asked["statistic"] not in STATISTICS:
         return ""
-    steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in result.rounds)
+    pvalues = ", pvalues=True" if asked.get("pvalues") else ""
+    steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in _planned(result))
     code = (
         "from banditsis import Plan, screen\n\n"
         f"plan = Plan({result.n_rows}, {result.n_features}, ({steps},))\n"
         f"result = screen(X, y, plan, statistic={asked['statistic']!r}, "
-        f"row_order={asked['row_order']!r}, random_state={asked['seed']!r})"
+        f"row_order={asked['row_order']!r}, random_state={asked['seed']!r}{pvalues})"
     )
     return f"<p>The same again:</p><pre><code>{escape(code)}</code></pre>"
+
+
+def _planned(result: ScreeningResult) -> tuple[Round, ...]:
+    """The rounds less the one that p-values have added, which reads all rows from the first."""
+    *planned, last = result.rounds
+    added = planned and result.parameters.get("pvalues") and last.cells == result.n_rows * last.n_features
+    return tuple(planned) if added else result.rounds
