@@ -41,6 +41,8 @@ class Source(ABC):
     notes: Sequence[str] = ()
     #: Whether sums are matrix products, for which threads of ours are better than those of BLAS.
     multiplies: bool = False
+    #: What is taken from the columns that features are made of; features of new rows must have it the same.
+    means: Floats | None = None
 
     def name(self, column: int) -> str:
         """Name of a feature, made on demand."""
