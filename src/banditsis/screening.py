@@ -134,6 +134,8 @@ def screen(
         refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
     parameters = {
         "plan": plan.name,
+        **dict(plan.made_by),
+        **({"features": source.recipe} if source.recipe else {}),
         "statistic": kind.name,
         **kind.settings,
         "missing": missing,

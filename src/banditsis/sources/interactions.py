@@ -99,6 +99,7 @@ class Interactions(BlockSource):
         self.dtype = summing_dtype(self.base.dtype)
         self.chunk, self.shuffled = (self.base.block_rows, 1), self.base.shuffled
         self.names = PairNames(self.base.names, self.offsets, self.lead)
+        self.recipe = _recipe(main_effects, squares, center)
         if isinstance(center, bool | np.bool_):
             self.means = self._find_means() if center else None
         else:
@@ -338,6 +339,18 @@ class Interactions(BlockSource):
         seconds = min(self._pair_seconds(n_rows, n_columns), self._product_seconds(n_rows, n_columns, 3))
         # Scattered bytes count twice where they are compared, and products do not care where rows lie.
         return BYTES_A_SECOND * seconds / (2 if scattered else 1)
+
+
+def _recipe(main_effects: bool, squares: bool, center: bool | ArrayLike) -> str:
+    """The call that makes these features, as code; means that were given are called ``means``."""
+    centred = isinstance(center, bool | np.bool_)
+    options = {
+        "main_effects=False": not main_effects,
+        "squares=True": squares,
+        "center=True": centred and center,
+        "center=means": not centred,
+    }
+    return f"Interactions({', '.join(['X', *(option for option, given in options.items() if given)])})"
 
 
 def _check_means(center: ArrayLike, m: int) -> Floats:
