@@ -265,6 +265,15 @@ def test_long_lists_are_cut_and_say_so(result):
     assert Page(back.to_html()).features["index"] == result.selected.tolist()
 
 
+def test_long_names_are_shortened_without_a_script(result):
+    long = "<b>" + "gene " * 1000 + "</b>"
+    text = replace(result, names=[long] * 60).to_html()
+    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", text, re.DOTALL)
+    assert len(noscript) < 3000
+    assert "&lt;b&gt;gene gene" in noscript
+    assert Page(text).features["name"] == [long] * 60
+
+
 def test_other_results():
     """One round, classes without intervals, NaN, rows in stored order, nothing selected."""
     classes = SIS(3, statistic="anova").fit(X, Y > 0).result_
@@ -279,6 +288,8 @@ def test_other_results():
     nothing = screen(X, rng.standard_normal(2000), Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
     assert len(nothing.selected) == 0
     assert "Nothing passed." in nothing.to_html()
+    assert "selected for being large" not in nothing.to_html()
+    assert "Nothing was selected" in ScreeningResult.from_json(nothing.to_json()).to_html()
     assert Page(nothing._repr_html_())
 
 

@@ -108,6 +108,8 @@ def what_is_listed(result: ScreeningResult, listed: Mapping[str, Any]) -> str:
     count, p = len(listed["index"]), result.n_features
     if count == p:
         return "The table has every feature; one dropped in a round ranks behind everything kept in it."
+    if count == 0:
+        return "Nothing was selected, and scores of other features are not known."
     if count == len(result.selected):
         return "The table has the selected features."
     return f"The table has the best {count:,} of {p:,} features."
@@ -125,7 +127,7 @@ def how_sure(result: ScreeningResult) -> list[str]:
         )
     if known_intervals(result) is None:
         sentences.append("No intervals are known for this statistic.")
-    else:
+    elif len(result.selected):
         sentences.append(
             "Each interval is right for one feature named beforehand. These were selected for being large, "
             "so that the true values of the largest tend to lie nearer 0 than their intervals."
