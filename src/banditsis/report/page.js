@@ -34,7 +34,7 @@
     columns.push({
       label: "95% interval",
       key: (i) => (within(i) ? data.low[i] : null),
-      text: (i) => (within(i) ? `${signed(data.low[i], 3)} to ${signed(data.high[i], 3)}` : ""),
+      text: (i) => (within(i) ? `${signed(data.low[i], 3)}\u00a0to ${signed(data.high[i], 3)}` : ""),
       kind: "number ends",
     });
   }
