@@ -20,6 +20,13 @@ from banditsis.sources.blocks import BlockSource, ignore
 from banditsis.sources.calibration import PILOT_ROWS, summing_dtype
 from banditsis.sources.pair_calibration import PairCalibration, calibrate_pairs, list_pairs
 from banditsis.sources.pair_names import PairNames
+from banditsis.sources.pair_overflow import (
+    column_maxima,
+    find_suspects,
+    has_large,
+    large_rows,
+    refuse_overflow,
+)
 from banditsis.statistics.base import Weights
 
 # Seconds, measured on one core: a multiplication and addition of a matrix product in float32, taking a sum
@@ -28,7 +35,6 @@ MULTIPLY, TAKE, PAIR, CELL, TILE_CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10, 2e-9
 BYTES_A_SECOND = 30e9  # by which seconds are told as bytes
 CELLS_AT_ONCE = 1 << 23  # of a block of base columns
 BASE_ROWS = 256  # that a thread reads at once
-SUSPECTS = 1000  # products, and rows, that are looked into where values are so large that some may overflow
 
 
 class Interactions(BlockSource):
@@ -127,44 +133,18 @@ class Interactions(BlockSource):
         out = np.empty((len(block), len(columns)), dtype)
         with np.errstate(over="ignore"):
             pairs.multiply(block, first, second, out)
-        if out.size and max(np.fmax.reduce(out, axis=None), -np.fmin.reduce(out, axis=None)) > self._largest:
-            self._refuse_overflow(rows, columns, (block, first, second), out)
+        if has_large(column_maxima(block), self.dtype):
+            refuse_overflow(self, rows, columns, (block, first, second), out)
         return out
 
-    @property
-    def _largest(self) -> float:
-        return float(np.finfo(self.dtype).max)
-
-    def _refuse_overflow(
-        self, rows: Rows, columns: Indices, sides: tuple[Array, Indices, Indices], out: Array
-    ) -> None:
-        """Name a product of two finite values that is none."""
-        block, first, second = sides
-        for row, k in np.argwhere(np.abs(out) > self._largest):
-            a, b = block[row, first[k]], block[row, second[k]]
-            if not (np.isfinite(a) and np.isfinite(b)):
-                continue
-            number = self.row_number(int(row) + rows.start if isinstance(rows, slice) else int(rows[row]))
-            wider = "" if self.dtype == np.float64 else ", or pass X as float64"
-            raise ValueError(
-                f"the product {self.name(int(columns[k]))!r} overflows in row {number:,}: {a:.3g} × {b:.3g} "
-                f"is more than {self.dtype} can hold; rescale the columns{wider}."
-            )
-
     def _check_products(self, rows: Rows, used: Indices, block: Array, features: Indices | None) -> None:
-        """Look at the products of a block that is summed without them, where its values are so large."""
-        largest, root = np.zeros(self.base.shape[1] + 1), self._largest**0.5
-        largest[used], largest[-1] = np.fmax(block.max(axis=0), -block.min(axis=0)), 1
-        if not (largest > root).any():  # NaN is none of this
-            return
-        features = np.arange(self.shape[1]) if features is None else features
-        first, second = self.pairs(features)
-        with np.errstate(over="ignore"):
-            suspect = features[largest[first] * largest[second] > self._largest]
-        if len(suspect):
-            numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            odd = np.flatnonzero((np.abs(block) > root).any(axis=1))
-            self.read(numbers[odd[:SUSPECTS]], suspect[:SUSPECTS])
+        """Look at products of a block that is summed without building them, where its values are so large."""
+        largest = np.ones(self.base.shape[1] + 1)
+        largest[used] = column_maxima(block)
+        if has_large(largest, self.dtype):
+            features = np.arange(self.shape[1]) if features is None else features
+            suspect = find_suspects(features, largest, self.pairs(features), self.dtype)
+            self.read(large_rows(rows, block), suspect)
 
     def _used(self, features: Indices) -> tuple[Indices, Indices, Indices]:
         """The columns that features are made of, and the places of the two of each; that of 1 is the last."""
