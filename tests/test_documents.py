@@ -68,6 +68,7 @@ def test_interactions_page(capsys):
     assert centred == "True 4"
     assert names["kept"].shape == (5000, 10)
     np.testing.assert_allclose(names["new"], names["kept"][:7])
+    assert names["later"].shape == (1000, 10)
 
 
 def test_cluster(capsys):

@@ -276,3 +276,70 @@ def test_a_note_says_where_everything_would_be_as_fast():
         wide.bytes_touched(13_815, 636_756, scattered=False),
     ]
     assert costs[0] < costs[1] / 10
+
+
+def test_new_rows_are_centred_by_the_means_of_the_fit():
+    """Products of new rows, by hand; other means, or none, make other features and are refused."""
+    fitted = Interactions(X[:300, :9], center=True)
+    selector = SIS(5).fit(fitted, Y[:300, 0])
+    new = X[300:, :9]
+    kept = selector.transform(Interactions(new, center=fitted.means))
+    built = build(new - X[:300, :9].mean(axis=0))[:, selector.get_support(indices=True)]
+    np.testing.assert_allclose(kept, built, rtol=1e-9)
+    for center, message in ((True, "centred by other means"), (False, "are not centred")):
+        with pytest.raises(ValueError, match=message + r".*center=fitted\.means"):
+            selector.transform(Interactions(new, center=center))
+    plain = SIS(5).fit(Interactions(X[:300, :9]), Y[:300, 0])
+    with pytest.raises(ValueError, match=r"are centred, and were not.*center=False"):
+        plain.transform(Interactions(new, center=fitted.means))
+    assert SIS(5).fit(RowSubset(fitted, np.arange(200)), Y[:200, 0]).transform(fitted).shape == (300, 5)
+
+
+def test_bad_means_are_refused():
+    with pytest.raises(ValueError, match=r"a mean for each of the 70 columns, got an array of shape \(3,\)"):
+        Interactions(X, center=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="finite means, got nan"):
+        Interactions(X[:, :2], center=[0.0, np.nan])
+    with pytest.raises(ValueError, match=r"X has no rows.*center=source\.means"):
+        Interactions(X[:0], center=True)
+    assert Interactions(X[:0], center=X.mean(axis=0)).shape[0] == 0
+
+
+def test_names_from_a_generator():
+    source = Interactions(X[:, :3], names=(f"gene {j}" for j in range(3)))
+    assert list(source.names) == ["gene 0", "gene 1", "gene 2"] + [
+        f"gene {i} × gene {j}" for i, j in ((0, 1), (0, 2), (1, 2))
+    ]
+    with pytest.raises(ValueError, match="got 2 names for 3 columns"):
+        Interactions(X[:, :3], names=(name for name in "ab"))
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+@pytest.mark.parametrize(
+    ("dtype", "size", "remedy"), [("f4", 1e25, ", or pass X as float64"), ("f8", 1e200, "")]
+)
+def test_products_that_overflow_are_refused(dtype, size, remedy, missing):
+    """In small data and in large ones, wherever the value lies, and in new rows."""
+    message = (
+        rf"the product 'x0 × x1' overflows in row {{}}: .* {np.dtype(dtype)} can hold; rescale.*{remedy}"
+    )
+    small = X[:, :5].astype(dtype)
+    small[7, :2] = size
+    with pytest.raises(ValueError, match=message.format(7)):
+        screen(Interactions(small), Y[:, 0], Plan.exact(N, 15, 2), missing=missing)
+    big = rng.standard_normal((12_000, 15)).astype(dtype)  # over a million cells with products
+    big[11_000, :2] = -size
+    source = Interactions(big)
+    with pytest.raises(ValueError, match=message.format("11,000")):
+        screen(source, big[:, 3], Plan.exact(*source.shape, 2), missing=missing)
+    selector = SIS(30).fit(Interactions(X[:, :8].astype(dtype)), Y[:, 0])
+    with pytest.raises(ValueError, match=message.format(7)):
+        selector.set_params(missing=missing).transform(Interactions(np.c_[small, small[:, 2:]]))
+
+
+def test_large_values_of_different_rows_do_not_overflow():
+    x = rng.standard_normal((12_000, 15)).astype("f4")
+    x[::2, 0] *= 1e25
+    x[1::2, 1] *= 1e25
+    source = Interactions(x)
+    assert len(screen(source, x[:, 3], Plan.exact(*source.shape, 2)).selected) == 2

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
+from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, screen
 from banditsis.report import figures, render
 from banditsis.report.markup import embed_json
 from banditsis.results import describe_floor
@@ -125,11 +125,79 @@ def test_the_code_in_it_gives_the_same_result(result):
         assert [r.cells for r in names["result"].rounds] == [r.cells for r in same.rounds]
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [Plan.paper(2000, 60, 6), Plan.exact(2000, 60, 6), Plan(2000, 60, ((300, 10), (2000, 6)))],
+    ids=lambda plan: plan.name,
+)
+def test_the_code_in_it_gives_the_same_pvalues(plan):
+    """The round that reads everything at the end is no step of the plan."""
+    result = screen(X, Y, plan, pvalues=True, random_state=3)
+    assert result.parameters["pvalues"] is True
+    names = {"X": X, "y": Y}
+    exec(Page(result.to_html()).texts["code"], names)
+    again = names["result"]
+    np.testing.assert_array_equal(again.scores, result.scores)
+    np.testing.assert_array_equal(again.selected, result.selected)
+    np.testing.assert_array_equal(again.log10_pvalues, result.log10_pvalues)
+    assert [r.cells for r in again.rounds] == [r.cells for r in result.rounds]
+    assert again.notes == result.notes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"squares": True, "center": True}, {"main_effects": False}],
+    ids=lambda options: str(options),
+)
+def test_the_code_in_it_makes_the_same_products(options):
+    source = Interactions(X[:, :9], **options)
+    result = screen(source, Y, Plan.paper(*source.shape, 4), random_state=1)
+    text = result.to_html()
+    assert "columns and products of two: Interactions(X" in text
+    names = {"X": X[:, :9], "y": Y}
+    exec(Page(text).texts["code"], names)
+    np.testing.assert_array_equal(names["result"].scores, result.scores)
+    assert names["result"].selected_names == result.selected_names
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (
+            Plan.paper(2000, 60, 6, alpha=0.7, discard=0.3),
+            [("α", "0.7"), ("Dropped in a round", "30% of the")],
+        ),
+        (Plan.optimal(2000, 60, 6, 0.25), [("Budget", "25% of the cells")]),
+        (Plan.optimal(2000, 60, 6, 30_000), [("Budget", "30,000 cells")]),
+        (
+            Plan.guaranteed(2000, 60, 6, 0.3, confidence=0.9),
+            [("Smallest |r| to keep", "0.3"), ("Probability", "90% that nothing")],
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_says_what_a_plan_was_made_by(plan, said):
+    result = screen(X, Y, plan, pvalues=True, random_state=0)
+    text = result.to_html()
+    for topic, value in said:
+        assert f"<dt>{topic}</dt><dd>{value}" in text
+    for key, value in plan.made_by:
+        assert result.parameters[key] == value
+        assert f"<dt>{key}</dt><dd>{value}</dd>" in text
+    assert "<dt>P-values</dt><dd>from all rows" in text
+    assert ScreeningResult.from_json(result.to_json()).parameters == result.parameters
+    assert plan == replace(plan, made_by=())
+
+
 def test_no_code_where_it_would_not_do(result):
     guaranteed = screen(X, Y, Plan.guaranteed(2000, 60, None, 0.3), random_state=0)
     gappy = replace(result, parameters={**result.parameters, "missing": "pairwise"})
     own = replace(result, parameters={**result.parameters, "statistic": "slope"})
-    for other in (guaranteed, gappy, own):
+    moved = Interactions(X[:, :5], center=np.zeros(5))
+    means = screen(moved, Y, Plan.exact(*moved.shape, 2))
+    assert means.parameters["features"] == "Interactions(X, center=means)"
+    odd = replace(result, parameters={**result.parameters, "features": "print(X)"})
+    for other in (guaranteed, gappy, own, means, odd):
         assert "The same again" not in other.to_html()
 
 
@@ -197,6 +265,15 @@ def test_long_lists_are_cut_and_say_so(result):
     assert Page(back.to_html()).features["index"] == result.selected.tolist()
 
 
+def test_long_names_are_shortened_without_a_script(result):
+    long = "<b>" + "gene " * 1000 + "</b>"
+    text = replace(result, names=[long] * 60).to_html()
+    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", text, re.DOTALL)
+    assert len(noscript) < 3000
+    assert "&lt;b&gt;gene gene" in noscript
+    assert Page(text).features["name"] == [long] * 60
+
+
 def test_other_results():
     """One round, classes without intervals, NaN, rows in stored order, nothing selected."""
     classes = SIS(3, statistic="anova").fit(X, Y > 0).result_
@@ -211,6 +288,8 @@ def test_other_results():
     nothing = screen(X, rng.standard_normal(2000), Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
     assert len(nothing.selected) == 0
     assert "Nothing passed." in nothing.to_html()
+    assert "selected for being large" not in nothing.to_html()
+    assert "Nothing was selected" in ScreeningResult.from_json(nothing.to_json()).to_html()
     assert Page(nothing._repr_html_())
 
 

@@ -148,6 +148,48 @@ def test_fits_a_phone_and_prints(browser, page, tmp_path):
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize("pvalues", [False, True])
+def test_the_table_fits_a_phone(browser, tmp_path, pvalues):
+    """Nothing to scroll to, and the interval is there."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((2000, 60))
+    y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
+    names = [f"a gene of some length {j}" for j in range(60)]
+    result = screen(X, y, Plan.paper(2000, 60, 6), pvalues=pvalues, random_state=0)
+    replace(result, names=names).to_html(tmp_path / "phone.html")
+    browser.open(tmp_path / "phone.html", width=390, height=844)
+    box = "document.querySelector('#found .scroll')"
+    assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth") is True
+    assert browser.run(CELLS.format(3))[0].startswith("+")
+    shown = "[...document.querySelectorAll('#features-table th')].filter(head => head.offsetWidth).length"
+    assert browser.run(shown) == 4 + pvalues
+    assert browser.complaints() == []
+
+
+def test_long_names_are_shortened(browser, result, tmp_path):
+    """The tooltip has the whole name, and the search looks into it."""
+    long = ["<i>" + 2500 * "ab" + f" middle{j} " + 2500 * "\N{DNA DOUBLE HELIX}" for j in range(60)]
+    replace(result, names=long).to_html(tmp_path / "long.html")
+    browser.open(tmp_path / "long.html")
+    first = browser.run(CELLS.format(1))[0]
+    assert first == "<i>" + 28 * "ab" + "a…" + 59 * "\N{DNA DOUBLE HELIX}"
+    titles = "[...document.querySelectorAll('#features-table td.name')].map(cell => cell.title)"
+    assert browser.run(titles) == [long[j] for j in result.selected]
+    browser.click("#search")
+    browser.type(f"middle{result.selected[1]} ")
+    assert browser.run(titles) == [long[result.selected[1]]]
+    assert browser.complaints() == []
+
+
+def test_nothing_selected(browser, result, tmp_path):
+    replace(result, selected=np.empty(0, np.intp)).to_html(tmp_path / "nothing.html")
+    browser.open(tmp_path / "nothing.html")
+    assert browser.run(SHOWN) == "no feature was selected"
+    browser.click("#search")
+    browser.type("no such name")
+    assert browser.run(SHOWN) == "no feature has such a name"
+
+
 def test_runs_nothing_from_names(browser, result, tmp_path):
     names = [HOSTILE[k % len(HOSTILE)] for k in range(60)]
     odd = replace(

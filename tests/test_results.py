@@ -1,6 +1,7 @@
 """Results: tables, JSON, intervals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -109,3 +110,23 @@ def test_interval_of_gappy_columns_counts_what_is_present():
 def test_frozen(result):
     with pytest.raises(AttributeError):
         result.scores = None
+
+
+def test_a_lone_surrogate_in_a_name(result, tmp_path):
+    """No file and no terminal can hold one: it is shown as an escape, and JSON keeps it."""
+    plotting = pytest.importorskip("matplotlib.pyplot")
+    odd = replace(result, names=[f"\\ud800 is \ud800 {j}" for j in range(60)])
+    shown = "\\ud800 is \\ud800 "
+    frame = odd.to_frame()
+    assert [name.startswith(shown) for name in frame["name"]] == [True] * 6
+    frame.to_csv(tmp_path / "frame.csv")
+    for all_scores in (False, True):
+        text = odd.to_json(all_scores)
+        text.encode()
+        assert ScreeningResult.from_json(text).selected_names == odd.selected_names
+    assert shown in str(odd)
+    str(odd).encode()
+    odd.to_html(tmp_path / "report.html")
+    odd.plot()
+    plotting.savefig(tmp_path / "plot.svg")
+    plotting.close("all")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from banditsis._typing import Floats
-from banditsis.results import ScreeningResult
+from banditsis.results import ScreeningResult, encodable
 
 
 def known_floor(result: ScreeningResult, *, simultaneous: bool = False) -> float | None:
@@ -56,7 +56,7 @@ def shorten(name: str, most: int = 32) -> str:
     >>> shorten("a name that goes on and on and on", 12)
     'a name…nd on'
     """
-    name = " ".join(name.split())
+    name = encodable(" ".join(name.split()))
     return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 

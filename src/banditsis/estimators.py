@@ -115,6 +115,7 @@ class Screener(SelectorMixin, BaseEstimator):
     def _opened(self, X: Any) -> Source:
         """X as a source, of which nothing but its form has been looked at."""
         X = open_source(X) if is_dask(X) else X
+        self._means = X.means if isinstance(X, Source) else None
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
@@ -188,9 +189,26 @@ class Screener(SelectorMixin, BaseEstimator):
                     f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, "
                     f"and is called {source.name(int(k))!r} here: pass the same features in the same order."
                 )
+        self._check_means(source)
         block = source.read(slice(0, source.shape[0]), selected)
         finite = "allow-nan" if self.missing == "pairwise" else True
         return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite))
+
+    def _check_means(self, source: Source) -> None:
+        """Refuse features that are centred otherwise, which are other features of the same name."""
+        if self._means is None and source.means is None:
+            return
+        if self._means is None:
+            raise ValueError(
+                "the features are centred, and were not when the selector was fitted: pass the rows as "
+                "Interactions(X, center=False)."
+            )
+        if source.means is None or not np.array_equal(self._means, source.means):
+            how = "not centred" if source.means is None else "centred by other means"
+            raise ValueError(
+                f"the features are {how}, and the selector was fitted on centred ones: pass the rows as "
+                "Interactions(X, center=fitted.means), where fitted is the source of the fit."
+            )
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """X as an array, and nothing but its form looked at."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -52,6 +52,9 @@ class Plan:
     rereads : bool
         Whether each step reads all rows so far again, as statistics of ranks or distances need it, and not
         only its new ones. :func:`screen` sets it by the statistic.
+    made_by : tuple of (str, number)
+        What the steps were worked out from, such as ``(("alpha", 0.5), ("discard", 0.5))``, for the
+        parameters of a result. Plans of the same steps are equal, whatever they were made by.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Plan:
     steps: tuple[Step | EvidenceStep, ...]
     name: str = "custom"
     rereads: bool = False
+    made_by: tuple[tuple[str, int | float], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("n_rows", self.n_rows, 1)
@@ -132,13 +136,14 @@ class Plan:
         check_real("discard", discard, 0, 1, high_included=True)
         if d >= p:
             return cls.exact(n, p, d)
+        made_by = (("alpha", float(alpha)), ("discard", float(discard)))
         steps = []
         left = p
         while left > d:
             left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is a little more than 7
             steps.append(Step(_paper_rows(n, alpha), left))
             alpha /= 1.1
-        return cls(n, p, tuple(steps), "paper")
+        return cls(n, p, tuple(steps), "paper", made_by=made_by)
 
     @classmethod
     def optimal(cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False) -> Plan:
@@ -170,8 +175,9 @@ class Plan:
         cells = _check_budget(budget, n, p)
         if d >= p or cells >= n * p:
             return cls.exact(n, p, d).rereading(rereads)
-        steps = find_steps(n, p, d, cells, rereads)
-        return cls(n, p, tuple(Step(*step) for step in steps), "optimal", rereads)
+        steps = tuple(Step(*step) for step in find_steps(n, p, d, cells, rereads))
+        given = int(budget) if isinstance(budget, Integral) else float(budget)
+        return cls(n, p, steps, "optimal", rereads, (("budget", given),))
 
     @classmethod
     def guaranteed(
@@ -212,7 +218,9 @@ class Plan:
         check_real("confidence", confidence, 0, 1)
         if d is not None and d >= p:
             return cls.exact(n, p, d)
-        return cls(n, p, tuple(plan_steps(n, p, d or 0, min_correlation, confidence)), "guaranteed")
+        steps = tuple(plan_steps(n, p, d or 0, min_correlation, confidence))
+        made_by = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
+        return cls(n, p, steps, "guaranteed", made_by=made_by)
 
     @property
     def by_evidence(self) -> bool:

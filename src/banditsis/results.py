@@ -320,7 +320,7 @@ class ScreeningResult:
         chosen = np.argsort(self.ranking) if all_features else self.selected
         columns: dict[str, Any] = {
             "rank": np.arange(1, len(chosen) + 1),
-            "name": [self.name(k) for k in chosen],
+            "name": [encodable(self.name(k)) for k in chosen],
             "index": chosen,
             "score": self.scores[chosen],
             "rows_read": self.rows_read[chosen],
@@ -339,7 +339,8 @@ class ScreeningResult:
         """
         from banditsis.records import to_record
 
-        return json.dumps(to_record(self, all_scores), ensure_ascii=False)
+        # A lone surrogate of a name, which no file can hold, becomes its JSON escape.
+        return encodable(json.dumps(to_record(self, all_scores), ensure_ascii=False))
 
     @classmethod
     def from_json(cls, text: str) -> ScreeningResult:
@@ -402,7 +403,7 @@ class ScreeningResult:
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
         lines.append(describe_floor(self))
         lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+        return encodable("\n".join(lines))
 
     __repr__ = __str__
 
@@ -418,6 +419,17 @@ def describe_floor(result: ScreeningResult) -> str:
     if result.rounds[0].n_rows >= result.n_rows:
         return f"detection floor: {floor:.4f}; every row was read, so that nothing above it was lost."
     return f"detection floor: {floor:.4f}; a feature with |r| at or above it was kept with probability 95%."
+
+
+def encodable(text: str) -> str:
+    r"""Text that files and terminals can hold: a lone surrogate is written as an escape.
+
+    Examples
+    --------
+    >>> encodable("a \ud800")
+    'a \\ud800'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def format_duration(seconds: float) -> str:

@@ -134,11 +134,14 @@ def screen(
         refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
     parameters = {
         "plan": plan.name,
+        **dict(plan.made_by),
+        **({"features": source.recipe} if source.recipe else {}),
         "statistic": kind.name,
         **kind.settings,
         "missing": missing,
         "covariates": 0 if given is None else given.rank,
         "seed": find_seed(random_state),
+        **({"pvalues": True} if pvalues else {}),
     }
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]

@@ -49,7 +49,6 @@ def write_files(data, folder, compress=()):
     }
     lines["movies"].append("5000,Untagged (2001),(no genres listed)")
     lines["ratings"].append("1,5000,4.5,1147868817")
-    lines["genome-scores"] += ["7000,1,0.5"]  # a movie that lacks the other tags
     for name, content in lines.items():
         text = "\n".join(content) + "\n"
         if name in compress:
@@ -86,6 +85,13 @@ def break_file(folder, name, old, new):
         ("ratings", "timestamp\n", "timestamp\n1,2,9.0,0\n", r"rating of 9 in line 2"),
         ("genome-scores", "relevance\n", "relevance\n2,99,0.5\n", r"scores tag 99"),
         ("genome-scores", "relevance\n", "relevance\n2,x,0.5\n", r"genome-scores\.csv cannot be read"),
+        (
+            "genome-scores",
+            "relevance\n",
+            "relevance\n7000,1,0.5\n",
+            r"1 of 30 scores of movie 7000, and 1 of 301 movies lack some: the file was cut short",
+        ),
+        ("genome-tags", "tagId,tag\n", "tagId,tag\n7,seven\n", r"genome-tags\.csv lists tag 7 2 times"),
     ],
 )
 def test_bad_files_are_named(small, tmp_path, name, old, new, message):
@@ -93,6 +99,25 @@ def test_bad_files_are_named(small, tmp_path, name, old, new, message):
     break_file(folder, name, old, new)
     with pytest.raises(ValueError, match=message):
         read_movielens(folder)
+
+
+def test_files_that_were_cut_short_are_named(small, tmp_path):
+    folder = write_files(small, tmp_path / "ml")
+    path = folder / "genome-scores.csv"
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 9 // 10].rpartition(b"\n")[0])
+    with pytest.raises(ValueError, match=r"of 30 scores of movie \d+, and \d+ of 300 movies lack some"):
+        read_movielens(folder)
+    for name, message in (
+        ("genome-scores", "has 0 movies with tags and ratings"),
+        ("ratings", "has 0 movies with tags and ratings"),
+        ("genome-tags", "lists no tags, only their heading"),
+    ):
+        folder = write_files(small, tmp_path / name)
+        path = folder / f"{name}.csv"
+        path.write_text(path.read_text("utf-8").partition("\n")[0] + "\n")
+        with pytest.raises(ValueError, match=message):
+            read_movielens(folder)
 
 
 def test_missing_files_and_folders_are_named(small, tmp_path):
@@ -212,6 +237,34 @@ def test_finished_users_are_not_run_again(table2, small, monkeypatch):
         reproduce_table2(data=small, users=3, seed=1, jobs=1, out=folder)
 
 
+def test_other_data_of_the_same_size_are_told_apart(table2, small):
+    """The same counts and the same sum of stars."""
+    folder, _ = table2
+    X = small.X.copy()
+    X[[0, 1]] = X[[1, 0]]
+    stars = small.ratings.stars[::-1].copy()
+    for other in (small._replace(X=X), small._replace(ratings=small.ratings._replace(stars=stars))):
+        with pytest.raises(FileExistsError, match=r"checksum \w{16} there and \w{16} here"):
+            reproduce_table2(data=other, users=3, jobs=1, out=folder)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_estimates_that_were_cut_short_are_made_again(table2, small, tmp_path, share):
+    folder, _ = table2
+    content = (folder / "table2.ratings.npz").read_bytes()
+    stars = np.load(folder / "table2.ratings.npz")["stars"]
+    (tmp_path / "table2.ratings.npz").write_bytes(content[: int(share * len(content))])
+    reproduce_table2(data=small, users=1, jobs=1, out=tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "table2.ratings.npz")["stars"], stars)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_number_of_features_kept_is_said(tmp_path):
+    pytest.importorskip("libmf", reason="LIBMF needs a C++ compiler")
+    data = make_standin(n_movies=60, n_tags=5, n_users=20, n_ratings=900)
+    assert "15 features, d = 15," in reproduce_table2(data=data, users=1, jobs=1, out=tmp_path).markdown
+
+
 def test_number_of_users_is_checked(small, tmp_path):
     with pytest.raises(ValueError, match="users must be from 1 to 100, got 101"):
         reproduce_table2(data=small, users=101, out=tmp_path)
@@ -234,6 +287,16 @@ def test_command(small, tmp_path):
     assert done.returncode == 2
     assert "has no movies.csv" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(small, tmp_path):
+    folder = write_files(small, tmp_path / "ml")
+    (tmp_path / "file").touch()
+    done = reproduce("--movielens", folder, "--out", tmp_path / "file" / "out")
+    assert done.returncode == 2
+    assert done.stderr.startswith("banditsis: ")
+    assert done.stderr.count("\n") == 1
+    assert "choose another folder (--out)" in done.stderr
 
 
 def test_published_values_are_in_order():

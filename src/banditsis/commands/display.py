@@ -15,7 +15,7 @@ from rich.text import Text
 
 from banditsis.commands.output import known_pvalues
 from banditsis.planning import format_bytes
-from banditsis.results import Round, ScreeningResult, describe_floor, format_duration
+from banditsis.results import Round, ScreeningResult, describe_floor, encodable, format_duration
 
 SHOWN = 20  # features in the table
 LATEST = 12  # rounds on the screen
@@ -125,7 +125,8 @@ def features_table(result: ScreeningResult, most: int = SHOWN) -> Table:
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     for rank, k in enumerate(result.selected[:most]):
-        table.add_row(str(rank + 1), Text(result.name(int(k))), *(cells[rank] for cells in columns.values()))
+        name = Text(encodable(result.name(int(k))))
+        table.add_row(str(rank + 1), name, *(cells[rank] for cells in columns.values()))
     return table
 
 

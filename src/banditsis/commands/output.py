@@ -10,7 +10,7 @@ from typing import Any
 
 from banditsis._typing import Floats
 from banditsis.commands.endings import UsageError
-from banditsis.results import ScreeningResult
+from banditsis.results import ScreeningResult, encodable
 
 
 def check_output(path: Path, endings: tuple[str, ...], option: str) -> None:
@@ -62,7 +62,7 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
     chosen = result.selected
     columns: dict[str, list[Any]] = {
         "rank": list(range(1, len(chosen) + 1)),
-        "name": result.selected_names,
+        "name": [encodable(name) for name in result.selected_names],
         "index": chosen.tolist(),
         "score": result.scores[chosen].tolist(),
         "rows_read": result.rows_read[chosen].tolist(),

@@ -103,8 +103,13 @@ def _plain_errors() -> Iterator[None]:
     """What the user can mend is said in a line, without a traceback."""
     try:
         yield
-    except (FileExistsError, ImportError, MemoryError, ValueError) as error:
+    except (ImportError, MemoryError, ValueError) as error:
         print(f"banditsis: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    except OSError as error:  # of the system, or of ours, which say all themselves
+        ours = error.errno is None
+        remedy = f"{error.filename} cannot be used ({error.strerror}): choose another folder (--out)."
+        print(f"banditsis: {error if ours else remedy}", file=sys.stderr)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -54,7 +54,7 @@ class MovieLens(NamedTuple):
 def read_movielens(folder: str | Path) -> MovieLens:
     """Read the tag genome and the ratings from a folder with the files of ml-25m.
 
-    The movies are those that have a score for every tag, are listed in ``movies.csv`` and were rated.
+    The movies are those that have tag scores, are listed in ``movies.csv`` and were rated.
     Ratings of other movies are kept: they tell of the users.
 
     Parameters
@@ -76,6 +76,7 @@ def read_movielens(folder: str | Path) -> MovieLens:
         )
     paths = {name: _find(directory, name) for name in COLUMNS}
     tags, listed = _read(paths["genome-tags"]), _read(paths["movies"])["movieId"].to_numpy()
+    _check_tags(tags["tagId"].to_numpy(), paths["genome-tags"])
     ratings = _read(paths["ratings"])
     scores = _read(paths["genome-scores"])
     _check_values(scores["relevance"].to_numpy(), 0.0, 1.0, "relevance", paths["genome-scores"])
@@ -140,8 +141,20 @@ def _check_values(values: Array, low: float, high: float, what: str, path: Path)
         )
 
 
+def _check_tags(ids: Indices, path: Path) -> None:
+    if len(ids) == 0:
+        raise ValueError(f"{path} lists no tags, only their heading: unpack it again.")
+    numbers, counts = np.unique(ids, return_counts=True)
+    if counts.max() > 1:
+        twice = int(np.argmax(counts > 1))
+        raise ValueError(
+            f"{path} lists tag {numbers[twice]} {counts[twice]} times, and GroupLens' file lists each once: "
+            "unpack it again."
+        )
+
+
 def _matrix(scores: Any, tag_ids: Indices, path: Path) -> tuple[Indices, Array]:
-    """Scores as movies × tags; movies that lack a tag are left out."""
+    """Scores as movies × tags."""
     order = np.argsort(tag_ids)
     place = np.minimum(np.searchsorted(tag_ids[order], scores["tagId"].to_numpy()), len(tag_ids) - 1)
     unknown = tag_ids[order][place] != scores["tagId"].to_numpy()
@@ -153,8 +166,15 @@ def _matrix(scores: Any, tag_ids: Indices, path: Path) -> tuple[Indices, Array]:
     movie_ids, row = np.unique(scores["movieId"].to_numpy(), return_inverse=True)
     X = np.full((len(movie_ids), len(tag_ids)), np.nan, np.float32)
     X[row, order[place]] = scores["relevance"].to_numpy()
-    whole = ~np.isnan(X).any(axis=1)
-    return movie_ids[whole].astype(np.intp), X[whole]
+    lacking = np.isnan(X).any(axis=1)
+    if lacking.any():  # GroupLens scores every tag of a movie, or none
+        movie = int(np.argmax(lacking))
+        raise ValueError(
+            f"{path} has {np.isfinite(X[movie]).sum():,} of {len(tag_ids):,} scores of movie "
+            f"{movie_ids[movie]}, and {lacking.sum():,} of {len(movie_ids):,} movies lack some: the file was "
+            "cut short; unpack it again."
+        )
+    return movie_ids.astype(np.intp), X
 
 
 def _number(ids: Array, first: Indices) -> Array:

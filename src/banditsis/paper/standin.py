@@ -25,9 +25,9 @@ def make_standin(
     """Make up tag scores and ratings that share the factors of the movies.
 
     A score is the logistic function of a skewed variable with a mean, a deviation and a skewness of the tag's
-    own, drawn like those of real tags: mean scores from 0.01 to 0.4, half of them below 0.08. Tags
-    are correlated through 30 factors of the movies of falling weight, and keep a quarter of their variance
-    to themselves. A rating is a user's liking of the same factors, a quality of the movie and noise,
+    own, drawn like those of real tags: nine in ten mean scores lie from 0.02 to 0.3, half of them below
+    0.086. Tags are correlated through 30 factors of the movies of falling weight, and keep a quarter of their
+    variance to themselves. A rating is a user's liking of the same factors, a quality of the movie and noise,
     in half stars from 0.5 to 5; popular movies have most of them.
 
     Parameters

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
+import zlib
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from zipfile import BadZipFile
 
 import numpy as np
 
 from banditsis._checks import check_integer
-from banditsis._files import write_text
+from banditsis._files import replacing, write_text
 from banditsis._typing import Array, Indices
 from banditsis.paper.comparison import markdown_table
 from banditsis.paper.factors import SETTINGS, factorise, representative_users
@@ -112,24 +115,43 @@ def _settings(data: MovieLens, seed: int) -> dict[str, Any]:
         "movies": data.X.shape[0],
         "tags": data.X.shape[1],
         "ratings": len(data.ratings.stars),
-        "stars": float(data.ratings.stars.sum(dtype=np.float64)),
+        "checksum": _checksum(data.X, *data.ratings),
         "libmf": SETTINGS,
         "seed": seed,
     }
 
 
+def _checksum(*arrays: Array) -> str:
+    """Tells data of the same size apart."""
+    digest = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
 def _estimate(data: MovieLens, seed: int, settings: str, out: Path) -> Users:
     """Representative users and their ratings, from the folder if they are there already."""
     path = out / "table2.ratings.npz"
-    if path.exists():
-        with np.load(path) as stored:
-            if str(stored["settings"]) == settings:
-                return Users(stored["numbers"], stored["stars"])
+    stored = _read_estimates(path, settings)
+    if stored is not None:
+        return stored
     users, movies = factorise(data.ratings, len(data.X))
     numbers = representative_users(users, min(N_USERS, len(users)), seed)
     chosen = Users(numbers, users[numbers] @ movies.T)
-    np.savez(path, numbers=chosen.numbers, stars=chosen.stars, settings=settings)
+    with replacing(path) as part, part.open("wb") as file:
+        np.savez(file, numbers=chosen.numbers, stars=chosen.stars, settings=settings)
     return chosen
+
+
+def _read_estimates(path: Path, settings: str) -> Users | None:
+    """What an earlier run has left; None if it left nothing, or nothing that can be read or used."""
+    try:
+        with path.open("rb") as file, np.load(file) as stored:
+            if str(stored["settings"]) == settings:
+                return Users(stored["numbers"], stored["stars"])
+    except (OSError, EOFError, KeyError, ValueError, zlib.error, BadZipFile):
+        pass
+    return None
 
 
 def warm_up(jobs: int | None) -> None:
@@ -217,9 +239,10 @@ def report(rows: list[Row], shape: tuple[int, int], label: str, out: Path) -> Re
             "",
             _origin(shape[0], standin),
             "",
-            f"{shape[0]:,} movies, {shape[1]:,} features, d = {N_KEEP}, 70% for training; {len(rows)} users "
-            f"here and {N_USERS} in the paper. Means and (±) standard deviations over users, on the 30% of "
-            "the movies that were left out; seconds of screening for all users, and for one.",
+            f"{shape[0]:,} movies, {shape[1]:,} features, d = {min(N_KEEP, shape[1])}, 70% for training; "
+            f"{len(rows)} users here and {N_USERS} in the paper. Means and (±) standard deviations over "
+            "users, on the 30% of the movies that were left out; seconds of screening for all users, and "
+            "for one.",
             "",
             markdown_table(head, body),
             "",

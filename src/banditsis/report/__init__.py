@@ -50,7 +50,7 @@ def render(result: ScreeningResult, title: str, most: int = MOST_LISTED) -> str:
         key_numbers=pairs(words.key_numbers(result)),
         asked=pairs(words.what_was_asked(result)),
         listed=plain(words.what_is_listed(result, listed)),
-        fallback=features_table(result, 20),
+        fallback=features_table(result, 20, longest=120),
         how_sure=paragraphs(words.how_sure(result)),
         funnel=figures.funnel(result),
         reading_map=figures.reading_map(result),

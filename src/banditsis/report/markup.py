@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from banditsis.describing import known_intervals, shorten
-from banditsis.results import ScreeningResult, format_duration
+from banditsis.results import ScreeningResult, encodable, format_duration
 
 # What could end a script element, or be read as something else than JSON inside one.
 _UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
@@ -23,7 +23,7 @@ def embed_json(value: Any) -> str:
     '["\\u003c/script\\u003e"]'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()
+    return encodable(text.translate(_UNSAFE))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int = 1) -> str:
@@ -90,4 +90,4 @@ def features_table(result: ScreeningResult, most: int, longest: int | None = Non
 
 def plain(text: str) -> str:
     """Text as HTML shows it; a lone surrogate, which a file cannot hold, is written as an escape."""
-    return escape(text).encode("utf-8", "backslashreplace").decode()
+    return encodable(escape(text))

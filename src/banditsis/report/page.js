@@ -14,11 +14,19 @@
     const exponent = Math.floor(log10);
     return `${(10 ** (log10 - exponent)).toFixed(1)}e${exponent}`.replace("-", "−");
   }
+  // The middle of a long name is left out; its tooltip has it whole, and the search finds it.
+  const longest = 120;
+  function shorten(name) {
+    if (name.length <= longest) return name;
+    const signs = [...name];
+    const half = longest / 2;
+    return signs.length <= longest ? name : `${signs.slice(0, half).join("")}…${signs.slice(1 - half).join("")}`;
+  }
   const count = (x) => x.toLocaleString("en");
   const isSelected = (i) => i < data.selected;
   const columns = [
     { label: "rank", key: (i) => i, text: (i) => count(i + 1), kind: "number" },
-    { label: "feature", key: (i) => naturalKey(i), text: (i) => data.name[i], kind: "name" },
+    { label: "feature", key: (i) => naturalKey(i), text: (i) => shorten(data.name[i]), whole: (i) => data.name[i], kind: "name" },
     { label: "score", key: (i) => data.score[i], text: (i) => signed(data.score[i], 4), kind: "number" },
   ];
   if (data.low) {
@@ -26,8 +34,8 @@
     columns.push({
       label: "95% interval",
       key: (i) => (within(i) ? data.low[i] : null),
-      text: (i) => (within(i) ? `${signed(data.low[i], 3)} to ${signed(data.high[i], 3)}` : ""),
-      kind: "number",
+      text: (i) => (within(i) ? `${signed(data.low[i], 3)}\u00a0to ${signed(data.high[i], 3)}` : ""),
+      kind: "number ends",
     });
   }
   if (data.log10p) {
@@ -35,12 +43,12 @@
   }
   columns.push(
     { label: "picture", draw: drawForest, kind: "wide" },
-    { label: "rows read", key: (i) => data.rows[i], text: (i) => count(data.rows[i]), kind: "number" },
+    { label: "rows read", key: (i) => data.rows[i], text: (i) => count(data.rows[i]), kind: "number minor" },
     {
       label: "outcome",
       key: (i) => (isSelected(i) ? Infinity : data.round[i]),
       text: (i) => (isSelected(i) ? "selected" : `dropped in round ${data.round[i]}`),
-      kind: "text",
+      kind: "text minor",
     },
     { label: "column", key: (i) => data.index[i], text: (i) => count(data.index[i]), kind: "number spare" },
   );
@@ -117,13 +125,14 @@
         cell.className = column.kind;
         if (column.draw) column.draw(cell, i);
         else cell.textContent = column.text(i);
+        if (column.whole && column.whole(i) !== cell.textContent) cell.title = column.whole(i);
       }
       return row;
     });
     byId("features-table").tBodies[0].replaceChildren(...rows);
     byId("shown").textContent = view.length
       ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(view.length)} features`
-      : "no feature has such a name";
+      : byId("search").value.trim() ? "no feature has such a name" : "no feature was selected";
     byId("previous").disabled = state.page === 0;
     byId("next").disabled = state.page === pages - 1;
   }

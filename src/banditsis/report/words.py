@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from banditsis.describing import format_share, known_floor, known_intervals, shorten
-from banditsis.results import ScreeningResult, describe_floor, format_duration
+from banditsis.results import Round, ScreeningResult, describe_floor, format_duration
 
 Pairs = list[tuple[str, str]]
 
@@ -27,6 +28,7 @@ MEANINGS: Mapping[tuple[str, Any], str] = {
     ("plan", "paper"): "drop weak features round by round, by the BanditSIS paper's Algorithm 1",
     ("plan", "optimal"): "drop weak features round by round, with the lowest detection floor for a budget",
     ("plan", "guaranteed"): "drop features only on evidence that they are below a given correlation",
+    ("pvalues", True): "from all rows of the features that are left",
     ("row_order", "auto"): "random",
     ("row_order", "blocks"): "whole blocks in random order",
     ("row_order", "stored"): "as stored, from the first",
@@ -35,12 +37,29 @@ MEANINGS: Mapping[tuple[str, Any], str] = {
     ("missing", "pairwise"): "left out, pair by pair",
 }
 TOPICS = {
+    "features": "Features",
     "statistic": "Association",
     "plan": "Plan",
+    "alpha": "α",
+    "discard": "Dropped in a round",
+    "budget": "Budget",
+    "min_correlation": "Smallest |r| to keep",
+    "confidence": "Probability",
+    "pvalues": "P-values",
     "row_order": "Order of rows",
     "missing": "Missing values",
     "covariates": "Covariates",
 }
+#: Settings that are shares, and of what.
+SHARES = {
+    "discard": "of the features that are too many",
+    "budget": "of the cells",
+    "confidence": "that nothing at or above it is lost",
+}
+#: What code may make features by: what is known by name, and needs no means that the reader lacks.
+RECIPE = re.compile(r"X|Interactions\(X(, (main_effects=False|squares=True|center=True))*\)")
+#: What code to repeat a run must know.
+NEEDED = {"plan", "statistic", "row_order", "missing", "covariates", "seed"}
 
 
 def summary(result: ScreeningResult) -> str:
@@ -69,9 +88,19 @@ def what_was_asked(result: ScreeningResult) -> Pairs:
     asked = [("Data", f"{result.n_rows:,} rows × {result.n_features:,} features")]
     for key, topic in TOPICS.items():
         if key in result.parameters:
-            value = result.parameters[key]
-            asked.append((topic, MEANINGS.get((key, value), str(value))))
+            asked.append((topic, _meaning(key, result.parameters[key])))
     return asked
+
+
+def _meaning(key: str, value: Any) -> str:
+    """A setting in words."""
+    if key == "features":
+        return f"columns and products of two: {value}"
+    if key == "budget" and isinstance(value, int):
+        return f"{value:,} cells"
+    if key in SHARES and isinstance(value, float) and 0 < value <= 1:
+        return f"{format_share(value)} {SHARES[key]}"
+    return MEANINGS.get((key, value), str(value))
 
 
 def what_is_listed(result: ScreeningResult, listed: Mapping[str, Any]) -> str:
@@ -79,6 +108,8 @@ def what_is_listed(result: ScreeningResult, listed: Mapping[str, Any]) -> str:
     count, p = len(listed["index"]), result.n_features
     if count == p:
         return "The table has every feature; one dropped in a round ranks behind everything kept in it."
+    if count == 0:
+        return "Nothing was selected, and scores of other features are not known."
     if count == len(result.selected):
         return "The table has the selected features."
     return f"The table has the best {count:,} of {p:,} features."
@@ -96,7 +127,7 @@ def how_sure(result: ScreeningResult) -> list[str]:
         )
     if known_intervals(result) is None:
         sentences.append("No intervals are known for this statistic.")
-    else:
+    elif len(result.selected):
         sentences.append(
             "Each interval is right for one feature named beforehand. These were selected for being large, "
             "so that the true values of the largest tend to lie nearer 0 than their intervals."
@@ -123,18 +154,29 @@ def how_to_repeat(result: ScreeningResult) -> str:
     from banditsis.statistics import STATISTICS
 
     asked = result.parameters
-    known = {"plan", "statistic", "row_order", "missing", "covariates", "seed"}
-    if set(asked) != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
+    unknown = set(asked) - NEEDED - {"pvalues", "features", "alpha", "discard", "budget"}
+    if unknown or not set(asked) >= NEEDED or asked["missing"] != "raise" or asked["covariates"]:
         return ""
-    if asked["covariates"]:
+    features = asked.get("features", "X")
+    if (
+        asked["plan"] == "guaranteed"
+        or asked["statistic"] not in STATISTICS
+        or not RECIPE.fullmatch(features)
+    ):
         return ""
-    if asked["statistic"] not in STATISTICS:
-        return ""
-    steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in result.rounds)
+    pvalues = ", pvalues=True" if asked.get("pvalues") else ""
+    steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in _planned(result))
     code = (
-        "from banditsis import Plan, screen\n\n"
+        f"from banditsis import {'' if features == 'X' else 'Interactions, '}Plan, screen\n\n"
         f"plan = Plan({result.n_rows}, {result.n_features}, ({steps},))\n"
-        f"result = screen(X, y, plan, statistic={asked['statistic']!r}, "
-        f"row_order={asked['row_order']!r}, random_state={asked['seed']!r})"
+        f"result = screen({features}, y, plan, statistic={asked['statistic']!r}, "
+        f"row_order={asked['row_order']!r}, random_state={asked['seed']!r}{pvalues})"
     )
     return f"<p>The same again:</p><pre><code>{escape(code)}</code></pre>"
+
+
+def _planned(result: ScreeningResult) -> tuple[Round, ...]:
+    """The rounds less the one that p-values have added, which reads all rows from the first."""
+    *planned, last = result.rounds
+    added = planned and result.parameters.get("pvalues") and last.cells == result.n_rows * last.n_features
+    return tuple(planned) if added else result.rounds

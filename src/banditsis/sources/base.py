@@ -41,6 +41,10 @@ class Source(ABC):
     notes: Sequence[str] = ()
     #: Whether sums are matrix products, for which threads of ours are better than those of BLAS.
     multiplies: bool = False
+    #: What is taken from the columns that features are made of; features of new rows must have it the same.
+    means: Floats | None = None
+    #: The call that makes features of columns X, such as ``Interactions(X)``; empty if they are the columns.
+    recipe: str = ""
 
     def name(self, column: int) -> str:
         """Name of a feature, made on demand."""

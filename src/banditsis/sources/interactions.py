@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.kernels import pairs
@@ -18,6 +19,14 @@ from banditsis.sources.base import Calibration, Source
 from banditsis.sources.blocks import BlockSource, ignore
 from banditsis.sources.calibration import PILOT_ROWS, summing_dtype
 from banditsis.sources.pair_calibration import PairCalibration, calibrate_pairs, list_pairs
+from banditsis.sources.pair_names import PairNames
+from banditsis.sources.pair_overflow import (
+    column_maxima,
+    find_suspects,
+    has_large,
+    large_rows,
+    refuse_overflow,
+)
 from banditsis.statistics.base import Weights
 
 # Seconds, measured on one core: a multiplication and addition of a matrix product in float32, taking a sum
@@ -26,36 +35,6 @@ MULTIPLY, TAKE, PAIR, CELL, TILE_CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10, 2e-9
 BYTES_A_SECOND = 30e9  # by which seconds are told as bytes
 CELLS_AT_ONCE = 1 << 23  # of a block of base columns
 BASE_ROWS = 256  # that a thread reads at once
-
-
-class PairNames(Sequence[str]):
-    """Names of features, made when they are asked for; a result that keeps them does not keep the data."""
-
-    def __init__(self, base: Sequence[str] | None, offsets: Indices, lead: int) -> None:
-        self.base, self.offsets, self.lead = base, offsets, lead
-
-    def __len__(self) -> int:
-        return int(self.offsets[-1])
-
-    @overload
-    def __getitem__(self, feature: int) -> str: ...
-    @overload
-    def __getitem__(self, feature: slice) -> list[str]: ...
-    def __getitem__(self, feature: int | slice) -> str | list[str]:
-        if isinstance(feature, slice):
-            return [self[k] for k in range(*feature.indices(len(self)))]
-        k = int(feature) + (len(self) if feature < 0 else 0)
-        if not 0 <= k < len(self):
-            raise IndexError(f"feature {feature} of {len(self):,}.")
-        first, second = (int(side[0]) for side in list_pairs(np.array([k]), self.offsets, self.lead))
-        if second == len(self.offsets) - 1:
-            return self._base_name(first)
-        if first == second:
-            return f"{self._base_name(first)}²"
-        return f"{self._base_name(first)} × {self._base_name(second)}"
-
-    def _base_name(self, column: int) -> str:
-        return f"x{column}" if self.base is None else str(self.base[column])
 
 
 class Interactions(BlockSource):
@@ -73,15 +52,22 @@ class Interactions(BlockSource):
     ----------
     X : array-like of shape (n, m), frame, scipy.sparse matrix or Source
         The base columns; float32 is multiplied as float32.
-    names : sequence of str, optional
+    names : iterable of str, optional
         Names of the base columns. Products are called ``dark × comedy``.
     main_effects : bool
         Whether the columns themselves are features as well.
     squares : bool
         Whether the product of a column with itself is a feature.
-    center : bool
+    center : bool or array-like of shape (m,)
         Whether the mean over all rows is taken from each column first. Products of centred columns are other
         features with other scores: their correlation with y does not come from that of a single column.
+        An array is what to take instead of the means: ``center=source.means`` makes the features of
+        ``source`` of new rows.
+
+    Attributes
+    ----------
+    means : ndarray of shape (m,) or None
+        What is taken from each column; None if nothing is.
 
     Examples
     --------
@@ -102,10 +88,10 @@ class Interactions(BlockSource):
     def __init__(
         self,
         X: Any,
-        names: Sequence[str] | None = None,
+        names: Iterable[str] | None = None,
         main_effects: bool = True,
         squares: bool = False,
-        center: bool = False,
+        center: bool | ArrayLike = False,
     ) -> None:
         self.base = _open(X, names)
         n, m = self.base.shape
@@ -119,7 +105,11 @@ class Interactions(BlockSource):
         self.dtype = summing_dtype(self.base.dtype)
         self.chunk, self.shuffled = (self.base.block_rows, 1), self.base.shuffled
         self.names = PairNames(self.base.names, self.offsets, self.lead)
-        self.means = self._find_means() if center else None
+        self.recipe = _recipe(main_effects, squares, center)
+        if isinstance(center, bool | np.bool_):
+            self.means = self._find_means() if center else None
+        else:
+            self.means = _check_means(center, m)
 
     def row_number(self, row: int) -> int:
         return self.base.row_number(row)
@@ -141,8 +131,20 @@ class Interactions(BlockSource):
         block = np.ones((count_rows(rows), len(used) + 1), dtype)
         block[:, :-1] = self._base_block(rows, used)
         out = np.empty((len(block), len(columns)), dtype)
-        pairs.multiply(block, first, second, out)
+        with np.errstate(over="ignore"):
+            pairs.multiply(block, first, second, out)
+        if has_large(column_maxima(block), self.dtype):
+            refuse_overflow(self, rows, columns, (block, first, second), out)
         return out
+
+    def _check_products(self, rows: Rows, used: Indices, block: Array, features: Indices | None) -> None:
+        """Look at products of a block that is summed without building them, where its values are so large."""
+        largest = np.ones(self.base.shape[1] + 1)
+        largest[used] = column_maxima(block)
+        if has_large(largest, self.dtype):
+            features = np.arange(self.shape[1]) if features is None else features
+            suspect = find_suspects(features, largest, self.pairs(features), self.dtype)
+            self.read(large_rows(rows, block), suspect)
 
     def _used(self, features: Indices) -> tuple[Indices, Indices, Indices]:
         """The columns that features are made of, and the places of the two of each; that of 1 is the last."""
@@ -163,6 +165,11 @@ class Interactions(BlockSource):
         return np.asarray(block, dtype=self.dtype)
 
     def _find_means(self) -> Floats:
+        if self.shape[0] == 0:
+            raise ValueError(
+                "center=True needs the mean of every column, and X has no rows: pass the means of the rows "
+                "that a selector was fitted on (center=source.means), or center=False."
+            )
         total = np.zeros(self.base.shape[1])
         low, high = np.full((2, len(total)), np.inf) * [[1], [-1]]
         for run in self._runs_of_base(slice(0, self.shape[0])):
@@ -176,7 +183,7 @@ class Interactions(BlockSource):
                 "finite: drop or replace them, or centre the columns before."
             )
         # The exact value of a constant, so that it becomes exactly 0.
-        return np.where(low == high, low, total / self.shape[0])
+        return np.where(low == high, low, total / self.shape[0]).astype(np.float64)
 
     def calibrate(self, rows: Rows) -> PairCalibration:
         """Shift columns, and the products whose variance plain sums would lose, by means of pilot rows."""
@@ -264,6 +271,7 @@ class Interactions(BlockSource):
         needed = used if triangle is None else np.arange(self.base.shape[1])
         for run in self._runs_of_base(rows):
             block, w = self._read_block(run, needed, workers), weights(run)
+            self._check_products(run, needed, block, features if triangle is None else None)
             if triangle is not None:
                 x = block.astype(calibration.compute, copy=False)
                 x = x if (scale == 1).all() else np.multiply(x, scale[:-1], dtype=x.dtype)
@@ -313,9 +321,34 @@ class Interactions(BlockSource):
         return BYTES_A_SECOND * seconds / (2 if scattered else 1)
 
 
-def _open(X: Any, names: Sequence[str] | None) -> Source:
+def _recipe(main_effects: bool, squares: bool, center: bool | ArrayLike) -> str:
+    """The call that makes these features, as code; means that were given are called ``means``."""
+    centred = isinstance(center, bool | np.bool_)
+    options = {
+        "main_effects=False": not main_effects,
+        "squares=True": squares,
+        "center=True": centred and center,
+        "center=means": not centred,
+    }
+    return f"Interactions({', '.join(['X', *(option for option, given in options.items() if given)])})"
+
+
+def _check_means(center: ArrayLike, m: int) -> Floats:
+    means = np.array(center, dtype=np.float64)
+    if means.shape != (m,):
+        raise ValueError(
+            f"center must be True, False or a mean for each of the {m:,} columns, got an array of shape "
+            f"{means.shape}."
+        )
+    if not np.isfinite(means).all():
+        raise ValueError(f"center must have finite means, got {means[~np.isfinite(means)][0]}.")
+    return means
+
+
+def _open(X: Any, names: Iterable[str] | None) -> Source:
     from banditsis.sources import is_sparse, open_source
 
+    names = None if names is None else list(names)
     source = open_source(
         X.tocsr() if is_sparse(X) else X, names
     )  # by row, since all columns of rows are read
