@@ -117,6 +117,7 @@ def screen(
     plan = plan.rereading(kind.rereads)
     check_evidence(plan, kind.name, row_order, missing, covariates, source.shuffled)
     given = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
+    about_given = () if given is None else given.notes
     given = given if given is not None and given.rank else None  # constants are what the intercept is
     if covariates is not None and pairwise:
         raise ValueError(
@@ -142,6 +143,8 @@ def screen(
     }
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
+    for run in runs:
+        run.notes.extend(about_given)
     for trace in (trace for run in runs for trace in run.traces):
         trace.tell = getattr(progress, "round_done", None)
     total = sum(len(run.traces) * run.plan.cells for run in runs)
