@@ -18,6 +18,10 @@ SMALLEST = 1e-14
 RESOLUTION = {4: 1e-6, 8: 1e-11}
 
 
+class CovariateError(ValueError):
+    """Covariates that cannot be given: they leave nothing to explain, or the statistic takes none."""
+
+
 @dataclass(frozen=True)
 class Covariates:
     """Columns to be given, as an orthonormal basis over all rows that is made a few rows at a time.
@@ -87,8 +91,8 @@ def check_covariates(Z: Any, n: int, dtype: np.dtype) -> Covariates:
 def _dropped(columns: Array, low: Floats, high: Floats) -> tuple[str, ...]:
     """Say so where a column that is not constant counts as if it were."""
     return tuple(
-        f"column {k} of the covariates was left out: its values, from {low[k]!r} to {high[k]!r}, differ by no "
-        "more than rounding; subtract their mean before they are stored."
+        f"column {k} of the covariates was left out: its values, from {low[k]:.17g} to {high[k]:.17g}, "
+        "differ by no more than rounding; subtract their mean before they are stored."
         for k in columns.tolist()
     )
 

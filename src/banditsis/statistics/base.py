@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates
+from banditsis.covariates import CovariateError, Covariates
 from banditsis.laws import Law
 
 #: What to do about a statistic that cannot be given covariates.
@@ -125,7 +125,7 @@ class MomentStatistic(Statistic):
     @classmethod
     def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise ValueError(f"statistic={cls.name!r} takes no covariates; {WITH_COVARIATES}.")
+        raise CovariateError(f"statistic={cls.name!r} takes no covariates; {WITH_COVARIATES}.")
 
     @abstractmethod
     def lines(self, response: int) -> list[int]:

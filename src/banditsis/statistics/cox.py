@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates
+from banditsis.covariates import CovariateError, Covariates
 from banditsis.kernels import risk as kernels
 from banditsis.laws import Law, NormalLaw
 from banditsis.statistics.base import ratio
@@ -204,7 +204,7 @@ def make_side(time: Floats, event: Floats, Z: Floats) -> Side:
             break
         beta, (value, side, slope, gram) = tried, new
     if beta.size:
-        raise ValueError(
+        raise CovariateError(
             f"the Cox model with the covariates alone does not converge on {len(order):,} rows: a covariate "
             "orders the events perfectly, or nearly so; leave it out, or read more rows."
         )

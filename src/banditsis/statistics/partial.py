@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates, chunks
+from banditsis.covariates import CovariateError, Covariates, chunks
 from banditsis.laws import BetaLaw, Law
 from banditsis.sampling import count_rows, spread
 from banditsis.statistics.anova import Anova
@@ -77,7 +77,7 @@ class PartialPearson(Pearson):
         if (rest <= 1e-10 * spread_y).any():
             k = int(np.argmax(rest <= 1e-10 * spread_y))
             where = "" if self.n_responses == 1 else f" (response {k})"
-            raise ValueError(
+            raise CovariateError(
                 f"y{where} is a linear combination of the covariates, so that nothing is left for features "
                 "to explain: leave such covariates out."
             )
@@ -168,7 +168,7 @@ class PartialAnova(Anova):
         check_enough(rows, self.covariates.rank + len(self.labels) - 1)
         Anova.calibrate(self, rows)
         if len(self._between(self._gram(self.summary(rows)))[0]) == 0:
-            raise ValueError(
+            raise CovariateError(
                 "the classes of y follow from the covariates, so that nothing is left for features to "
                 "explain: leave such covariates out."
             )
@@ -236,7 +236,7 @@ class PartialAnova(Anova):
 def check_enough(rows: Rows, rank: int) -> None:
     """Refuse to regress on more columns than the rows can tell apart."""
     if count_rows(rows) < rank + 3:
-        raise ValueError(
+        raise CovariateError(
             f"{count_rows(rows):,} rows are read first, and {rank} covariates with an intercept need "
             f"{rank + 3:,} or more: read more rows (a smaller alpha, or SIS), or give fewer covariates."
         )

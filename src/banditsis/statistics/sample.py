@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Rows
-from banditsis.covariates import Covariates
+from banditsis.covariates import CovariateError, Covariates
 from banditsis.laws import Law
 from banditsis.sampling import count_rows
 from banditsis.statistics.base import WITH_COVARIATES, Statistic
@@ -63,7 +63,7 @@ class SampleStatistic(Statistic):
 
     def bind_given(self, y: Array, covariates: Covariates) -> Self:
         """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise ValueError(f"statistic={self.name!r} takes no covariates; {WITH_COVARIATES}.")
+        raise CovariateError(f"statistic={self.name!r} takes no covariates; {WITH_COVARIATES}.")
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """The same statistic for these responses, which are checked."""
