@@ -178,6 +178,36 @@ def test_frames_and_json_carry_pvalues(all_scores, adaptive):
     assert "pvalue" not in screen(X, y, Plan.paper(N, P, 5), random_state=0).to_frame()
 
 
+@pytest.mark.parametrize("statistic", ["pearson", "spearman", "kendall"])
+def test_rounds_that_read_every_row_before_the_last(statistic):
+    """The law is that of the features of the last round: others have no p-values."""
+    x = np.random.default_rng(0).standard_normal((20, 300))
+    x[3, 5] = np.nan
+    selector = BanditSIS(3, alpha=0.1, missing="pairwise", statistic=statistic, random_state=0)
+    result = selector.fit(x, x[:, 0]).result_
+    assert sum(r.n_rows == 20 for r in result.rounds) > 1
+    known = ~np.isnan(result.pvalues)
+    np.testing.assert_array_equal(known, result.last_round == len(result.rounds) - 1)
+    full = screen(x, x[:, 0], Plan.exact(20, 300, 3), missing="pairwise", statistic=statistic)
+    np.testing.assert_allclose(result.pvalues[known], full.pvalues[known], rtol=1e-9)
+    assert "pvalue" in result.to_frame(all_features=True)
+    assert "log10_pvalue" in result.to_json()
+    assert result.to_html()
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.select(), result.select())
+
+
+def test_a_result_stored_in_part_corrects_for_nothing():
+    result = exact()
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.select(), result.select())
+    with pytest.raises(ValueError, match=r"store it with to_json\(all_scores=True\)"):
+        ScreeningResult.from_json(result.to_json()).select()
+    adaptive = screen(X, Y, Plan.paper(N, P, 3), pvalues=True, random_state=0)  # has no others
+    back = ScreeningResult.from_json(adaptive.to_json())
+    np.testing.assert_array_equal(back.select(), adaptive.select())
+
+
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "poisson", "cox"])
 def test_uniform_under_the_null(statistic, given):

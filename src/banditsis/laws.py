@@ -120,9 +120,10 @@ class NormalLaw(Law):
 
 @dataclass(frozen=True, eq=False)
 class StoredLaw(Law):
-    """P-values that were worked out before."""
+    """P-values that were worked out before; ``complete`` if all were stored, and not some alone."""
 
     log10: Floats
+    complete: bool = True
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         return self.log10

@@ -13,7 +13,7 @@ import numpy as np
 
 from banditsis._checks import check_choice, check_real
 from banditsis._typing import Array, Floats, Indices
-from banditsis.laws import METHODS, Law, adjust
+from banditsis.laws import METHODS, Law, StoredLaw, adjust
 
 
 @dataclass(frozen=True)
@@ -154,10 +154,18 @@ class ScreeningResult:
         """Names of the selected features, best first."""
         return [self.name(k) for k in self.selected]
 
+    @property
+    def tested(self) -> Array:
+        """Mask of the features that the null law speaks of: seen in the last round, and in every row."""
+        last = len(self.rounds) - 1
+        if self.rounds[last].n_rows < self.n_rows:
+            return np.zeros(self.n_features, dtype=bool)
+        return np.asarray(self.last_round == last)
+
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, right far below 1e-300."""
-        tested = self.rows_read >= self.n_rows
+        tested = self.tested
         if self.law is None:
             statistic = self.parameters.get("statistic", "pearson")
             raise ValueError(f"no p-values: the null law of statistic={statistic!r} is not known.")
@@ -173,7 +181,7 @@ class ScreeningResult:
 
     @property
     def pvalues(self) -> Floats:
-        """Two-sided p-value of every feature of which all rows were read; NaN for others.
+        """Two-sided p-value of every feature that the last round saw in all rows; NaN for others.
 
         Each is that of a test of one feature named beforehand. To choose among features use :meth:`select`,
         which allows for their number. A constant feature has p-value 1.
@@ -213,12 +221,17 @@ class ScreeningResult:
         array([42,  7])
         """
         check_real("fdr", fdr, 0, 1)
+        if isinstance(self.law, StoredLaw) and not self.law.complete:
+            raise ValueError(
+                "this result was stored with the p-values of the selected features alone, and a correction "
+                "needs all of them: store it with to_json(all_scores=True)."
+            )
         return adjust(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
 
     @property
     def has_pvalues(self) -> bool:
         """Whether there are p-values."""
-        return self.law is not None and bool((self.rows_read >= self.n_rows).any())
+        return self.law is not None and bool(self.tested.any())
 
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval of the population correlation of each selected feature.

@@ -74,7 +74,8 @@ class Trace:
         notes: Sequence[str],
     ) -> ScreeningResult:
         """Freeze what is known."""
-        np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)  # a round may be unfinished
+        unfinished = bool((self.last_round >= len(self.rounds)).any())
+        np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)
         self.scores.flags.writeable = False
         best_first = np.argsort(-np.abs(self.scores[self.selected]), kind="stable")
         result = ScreeningResult(
@@ -89,7 +90,7 @@ class Trace:
             versions=_versions(),
             names=names,
             inflation=None if self.inflation is None else self.inflation.mean,
-            law=self.law,
+            law=None if unfinished else self.law,
         )
         return result.with_notes([*self.notes, *notes, *self._scarcity(result)])
 
