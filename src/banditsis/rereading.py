@@ -72,7 +72,7 @@ class SampleGroup:
         """The null law of the features that are left."""
         assert self.rows is not None
         if self.statistic.tells_stretch:
-            return NormalLaw(self.lines[1])
+            return NormalLaw(self.lines[1], two_sided=not self.statistic.one_sided)
         return self.statistic.null_law(self.side, count_rows(self.rows), self.present)
 
     def _width(self, n_rows: int, n_columns: int) -> int:
@@ -120,7 +120,7 @@ class SampleGroup:
         trace.law = self._law()
         if self.present is not None:
             trace.note_present(self.indices(slice(None)), self.present)
-        kept, cutoff = best(self.scores, count(self.scores))
+        kept, cutoff = best(self.scores, count(self.scores), one_sided=self.statistic.one_sided)
         self.columns, self.lines = self.indices(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]
         return [cutoff]

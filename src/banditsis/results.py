@@ -29,7 +29,8 @@ class Round:
     n_kept : int
         Features left after it.
     cutoff : float
-        Smallest absolute score that was kept; where features are dropped by evidence, the smallest that is.
+        Smallest absolute score that was kept, or smallest score where large ones alone count; where features
+        are dropped by evidence, the smallest that is.
     cells : int
         Cells read in this round.
     seconds : float
@@ -129,9 +130,19 @@ class ScreeningResult:
         return np.array([r.n_rows for r in self.rounds], dtype=np.intp)[self.last_round]
 
     @property
+    def one_sided(self) -> bool:
+        """Whether large scores alone speak of association, and not those far below 0."""
+        return bool(self.parameters.get("one_sided", False))
+
+    @property
+    def strength(self) -> Floats:
+        """What features are ranked by: the size of their scores, or the scores themselves if one-sided."""
+        return strength(self.scores, self.one_sided)
+
+    @property
     def ranking(self) -> Indices:
         """Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept."""
-        order = np.lexsort((-np.abs(self.scores), -self.last_round.astype(np.intp), ~self.support))
+        order = np.lexsort((-self.strength, -self.last_round.astype(np.intp), ~self.support))
         ranks = np.empty(self.n_features, dtype=np.intp)
         ranks[order] = np.arange(1, self.n_features + 1)
         return ranks
@@ -181,7 +192,10 @@ class ScreeningResult:
 
     @property
     def pvalues(self) -> Floats:
-        """Two-sided p-value of every feature that the last round saw in all rows; NaN for others.
+        """P-value of every feature that the last round saw in all rows; NaN for others.
+
+        It is two-sided; one-sided for a statistic of which large scores alone speak of association, such as
+        "chatterjee". NaN too where the law of a feature is not known, for a reason the statistic gives.
 
         Each is that of a test of one feature named beforehand. To choose among features use :meth:`select`,
         which allows for their number. A constant feature has p-value 1.
@@ -418,6 +432,11 @@ class ScreeningResult:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def strength(scores: Floats, one_sided: bool) -> Floats:
+    """What scores are compared by."""
+    return scores if one_sided else np.abs(scores)
 
 
 def describe_floor(result: ScreeningResult) -> str:

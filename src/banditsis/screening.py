@@ -137,6 +137,7 @@ def screen(
         "plan": plan.name,
         "statistic": kind.name,
         **kind.settings,
+        **({"one_sided": True} if kind.one_sided else {}),
         "missing": missing,
         "covariates": 0 if given is None else given.rank,
         "seed": find_seed(random_state),
@@ -201,7 +202,7 @@ def _prepare(
     parameters = {**parameters, "row_order": order}
     if order != "random" and source.shuffled:
         parameters["shuffled"] = True
-    traces = [Trace(plan.n_features) for _ in members]
+    traces = [Trace(plan.n_features, parameters.get("one_sided", False)) for _ in members]
     return Run(part, rows, members, limited, order, parameters, notes + _notes(part, limited, order), traces)
 
 

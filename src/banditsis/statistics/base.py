@@ -75,6 +75,8 @@ class Statistic(ABC):
     #: What its constructor was told, for the result.
     settings: Mapping[str, Any] = {}
 
+    #: Whether large scores alone speak of association, and not those far below 0.
+    one_sided: ClassVar[bool] = False
     #: Columns of y that make one response.
     n_columns: ClassVar[int] = 1
 

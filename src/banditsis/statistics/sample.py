@@ -32,7 +32,7 @@ class SampleStatistic(Statistic):
     #: Scores of features without association fall as rows to the power of minus this; more so if squared.
     noise: ClassVar[float] = 0.5
     #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
-    #: normal where there is no association.
+    #: normal where there is no association; 0 for p-value 1, NaN where it is not known.
     tells_stretch: ClassVar[bool] = False
     #: Class labels of each response, where it has classes.
     labels: list[Array] | None = None
