@@ -108,7 +108,7 @@ class Screener(SelectorMixin, BaseEstimator):
             return elsewhere if kind.n_columns > 1 else elsewhere[:, 0]
         y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
-            return check_responses(kind.unpack(y), n, allow_nan=False)
+            return check_responses(kind.unpack(y), n, allow_nan=False, may_allow=False)
         response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
         return check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
 

@@ -25,12 +25,13 @@ def check_evidence(
     for option, value, wanted in (
         ("statistic", name, "pearson"),
         ("missing", missing, "raise"),
-        ("covariates", None if covariates is None else "some", None),
+        ("covariates", None if covariates is None else "given", None),
         ("row_order", row_order, "random"),
     ):
         if value != wanted:
+            got = "and some were given" if option == "covariates" else f"got {value!r}"
             raise ValueError(
-                f"min_correlation can be guaranteed with {option}={wanted!r} alone, got {value!r}: "
+                f"min_correlation can be guaranteed with {option}={wanted!r} alone, {got}: "
                 "use that, or a plan by alpha or budget."
             )
 

@@ -103,7 +103,7 @@ class SampleGroup:
 
     def _score_present(self, x: Floats, y: Floats, n_read: int) -> Floats:
         """The score of a feature over the rows in which it is present, and less for having few of them."""
-        if len(x) < MIN_PRESENT or y.min() == y.max():
+        if len(x) < MIN_PRESENT or not self.statistic.tells_apart(y):
             return np.zeros(len(self.lines))
         lines = np.atleast_2d(self.statistic.score_block(x[:, None], self.statistic.prepare(y)))[:, 0]
         less = (len(x) / n_read) ** self.statistic.noise

@@ -127,7 +127,7 @@ def screen(
     by_column, responses = kind.n_columns == 1, source.own_responses(y)
     if responses is None:
         y = kind.unpack(y)
-        responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column)
+        responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column, may_allow=by_column)
     else:
         check_elsewhere(kind, covariates)
     single = np.ndim(y) == 1 or not by_column

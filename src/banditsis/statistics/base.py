@@ -18,6 +18,7 @@ import numpy as np
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.covariates import CovariateError, Covariates
 from banditsis.laws import Law
+from banditsis.sampling import count_rows
 
 #: What to do about a statistic that cannot be given covariates.
 WITH_COVARIATES = "use 'pearson', 'anova', 'logistic', 'poisson' or 'cox', or leave the covariates out"
@@ -179,6 +180,22 @@ def weigh(statistic: MomentStatistic) -> Weighing:
     """A way to weigh rows: where the responses are, if they are elsewhere."""
     elsewhere = getattr(statistic.y, "weighing", None)
     return Weighing(statistic) if elsewhere is None else elsewhere(statistic)
+
+
+def seen(rows: Rows, n: int) -> tuple[str, str]:
+    """For a message: the rows that are read first, of n, in words, and how to read more of them, if any.
+
+    Examples
+    --------
+    >>> seen(slice(0, 60), 100)
+    ('the 60 rows that are read first', ', or read more rows (a smaller alpha, or SIS)')
+    >>> seen(slice(0, 100), 100)
+    ('all 100 rows', '')
+    """
+    m = count_rows(rows)
+    if m >= n:
+        return f"all {n:,} rows", ""
+    return f"the {m:,} rows that are read first", ", or read more rows (a smaller alpha, or SIS)"
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

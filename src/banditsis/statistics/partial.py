@@ -12,7 +12,7 @@ from banditsis.covariates import CovariateError, Covariates, chunks
 from banditsis.laws import BetaLaw, Law
 from banditsis.sampling import count_rows, spread
 from banditsis.statistics.anova import Anova
-from banditsis.statistics.base import Weights, ratio
+from banditsis.statistics.base import Weights, ratio, seen
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.projection import leave, usable, whiten
 
@@ -67,7 +67,7 @@ class PartialPearson(Pearson):
         return self.n_responses + self.covariates.rank
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank)
+        check_enough(rows, self.covariates.rank, self.y.shape[0])
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
         A = np.column_stack([np.ones(len(sample)), self.covariates.columns(sample)])
@@ -165,7 +165,7 @@ class PartialAnova(Anova):
         return made
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank + len(self.labels) - 1)
+        check_enough(rows, self.covariates.rank + len(self.labels) - 1, self.y.shape[0])
         Anova.calibrate(self, rows)
         if len(self._between(self._gram(self.summary(rows)))[0]) == 0:
             raise CovariateError(
@@ -233,10 +233,11 @@ class PartialAnova(Anova):
         return BetaLaw(n - 1 - self.covariates.rank - between, float(between))
 
 
-def check_enough(rows: Rows, rank: int) -> None:
-    """Refuse to regress on more columns than the rows can tell apart."""
-    if count_rows(rows) < rank + 3:
+def check_enough(rows: Rows, rank: int, n: int) -> None:
+    """Refuse to regress on more columns than the rows can tell apart, of n in all."""
+    if (m := count_rows(rows)) < rank + 3:
+        rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
         raise CovariateError(
-            f"{count_rows(rows):,} rows are read first, and {rank} covariates with an intercept need "
-            f"{rank + 3:,} or more: read more rows (a smaller alpha, or SIS), or give fewer covariates."
+            f"{rows_read}, and {rank} covariates with "
+            f"an intercept need {rank + 3:,} or more: give fewer covariates{seen(rows, n)[1]}."
         )
