@@ -152,6 +152,33 @@ def test_estimators_and_several_responses():
     np.testing.assert_allclose(one.pvalues, two.pvalues, rtol=1e-9)
 
 
+def test_a_budget_pays_for_the_last_pass():
+    x = rng.standard_normal((2000, 100))
+    y = x[:, 4] + rng.standard_normal(2000)
+    for budget in (0.1, 20_000):
+        for statistic in ("pearson", "kendall"):
+            plan = Plan.optimal(2000, 100, 4, budget, rereads=statistic == "kendall", pvalues=True)
+            result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=0)
+            assert result.cells_read <= 20_000
+            assert result.rounds[-1].cells == 8000
+            assert result.select()[0] == 4
+            selector = BanditSIS(4, budget=budget, statistic=statistic, pvalues=True)
+            assert selector._plan(2000, 100, 4) == plan
+    with pytest.raises(ValueError, match=r"budget=0.04 pays for 8,000 cells, and with pvalues=True .* 8,400"):
+        BanditSIS(4, budget=0.04, pvalues=True).fit(x, y)
+    assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)
+
+
+def test_pvalues_without_a_law_are_refused_before_any_work():
+    for selector in (SIS(3, statistic="distance", pvalues=True), BanditSIS(3, statistic="mv", pvalues=True)):
+        with pytest.raises(ValueError, match=r"pvalues=True, and the null law of .* is not known"):
+            selector.fit(X, LABELS)
+    told = []
+    with pytest.raises(ValueError, match="leave the p-values out"):
+        exact(statistic="sirs", pvalues=True, progress=lambda done, of: told.append(done))
+    assert not told
+
+
 def test_unknown_law_and_bad_arguments():
     with pytest.raises(ValueError, match="no p-values: the null law of statistic='distance' is not known"):
         _ = exact(statistic="distance").pvalues

@@ -25,6 +25,7 @@ from banditsis.refusals import (
     CELLS_CHECKED_WHOLE,
     check_elsewhere,
     check_evidence,
+    check_law,
     check_shape,
     find_seed,
     refuse_nonfinite,
@@ -85,7 +86,8 @@ def screen(
         on them and an intercept. Collinear ones do no harm; a feature that they explain scores 0.
     pvalues : bool
         Whether to read the features that are left in full at the end, which gives their exact scores and
-        p-values. A run that reads every row needs no such pass.
+        p-values. A run that reads every row needs no such pass. Its cells come on top of the plan's, of which
+        :meth:`Plan.optimal` can be told. Refused for a statistic whose null law is not known.
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -112,6 +114,8 @@ def screen(
     check_choice("row_order", row_order, ROW_ORDERS)
     pairwise = check_choice("missing", missing, MISSING) == "pairwise"
     kind = find_statistic(statistic)
+    if pvalues:
+        check_law(kind)
     source = open_source(X)
     check_shape(source, plan)
     plan = plan.rereading(kind.rereads)
