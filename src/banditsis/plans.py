@@ -338,7 +338,7 @@ class Plan:
         --------
         >>> Plan.paper(10_000, 500, 50, alpha=1.0).whole_blocks(150).steps
         (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
-        >>> Plan.paper(10_000, 500, 50).whole_blocks(8000).name
+        >>> Plan.paper(10_000, 500, 50).whole_blocks(8000, least=2).name
         'exact'
         """
         steps: list[Step | EvidenceStep] = []

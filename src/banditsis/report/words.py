@@ -124,7 +124,7 @@ def how_to_repeat(result: ScreeningResult) -> str:
 
     asked = result.parameters
     known = {"plan", "statistic", "row_order", "missing", "covariates", "seed"}
-    if set(asked) != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
+    if set(asked) - {"one_sided"} != known or asked["plan"] == "guaranteed" or asked["missing"] != "raise":
         return ""
     if asked["covariates"]:
         return ""
