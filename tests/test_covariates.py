@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import statsmodels.api as sm
 
 from banditsis import SIS, BanditSIS, Plan, screen
@@ -90,6 +91,31 @@ def test_a_constant_is_no_covariate():
     np.testing.assert_array_equal(exact(covariates=np.full(N, 1e9)).scores, exact().scores)
 
 
+def test_stored_values_are_exact_whatever_their_type():
+    """float32 holds dates and times with few digits; those it holds count, and none spoils another."""
+    generator = np.random.default_rng(0)
+    day = generator.integers(0, 28, N)
+    dates = (20240100 + day).astype("f4")
+    times = (1.7e9 + generator.uniform(0, 3600, N)).astype("f4")
+    rare = generator.random(N) < 0.05
+    both = np.column_stack([times, rare]).astype("f4")
+    for given, rank in ((dates, 1), (both, 2)):
+        y = Y + 5 * residuals(given.reshape(N, -1)[:, -1].astype(float), np.ones(N))
+        result = exact(y=y, covariates=given)
+        np.testing.assert_array_equal(result.scores, exact(y=y, covariates=given.astype(float)).scores)
+        np.testing.assert_allclose(result.scores, partial(X, y, given.astype(float)), atol=1e-8)
+        assert result.parameters["covariates"] == rank
+
+
+def test_a_note_says_what_was_left_out():
+    close = 1e16 + 2.0 * (np.arange(N) % 2)
+    result = exact(covariates=np.column_stack([Z, close]))
+    np.testing.assert_array_equal(result.scores, exact(covariates=Z).scores)
+    assert "column 3 of the covariates was left out" in str(result)
+    assert "left out" in str(exact(covariates=close))
+    assert "left out" not in str(exact(covariates=np.column_stack([Z, np.ones(N)])))
+
+
 def test_several_responses_share_a_pass():
     both = np.column_stack([Y, X[:, 2] + Z[:, 1], Y**2])
     plan = Plan.paper(N, P, 4)
@@ -153,6 +179,7 @@ def test_detection_floor_and_interval_count_the_covariates():
             r"covariates contain NaN in row \d+, column",
         ),
         ({"covariates": Z[:-1]}, ValueError, r"covariates must have shape \(400,\) or \(400, k\)"),
+        ({"covariates": scipy.sparse.csr_array(Z)}, TypeError, r"pass covariates\.toarray\(\)"),
         ({"covariates": LABELS}, TypeError, "covariates must hold numbers, got dtype"),
         ({"covariates": Z, "missing": "pairwise"}, ValueError, "covariates go with missing='raise' alone"),
         ({"covariates": np.column_stack([Z, Y])}, ValueError, "y is a linear combination of the covariates"),

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from banditsis import SIS, BanditSIS, IterativeSIS
+from banditsis import SIS, BanditSIS, IterativeSIS, open_source
 
 
 @parametrize_with_checks([IterativeSIS()])
@@ -61,6 +62,65 @@ def test_a_model_that_is_not_sparse_keeps_what_fits():
     X, y = hidden(300, 50, 0.5, 3)
     selector = IterativeSIS(8, estimator=LinearRegression()).fit(X, y)
     assert selector.support_.sum() == 8
+
+
+def test_the_units_of_the_response_do_not_matter():
+    X, y = hidden(200, 60, 0.5, 5)
+    expected = IterativeSIS(10).fit(X, y).support_
+    for unit in (1e-6, 1e-12, 1e9):
+        np.testing.assert_array_equal(IterativeSIS(10).fit(X, y * unit).support_, expected)
+    assert 4 <= expected.sum() <= 10
+
+
+class Forgetful(LinearRegression):
+    """Keeps everything at first, and nothing once there is more to choose from than two features."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.coef_ = self.coef_ * (X.shape[1] <= 2)
+        return self
+
+
+def test_a_model_that_finds_nothing_more_leaves_what_it_found():
+    X, y = hidden(200, 40, 0.5, 6)
+    selector = IterativeSIS(4, estimator=Forgetful()).fit(X, y)
+    np.testing.assert_array_equal(selector.support_.nonzero()[0], selector.history_[0])
+    assert selector.support_.sum() == 2
+
+
+def test_ends_where_nothing_is_left_to_explain():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 30))
+    line = X[:, 0] - 2 * X[:, 1]
+    exact = IterativeSIS(6, estimator=LinearRegression()).fit(X, line)
+    assert exact.support_[:2].all()
+    assert exact.n_iter_ == len(exact.history_) == 1
+    model = LogisticRegression(C=1e4, l1_ratio=1, solver="liblinear")
+    apart = IterativeSIS(6, base=SIS(statistic="logistic"), estimator=model).fit(X, line > 0)
+    assert apart.support_[:2].all()
+    by_class = IterativeSIS(3, base=SIS(statistic="anova"), estimator=model)
+    assert by_class.fit(np.column_stack([line > 0, X]), line > 0).support_[0]
+    few = IterativeSIS(25, estimator=LinearRegression()).fit(X[:12], rng.standard_normal(12))
+    assert few.support_.sum() == 16  # two thirds of the places, and more than the rows can be given
+    base = BanditSIS(alpha=1.1, random_state=0)
+    early = IterativeSIS(25, base=base, estimator=LinearRegression()).fit(X, line + rng.standard_normal(60))
+    assert early.support_.sum() >= 16
+    one = IterativeSIS(3).fit(X[:, :1], line)
+    assert one.support_.all()
+
+
+def test_refused_before_any_work():
+    X, y = hidden(100, 20, 0.5, 0)
+    with pytest.raises(ValueError, match=r"base has missing='pairwise'.*use missing='raise'"):
+        IterativeSIS(base=SIS(missing="pairwise")).fit(X, y)
+    with pytest.raises(ValueError, match="base has statistic='spearman', which cannot be given"):
+        IterativeSIS(base=SIS(statistic="spearman")).fit(X, y)
+    with pytest.raises(TypeError, match="IterativeSIS needs X in memory"):
+        IterativeSIS().fit(open_source(X), y)
+    with pytest.raises(ValueError, match="y is a linear combination of the covariates"):
+        IterativeSIS().fit(X, y, covariates=y)
+    with pytest.raises(ValueError, match="estimator must have coef_ or feature_importances_"):
+        IterativeSIS(estimator=KNeighborsRegressor()).fit(X, y)
 
 
 def test_names_and_pipelines():

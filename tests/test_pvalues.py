@@ -152,6 +152,33 @@ def test_estimators_and_several_responses():
     np.testing.assert_allclose(one.pvalues, two.pvalues, rtol=1e-9)
 
 
+def test_a_budget_pays_for_the_last_pass():
+    x = rng.standard_normal((2000, 100))
+    y = x[:, 4] + rng.standard_normal(2000)
+    for budget in (0.1, 20_000):
+        for statistic in ("pearson", "kendall"):
+            plan = Plan.optimal(2000, 100, 4, budget, rereads=statistic == "kendall", pvalues=True)
+            result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=0)
+            assert result.cells_read <= 20_000
+            assert result.rounds[-1].cells == 8000
+            assert result.select()[0] == 4
+            selector = BanditSIS(4, budget=budget, statistic=statistic, pvalues=True)
+            assert selector._plan(2000, 100, 4) == plan
+    with pytest.raises(ValueError, match=r"budget=0.04 pays for 8,000 cells, and with pvalues=True .* 8,400"):
+        BanditSIS(4, budget=0.04, pvalues=True).fit(x, y)
+    assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)
+
+
+def test_pvalues_without_a_law_are_refused_before_any_work():
+    for selector in (SIS(3, statistic="distance", pvalues=True), BanditSIS(3, statistic="mv", pvalues=True)):
+        with pytest.raises(ValueError, match=r"pvalues=True, and the null law of .* is not known"):
+            selector.fit(X, LABELS)
+    told = []
+    with pytest.raises(ValueError, match="leave the p-values out"):
+        exact(statistic="sirs", pvalues=True, progress=lambda done, of: told.append(done))
+    assert not told
+
+
 def test_unknown_law_and_bad_arguments():
     with pytest.raises(ValueError, match="no p-values: the null law of statistic='distance' is not known"):
         _ = exact(statistic="distance").pvalues
@@ -176,6 +203,36 @@ def test_frames_and_json_carry_pvalues(all_scores, adaptive):
     np.testing.assert_array_equal(back.log10_pvalues[chosen], result.log10_pvalues[chosen])
     assert back.to_json(all_scores=all_scores) == text
     assert "pvalue" not in screen(X, y, Plan.paper(N, P, 5), random_state=0).to_frame()
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman", "kendall"])
+def test_rounds_that_read_every_row_before_the_last(statistic):
+    """The law is that of the features of the last round: others have no p-values."""
+    x = np.random.default_rng(0).standard_normal((20, 300))
+    x[3, 5] = np.nan
+    selector = BanditSIS(3, alpha=0.1, missing="pairwise", statistic=statistic, random_state=0)
+    result = selector.fit(x, x[:, 0]).result_
+    assert sum(r.n_rows == 20 for r in result.rounds) > 1
+    known = ~np.isnan(result.pvalues)
+    np.testing.assert_array_equal(known, result.last_round == len(result.rounds) - 1)
+    full = screen(x, x[:, 0], Plan.exact(20, 300, 3), missing="pairwise", statistic=statistic)
+    np.testing.assert_allclose(result.pvalues[known], full.pvalues[known], rtol=1e-9)
+    assert "pvalue" in result.to_frame(all_features=True)
+    assert "log10_pvalue" in result.to_json()
+    assert result.to_html()
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.select(), result.select())
+
+
+def test_a_result_stored_in_part_corrects_for_nothing():
+    result = exact()
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.select(), result.select())
+    with pytest.raises(ValueError, match=r"store it with to_json\(all_scores=True\)"):
+        ScreeningResult.from_json(result.to_json()).select()
+    adaptive = screen(X, Y, Plan.paper(N, P, 3), pvalues=True, random_state=0)  # has no others
+    back = ScreeningResult.from_json(adaptive.to_json())
+    np.testing.assert_array_equal(back.select(), adaptive.select())
 
 
 @pytest.mark.parametrize("given", [False, True])

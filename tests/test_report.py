@@ -117,7 +117,8 @@ def test_says_what_was_asked_found_and_how_sure(result):
 
 
 def test_the_code_in_it_gives_the_same_result(result):
-    for same in (result, screen(X, Y > 0, Plan.exact(2000, 60, 3), statistic="anova")):
+    others = [screen(X, Y > 0, Plan.exact(2000, 60, 3), statistic=name) for name in ("anova", "chatterjee")]
+    for same in (result, *others):
         code = Page(same.to_html()).texts["code"]
         names = {"X": X, "y": Y if same is result else Y > 0}
         exec(code, names)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from sklearn.base import clone
 
-from banditsis import SIS, BanditSIS, Plan, screen
+from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
 from banditsis.kernels.ranks import count_inversions
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sampling import new_rows
@@ -198,7 +198,8 @@ def test_each_round_scores_all_rows_so_far(name):
     for k, step in enumerate(plan.steps):
         rows = np.sort(np.concatenate(pieces[: k + 1]))
         expected[left] = scores(name, X[np.ix_(rows, left)], y[rows])
-        left = np.sort(left[np.argsort(-np.abs(expected[left]), kind="stable")[: step.n_keep]])
+        size = expected[left] if name == "chatterjee" else np.abs(expected[left])
+        left = np.sort(left[np.argsort(-size, kind="stable")[: step.n_keep]])
     np.testing.assert_allclose(result.scores, expected, atol=1e-9)
     np.testing.assert_array_equal(np.sort(result.selected), left)
     assert [r.cells for r in result.rounds] == [60 * 12, 61 * 8, 0, 150 * 4]
@@ -413,10 +414,10 @@ def test_pvalues_are_scipys(name, tied, n):
     np.testing.assert_allclose(result.pvalues, [PVALUES[name](x, y) for x in X.T], 1e-9, 1e-20)
 
 
-@pytest.mark.parametrize("name", ["spearman", "kendall"])
+@pytest.mark.parametrize("name", PVALUES)
 def test_pvalues_of_the_rows_that_are_present(name):
     rng = np.random.default_rng(0)
-    X = np.round(rng.standard_normal((300, 5)), 1)
+    X = np.round(rng.standard_normal((300, 5)), 1 if name != "chatterjee" else 15)
     y = np.round(X[:, 0] + rng.standard_normal(300))
     X[rng.random(X.shape) < np.linspace(0, 0.9, 5)] = np.nan
     result = screen(X, y, Plan.exact(300, 5, 2), statistic=name, missing="pairwise")
@@ -430,6 +431,61 @@ def test_pvalues_are_uniform_without_association(name):
     X, y = rng.standard_normal((1000, 4000)), rng.standard_normal(1000)
     result = screen(X, y, Plan.exact(1000, 4000, 2), statistic=name)
     assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_a_constant_has_pvalue_one(name):
+    X, y = make(200, 4)
+    X[:, 2] = 5.0
+    X[::3, 2] = np.nan
+    assert screen(X, y, Plan.exact(200, 4, 2), statistic=name, missing="pairwise").pvalues[2] == 1
+    X[:, 2] = 5.0
+    assert screen(X, y, Plan.exact(200, 4, 2), statistic=name).pvalues[2] == 1
+
+
+@pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 2.0])], ids=["plain", "tied"])
+def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
+    x = np.array([1, 1, 2, 2, 2, 3.0])
+    law = screen(np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee").law
+    orders = [list(k) for k in permutations(range(6))]
+    tied, free = ([chatterjee(feature, y[k]) for k in orders] for feature in (x, np.arange(6)))
+    assert np.mean(tied) == pytest.approx(0, abs=1e-12)
+    assert (law.stretch[1] / law.stretch[0]) ** 2 == pytest.approx(np.var(tied) / np.var(free), rel=1e-10)
+
+
+def test_chatterjees_pvalues_with_equal_values():
+    """Uniform while there are many values; withheld where there are few, and then never selected."""
+    rng = np.random.default_rng(2)
+    X, y = np.round(rng.standard_normal((600, 3000)), 2), rng.poisson(3.0, 600)
+    result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee")
+    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
+    X[:, 1] = y > 2
+    result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee", pvalues=True)
+    assert np.isnan(result.pvalues[1])
+    assert np.isnan(result.pvalues).sum() == 1
+    assert result.selected[0] == 1
+    assert 1 not in result.select(0.5)
+    assert result.to_frame()["pvalue"].isna().sum() == 1
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.log10_pvalues, result.log10_pvalues)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_chatterjee_keeps_the_largest_not_the_most_negative(adaptive):
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((400, 200)), rng.standard_normal(400)
+    plan = Plan.paper(400, 200, 20) if adaptive else Plan.exact(400, 200, 20)
+    result = screen(X, y, plan, statistic="chatterjee", random_state=0)
+    last = result.last_round == len(result.rounds) - 1
+    assert result.scores[result.selected].min() == result.rounds[-1].cutoff
+    assert result.scores[result.selected].min() >= result.scores[last & ~result.support].max()
+    assert (np.diff(result.scores[result.selected]) <= 0).all()
+    np.testing.assert_array_equal(np.argsort(result.ranking)[:20], result.selected)
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.ranking, result.ranking)
+    if not adaptive:
+        assert (result.scores[result.selected] > 0).all()
+        np.testing.assert_array_equal(np.argsort(result.ranking), np.argsort(-result.scores, kind="stable"))
 
 
 def test_pvalues_far_below_the_smallest_number():

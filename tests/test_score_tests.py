@@ -141,6 +141,11 @@ BAD = {
     "events": (np.column_stack([EVENTS, TIMES]), "cox", None, "events that are 0 .* in the second column"),
     "times": (np.column_stack([-TIMES, EVENTS]), "cox", None, "needs times of 0 or more, got -"),
     "no events": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, "have no events"),
+    "all censored": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, r"^all 300 rows .* event\)\.$"),
+    "no time": (np.column_stack([np.where(TIMES > 9, np.nan, TIMES), EVENTS]), "cox", None, "replace it.$"),
+    "constant": (np.ones(N), "pearson", None, r"constant, 1, in all 300 rows, .* the response\.$"),
+    "ranks": (np.ones(N), "kendall", None, r"constant, 1.0, in all 300 rows, .* the response\.$"),
+    "many": (COUNTS, "pearson", np.eye(N), r"there are 300 rows, and 299 .*: give fewer covariates\.$"),
     "monotone": (SURVIVAL[:, ::1] * [1, 1], "cox", -TIMES * 50, "does not converge on 300 rows"),
 }
 
@@ -150,3 +155,31 @@ def test_responses_that_cannot_be(case):
     y, statistic, given, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         exact(y, statistic, given)
+    if statistic == "cox" and given is None:
+        with pytest.raises(ValueError, match=message):
+            SIS(statistic="cox", missing="pairwise").fit(X, y)
+
+
+def test_cox_needs_numbers():
+    words = np.where(EVENTS, "dead", "alive")
+    mixed = np.column_stack([TIMES.astype(object), words])
+    fields = np.array(list(zip(TIMES, words, strict=True)), dtype=[("time", float), ("event", "U5")])
+    for y in (mixed, mixed.astype(str), fields, pd.DataFrame(mixed)):
+        with pytest.raises(TypeError, match=r"'cox' needs times and events as numbers, got '(alive|dead)'"):
+            exact(y, "cox")
+
+
+def test_cox_of_a_feature_that_is_present_without_events_scores_zero():
+    x = X.copy()
+    x[EVENTS, 3] = np.nan
+    result = exact(SURVIVAL, "cox", x=x, missing="pairwise")
+    assert result.scores[3] == 0
+    assert result.pvalues[3] == 1
+    np.testing.assert_array_equal(np.delete(result.scores, 3), np.delete(exact(SURVIVAL, "cox").scores, 3))
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_cox_at_any_magnitude(given):
+    expected = exact(SURVIVAL, "cox", GIVEN[given]).scores
+    for scale in (2.0**540, 2.0**-560, 2.0**1015):
+        np.testing.assert_array_equal(exact(SURVIVAL, "cox", GIVEN[given], x=X * scale).scores, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,10 @@ ROWS_AT_ONCE = 1 << 11  # so few that everything made of them stays in the cache
 SMALLEST = 1e-14
 #: A feature of which no more than this share is left beside the covariates scores 0, by itemsize of X.
 RESOLUTION = {4: 1e-6, 8: 1e-11}
+
+
+class CovariateError(ValueError):
+    """Covariates that cannot be given: they leave nothing to explain, or the statistic takes none."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Covariates:
         There are as many columns as the covariates have rank beside the intercept.
     resolution : float
         A feature of which no more than this share is left beside the covariates counts as one of them.
+    notes : tuple of str
+        What a reader of the result should know of them.
     """
 
     values: Array
@@ -38,6 +44,7 @@ class Covariates:
     basis: Floats
     offset: Floats
     resolution: float
+    notes: tuple[str, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -65,26 +72,36 @@ def check_covariates(Z: Any, n: int, dtype: np.dtype) -> Covariates:
     values = _as_numbers(Z, n)
     low, high = _ends(values)
     centre, reach = low / 2 + high / 2, high / 2 - low / 2
-    # What is smaller than the rounding of the stored values is rounding.
-    eps = np.finfo(values.dtype).eps if values.dtype.kind == "f" else 2.0**-52
-    coarse = float(eps) * np.maximum(np.abs(low), np.abs(high))
+    # Stored values are exact, of whatever type: what is smaller than rounding in float64 is rounding.
+    coarse = 2.0**-52 * np.maximum(np.abs(low), np.abs(high))
     usable = reach > 8 * coarse
     scale = np.divide(1.0, reach, out=np.zeros_like(reach), where=usable)
-    smallest = max(SMALLEST, float(np.max(8 * coarse * scale, initial=0.0)) ** 2)
     basis = np.diag(scale)[:, usable]
     offset = np.zeros(basis.shape[1])
     resolution = RESOLUTION[4 if dtype.kind == "f" and dtype.itemsize < 8 else 8]
-    covariates = Covariates(values, centre, basis, offset, resolution)
+    notes = _dropped(np.flatnonzero(~usable & (reach > 0)), low, high)
+    covariates = Covariates(values, centre, basis, offset, resolution, notes)
     for _ in range(3):
-        covariates, good = _whitened(covariates, smallest)
+        covariates, good = _whitened(covariates, coarse)
         if good:
             break
     return covariates
 
 
+def _dropped(columns: Array, low: Floats, high: Floats) -> tuple[str, ...]:
+    """Say so where a column that is not constant counts as if it were."""
+    return tuple(
+        f"column {k} of the covariates was left out: its values, from {low[k]:.17g} to {high[k]:.17g}, "
+        "differ by no more than rounding; subtract their mean before they are stored."
+        for k in columns.tolist()
+    )
+
+
 def _as_numbers(Z: Any, n: int) -> Array:
     if np.ma.isMaskedArray(Z):
         raise TypeError("masked arrays are not supported: fill the gaps of the covariates first.")
+    if hasattr(Z, "toarray"):
+        raise TypeError("sparse covariates are not supported: pass covariates.toarray().")
     values = np.asarray(Z.to_numpy() if hasattr(Z, "to_numpy") else Z)
     if values.dtype.kind == "O":
         with contextlib.suppress(TypeError, ValueError):
@@ -118,8 +135,11 @@ def _ends(values: Array) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _whitened(covariates: Covariates, smallest: float) -> tuple[Covariates, bool]:
-    """The same covariates in a better basis, and whether the old one was good enough to trust the new."""
+def _whitened(covariates: Covariates, coarse: Floats) -> tuple[Covariates, bool]:
+    """The same covariates in a better basis, and whether the old one was good enough to trust the new.
+
+    ``coarse`` is the rounding of each column; a direction is dropped for that of its own columns alone.
+    """
     n, r = len(covariates.values), covariates.rank
     total, products = np.zeros(r), np.zeros((r, r))
     for rows in chunks(slice(0, n)):
@@ -129,12 +149,11 @@ def _whitened(covariates: Covariates, smallest: float) -> tuple[Covariates, bool
     mean = total / n
     variances, directions = np.linalg.eigh(products / n - np.outer(mean, mean))
     largest = variances[-1] if r else 0.0
-    kept = variances > smallest * largest
+    rounding = np.square(coarse) @ np.square(covariates.basis @ directions)
+    kept = variances > np.maximum(SMALLEST * largest, rounding)
     turn = directions[:, kept] / np.sqrt(variances[kept])
     offset = (covariates.offset + mean) @ turn
-    better = Covariates(
-        covariates.values, covariates.centre, covariates.basis @ turn, offset, covariates.resolution
-    )
+    better = replace(covariates, basis=covariates.basis @ turn, offset=offset)
     good = bool(np.all(variances[kept] > 1e-4 * largest)) and bool(np.all(mean**2 <= 1e4 * largest))
     return better, good
 

@@ -108,7 +108,7 @@ class Screener(SelectorMixin, BaseEstimator):
             return elsewhere if kind.n_columns > 1 else elsewhere[:, 0]
         y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
-            return check_responses(kind.unpack(y), n, allow_nan=False)
+            return check_responses(kind.unpack(y), n, allow_nan=False, may_allow=False)
         response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
         return check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
 
@@ -336,7 +336,7 @@ class BanditSIS(Screener):
         takes instead, with none, the optimal plan for the cells that alpha = 0.5 reads otherwise.
     budget : float or int, optional
         Read at most this fraction (float) or number (int) of the cells, by the plan with the lowest
-        detection floor: :meth:`Plan.optimal`.
+        detection floor: :meth:`Plan.optimal`. It pays for what ``pvalues`` reads, too.
     min_correlation : float, optional
         Lose no feature with \|r\| at or above this over all rows, with probability ``confidence``, and read
         as many rows as that takes: :meth:`Plan.guaranteed`.
@@ -437,7 +437,7 @@ class BanditSIS(Screener):
         d = d or default_size(n, p)
         rereads = find_statistic(self.statistic).rereads
         if self.budget is not None:
-            return Plan.optimal(n, p, d, self.budget, rereads=rereads)
+            return Plan.optimal(n, p, d, self.budget, rereads=rereads, pvalues=self.pvalues)
         paper = Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
         if rereads and self.alpha is None:  # fewer, larger rounds
             return Plan.optimal(n, p, d, paper.cells, rereads=True)

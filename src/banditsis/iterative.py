@@ -6,15 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.feature_selection import SelectFromModel, SelectorMixin
+from sklearn.feature_selection import SelectorMixin
 from sklearn.linear_model import LassoCV
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from banditsis._checks import check_integer
-from banditsis._typing import Array, Indices
+from banditsis._typing import Array, Floats, Indices
+from banditsis.covariates import CovariateError, check_covariates
 from banditsis.estimators import SIS, Screener
 from banditsis.plans import default_size
+from banditsis.sources import Source, open_source
+from banditsis.statistics import find_statistic
+
+#: A feature that weighs less than this share of the strongest in the model weighs nothing.
+SMALLEST = 1e-10
 
 
 class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
@@ -23,7 +29,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
     A feature that matters only together with others can have no correlation with the response at all, and
     screening drops it. Given the others, as covariates, it shows. Each iteration screens all features by
     their partial association given those chosen so far, fits a sparse model to the chosen and the best new
-    ones, and goes on with those that the model keeps, until they no longer change.
+    ones, and goes on with those that the model keeps, until they no longer change. It ends before where those
+    chosen leave nothing to explain, or where the base reads too few rows to be given so many.
 
     Parameters
     ----------
@@ -31,7 +38,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         The most features to keep; by default floor(n / log n), but at most half of them. The model may keep
         fewer.
     base : SIS or BanditSIS, optional
-        What screens; :class:`SIS` by default. Its own ``n_features_to_select`` does not count.
+        What screens; :class:`SIS` by default. Its own ``n_features_to_select`` does not count. Its statistic
+        must take covariates, and it cannot have ``missing="pairwise"``.
     estimator : estimator, optional
         The model that chooses among the screened features: any with ``coef_`` or ``feature_importances_``
         after ``fit``. By default scikit-learn's LassoCV; for classes take a LogisticRegressionCV with an L1
@@ -107,8 +115,14 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         if not isinstance(base, Screener):
             raise TypeError(f"base must be SIS() or BanditSIS(), got {base!r}.")
         check_integer("max_iter", self.max_iter, 1)
+        if isinstance(X, Source):
+            raise TypeError(
+                "IterativeSIS needs X in memory, since it gives columns of it as covariates: pass an array "
+                "or a frame, such as X.read(slice(0, n), columns) of a source."
+            )
         array = validate_data(self, X, reset=True, dtype=None, ensure_all_finite=False)
         n, p = array.shape
+        _check_base(base, array, y)
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
         size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
@@ -116,8 +130,13 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         for _ in range(self.max_iter):
             # At first a third of the places is left for features that show given the others.
             wanted = size - len(chosen) if len(chosen) else max(1, 2 * size // 3)
-            screened = self._screened(array, y, base, chosen, wanted, covariates)
-            chosen = self._kept(array, y, screened, size)
+            try:
+                screened = self._screened(array, y, base, chosen, wanted, covariates)
+            except CovariateError:
+                if len(chosen) == 0:  # those of the user
+                    raise
+                break  # nothing is left to explain, or too few rows for one more
+            chosen = self._kept(array, y, screened, chosen, size)
             self.history_.append(chosen)
             if len(chosen) >= size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
@@ -135,13 +154,13 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             own = np.asarray(covariates.to_numpy() if hasattr(covariates, "to_numpy") else covariates)
             own = own.reshape(len(own), -1)
             given = own if given is None else np.column_stack([given, own])
-        self.base_ = clone(base).set_params(n_features_to_select=min(wanted, X.shape[1]))
-        self.base_.fit(X, y, covariates=given)
+        screener = clone(base).set_params(n_features_to_select=min(wanted, X.shape[1]))
+        self.base_ = screener.fit(X, y, covariates=given)
         # What the given features explain scores 0: they and their copies are not found again.
         new = [k for k in self.base_.result_.selected if self.base_.scores_[k] != 0]
         return np.union1d(chosen, np.array(new, dtype=np.intp)).astype(np.intp)
 
-    def _kept(self, X: Array, y: Any, screened: Indices, size: int) -> Indices:
+    def _kept(self, X: Array, y: Any, screened: Indices, chosen: Indices, size: int) -> Indices:
         """Those of the screened features that the model keeps."""
         if len(screened) == 0:
             return screened
@@ -150,11 +169,14 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         target = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         scale = block.std(axis=0)
         self.estimator_.fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
-        # More than rounding: a model that is not sparse keeps the best up to the size.
-        model = SelectFromModel(self.estimator_, prefit=True, threshold=1e-10, max_features=size)
-        kept = screened[model.get_support()]
-        # A model that finds nothing leaves the feature that screening put first.
-        return np.asarray(kept if len(kept) else self.base_.result_.selected[:1])
+        weight = _importances(self.estimator_, len(screened))
+        # More than rounding, in any units of y: a model that is not sparse keeps the best up to the size.
+        strongest = np.argsort(-weight, kind="stable")[:size]
+        kept = screened[np.sort(strongest[weight[strongest] > SMALLEST * weight.max()])]
+        if len(kept):
+            return np.asarray(kept)
+        # A model that finds nothing leaves what it found before, or the feature that screening put first.
+        return chosen if len(chosen) else np.asarray(self.base_.result_.selected[:1])
 
     def _get_support_mask(self) -> Array:
         check_is_fitted(self, "support_")
@@ -164,3 +186,31 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _check_base(base: Screener, X: Array, y: Any) -> None:
+    """Refuse what could not be given the features chosen, before any work."""
+    if base.missing == "pairwise":
+        raise ValueError(
+            "base has missing='pairwise', and IterativeSIS gives features as covariates, which must have no "
+            "gaps: fill those of X, and use missing='raise'."
+        )
+    kind, n = find_statistic(base.statistic), len(X)
+    response = base._checked_response(y, open_source(X))
+    try:
+        kind.bind_given(response.reshape(n, -1), check_covariates(np.arange(n), n, X.dtype))
+    except CovariateError:
+        raise ValueError(
+            f"base has statistic={kind.name!r}, which cannot be given the features chosen before: use "
+            "'pearson', 'anova', 'logistic', 'poisson' or 'cox'."
+        ) from None
+
+
+def _importances(model: Any, n_features: int) -> Floats:
+    """How much each feature weighs in a fitted model; over all classes, if there are several."""
+    weights = getattr(model, "coef_", getattr(model, "feature_importances_", None))
+    if weights is None:
+        raise ValueError(
+            f"estimator must have coef_ or feature_importances_ after fit, and {model!r} has neither."
+        )
+    return np.asarray(np.abs(np.asarray(weights)).reshape(-1, n_features).sum(axis=0))

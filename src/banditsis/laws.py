@@ -98,7 +98,7 @@ class NormalLaw(Law):
     stretch : float or ndarray
         z = stretch × score.
     two_sided : bool
-        Whether both signs count; if not, large scores alone do, and p = Φ(-z).
+        Whether both signs count; if not, large scores alone do, and p = Φ(-z), or 1 with a stretch of 0.
 
     Examples
     --------
@@ -114,15 +114,19 @@ class NormalLaw(Law):
         from scipy.special import log_ndtr
 
         z = scores * self.stretch
-        log = np.minimum(np.log(2) + log_ndtr(-np.abs(z)), 0.0) if self.two_sided else log_ndtr(-z)
+        if self.two_sided:
+            log = np.minimum(np.log(2) + log_ndtr(-np.abs(z)), 0.0)
+        else:
+            log = np.where(np.equal(self.stretch, 0.0), 0.0, log_ndtr(-z))
         return np.asarray(log / np.log(10))
 
 
 @dataclass(frozen=True, eq=False)
 class StoredLaw(Law):
-    """P-values that were worked out before."""
+    """P-values that were worked out before; ``complete`` if all were stored, and not some alone."""
 
     log10: Floats
+    complete: bool = True
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         return self.log10

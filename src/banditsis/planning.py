@@ -22,6 +22,7 @@ def make_plan(
     budget: float | None = None,
     min_correlation: float | None = None,
     confidence: float = 0.95,
+    pvalues: bool = False,
 ) -> Plan:
     """The plan that was asked for; the paper's, α = 0.5, if nothing was.
 
@@ -38,7 +39,7 @@ def make_plan(
         return Plan.guaranteed(n, p, d, min_correlation, confidence)
     if budget is not None:
         whole = budget > 1 and float(budget).is_integer()
-        return Plan.optimal(n, p, d, int(budget) if whole else budget)
+        return Plan.optimal(n, p, d, int(budget) if whole else budget, pvalues=pvalues)
     return Plan.paper(n, p, d, alpha=0.5 if alpha is None else alpha)
 
 

@@ -146,7 +146,9 @@ class Plan:
         return cls(n, p, tuple(steps), "paper", made_by=made_by)
 
     @classmethod
-    def optimal(cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False) -> Plan:
+    def optimal(
+        cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False, pvalues: bool = False
+    ) -> Plan:
         """The plan with the lowest predicted detection floor among those that read at most the budget.
 
         A search over the rows and the features kept in up to 8 rounds, by
@@ -161,6 +163,9 @@ class Plan:
             4 rows of every feature.
         rereads : bool
             Whether each round reads all its rows again, and pays for them.
+        pvalues : bool
+            Whether the budget also pays for all n rows of the d features that are left, which a run with
+            ``pvalues=True`` reads at the end.
 
         Examples
         --------
@@ -175,6 +180,8 @@ class Plan:
         cells = _check_budget(budget, n, p)
         if d >= p or cells >= n * p:
             return cls.exact(n, p, d).rereading(rereads)
+        if pvalues:
+            cells = _pay_for_pvalues(cells, budget, n, p, d)
         steps = tuple(Step(*step) for step in find_steps(n, p, d, cells, rereads))
         given = int(budget) if isinstance(budget, Integral) else float(budget)
         return cls(n, p, steps, "optimal", rereads, (("budget", given),))
@@ -339,7 +346,7 @@ class Plan:
         --------
         >>> Plan.paper(10_000, 500, 50, alpha=1.0).whole_blocks(150).steps
         (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
-        >>> Plan.paper(10_000, 500, 50).whole_blocks(8000).name
+        >>> Plan.paper(10_000, 500, 50).whole_blocks(8000, least=2).name
         'exact'
         """
         steps: list[Step | EvidenceStep] = []
@@ -422,6 +429,18 @@ def _check_budget(budget: int | float, n: int, p: int) -> int:
             f"at least {min(LEAST_ROWS, n)}: {remedy}, or all cells with Plan.exact."
         )
     return cells
+
+
+def _pay_for_pvalues(cells: int, budget: int | float, n: int, p: int, d: int) -> int:
+    """What is left of the budget when the last pass is paid for."""
+    least = min(LEAST_ROWS, n) * p
+    if cells - n * d < least:
+        raise ValueError(
+            f"budget={budget!r} pays for {cells:,} cells, and with pvalues=True at least {least + n * d:,} "
+            f"are read, {n * d:,} of them at the end, all rows of {d:,} features: give a larger budget, keep "
+            "fewer features, or leave the p-values out."
+        )
+    return cells - n * d
 
 
 def _check_size(n: int, p: int, d: int) -> None:

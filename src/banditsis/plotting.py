@@ -120,9 +120,9 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | Non
 
 
 def _draw_cutoff(axes: Axes, result: ScreeningResult) -> None:
-    """The least absolute score that was kept, on both sides of 0 where scores have signs."""
+    """The least absolute score that was kept, on both sides of 0 where both signs count."""
     cutoff = result.rounds[-1].cutoff
-    signed = bool((result.scores < 0).any())
+    signed = bool((result.scores < 0).any()) and not result.one_sided
     axes.axvline(0, color="#888888", linewidth=0.8)
     if np.isfinite(cutoff):
         for side in (1, -1) if signed else (1,):
@@ -201,7 +201,7 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
     grid = np.geomspace(1, p, MOST_COLUMNS) if log else np.linspace(0, p, min(p, MOST_COLUMNS) + 1)
     edges = np.unique(np.concatenate([[0, p], alive if ranked else [], np.rint(grid)])).astype(np.intp)
     order = np.argsort(result.ranking) if ranked else np.arange(p)
-    strength = np.fmax.reduceat(np.fmax(np.abs(result.scores[order]), 0), edges[:-1])
+    strength = np.fmax.reduceat(np.fmax(result.strength[order], 0), edges[:-1])
     if ranked:
         read = edges[:-1] < alive[:, None]
     else:

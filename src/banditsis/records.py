@@ -92,7 +92,9 @@ def _with_stored_pvalues(result: ScreeningResult, record: Mapping[str, Any]) -> 
         log10[result.selected] = [_number(f["log10_pvalue"]) for f in features]
     else:
         return result
-    return replace(result, law=StoredLaw(log10[result.rows_read >= result.n_rows]))
+    # After a choice by fewer rows the last round tests the selected features, and no others.
+    complete = "log10_pvalues" in record or result.rounds[-1].n_features <= len(features)
+    return replace(result, law=StoredLaw(log10[result.tested], complete))
 
 
 def _finite(value: float) -> float | str | None:

@@ -10,6 +10,7 @@ from banditsis._typing import Columns, Rows
 from banditsis.plans import Plan
 from banditsis.sampling import count_rows, take
 from banditsis.sources.base import Source
+from banditsis.statistics.sample import SampleStatistic
 
 CELLS_CHECKED_WHOLE = 1_000_000
 
@@ -25,14 +26,25 @@ def check_evidence(
     for option, value, wanted in (
         ("statistic", name, "pearson"),
         ("missing", missing, "raise"),
-        ("covariates", None if covariates is None else "some", None),
+        ("covariates", None if covariates is None else "given", None),
         ("row_order", row_order, "random"),
     ):
         if value != wanted:
+            got = "and some were given" if option == "covariates" else f"got {value!r}"
             raise ValueError(
-                f"min_correlation can be guaranteed with {option}={wanted!r} alone, got {value!r}: "
+                f"min_correlation can be guaranteed with {option}={wanted!r} alone, {got}: "
                 "use that, or a plan by alpha or budget."
             )
+
+
+def check_law(kind: Any) -> None:
+    """Refuse p-values where no null law is known."""
+    unknown = isinstance(kind, SampleStatistic) and type(kind).null_law is SampleStatistic.null_law
+    if unknown and not kind.tells_stretch:
+        raise ValueError(
+            f"pvalues=True, and the null law of statistic={kind.name!r} is not known: leave the p-values "
+            "out, or use a statistic that has them, such as 'spearman', 'kendall' or 'chatterjee'."
+        )
 
 
 def find_seed(random_state: Any) -> int:

@@ -35,7 +35,8 @@ class SampleGroup:
     lines: Floats
     present: Floats | None
     rows: Rows | None = None
-    law: Law | None = None
+    #: what the statistic made of the response over those rows
+    side: Any = None
 
     @property
     def scores(self) -> Floats:
@@ -57,7 +58,7 @@ class SampleGroup:
         self.rows = rows if self.rows is None else join(self.rows, rows)
         m, p = count_rows(self.rows), len(self.scores)
         y = self.statistic.response(self.rows)
-        side = self.statistic.prepare(y)
+        side = self.side = self.statistic.prepare(y)
         width = self._width(m, p)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
@@ -65,9 +66,14 @@ class SampleGroup:
                 [(self._score, slice(j, min(j + width, stop)), y, side) for j in range(start, stop, width)]
             )
             tick(m * (stop - start))
-        told = self.statistic.tells_stretch
-        self.law = NormalLaw(self.lines[1]) if told else self.statistic.null_law(side, m, self.present)
         return m
+
+    def _law(self) -> Law | None:
+        """The null law of the features that are left."""
+        assert self.rows is not None
+        if self.statistic.tells_stretch:
+            return NormalLaw(self.lines[1], two_sided=not self.statistic.one_sided)
+        return self.statistic.null_law(self.side, count_rows(self.rows), self.present)
 
     def _width(self, n_rows: int, n_columns: int) -> int:
         """Columns of a tile: a function of the sizes and of the source alone, never of the threads."""
@@ -97,7 +103,7 @@ class SampleGroup:
 
     def _score_present(self, x: Floats, y: Floats, n_read: int) -> Floats:
         """The score of a feature over the rows in which it is present, and less for having few of them."""
-        if len(x) < MIN_PRESENT or y.min() == y.max():
+        if len(x) < MIN_PRESENT or not self.statistic.tells_apart(y):
             return np.zeros(len(self.lines))
         lines = np.atleast_2d(self.statistic.score_block(x[:, None], self.statistic.prepare(y)))[:, 0]
         less = (len(x) / n_read) ** self.statistic.noise
@@ -111,10 +117,10 @@ class SampleGroup:
         """Keep as many of the best as ``count`` says, and return the smallest kept."""
         trace = traces[0]
         trace.record(self.columns, self.scores)
-        trace.law = self.law
+        trace.law = self._law()
         if self.present is not None:
             trace.note_present(self.indices(slice(None)), self.present)
-        kept, cutoff = best(self.scores, count(self.scores))
+        kept, cutoff = best(self.scores, count(self.scores), one_sided=self.statistic.one_sided)
         self.columns, self.lines = self.indices(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]
         return [cutoff]

@@ -13,8 +13,11 @@ from banditsis._typing import Array, Indices, Rows
 CHUNK = 1 << 20
 
 
-def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
-    """Return the responses as an array of shape (n, q), without a copy where that is possible."""
+def check_responses(y: Any, n: int, *, allow_nan: bool, may_allow: bool = True) -> Array:
+    """Return the responses as an array of shape (n, q), without a copy where that is possible.
+
+    ``may_allow`` says whether NaN could be allowed with ``missing="pairwise"``.
+    """
     if np.ma.isMaskedArray(y):
         raise TypeError("masked arrays are not supported: use y.filled(np.nan) and missing='pairwise'.")
     if is_dask(y):  # while X is here
@@ -36,7 +39,7 @@ def check_responses(y: Any, n: int, *, allow_nan: bool) -> Array:
     if responses.dtype.kind not in "fiubUS":
         raise TypeError(f"y must hold numbers or class labels, got dtype {responses.dtype}.")
     if responses.dtype.kind == "f":
-        _check_finite(responses, allow_nan)
+        _check_finite(responses, allow_nan, may_allow)
         if allow_nan:
             _check_known(responses)
     return responses
@@ -83,7 +86,7 @@ def _check_known(y: Array) -> None:
         raise ValueError(f"y{which} is known in {known[k]} rows, and correlations need at least 3.")
 
 
-def _check_finite(y: Array, allow_nan: bool) -> None:
+def _check_finite(y: Array, allow_nan: bool, may_allow: bool) -> None:
     for start in range(0, len(y), CHUNK):
         part = y[start : start + CHUNK]
         # One sum shows whether there is anything to look for.
@@ -97,7 +100,7 @@ def _check_finite(y: Array, allow_nan: bool) -> None:
             which = "" if y.shape[1] == 1 else f" of response {k}"
             remedy = (
                 ""
-                if allow_nan or value == "infinity"
+                if allow_nan or not may_allow or value == "infinity"
                 else ", or use missing='pairwise' to leave rows with NaN out"
             )
             raise ValueError(f"y contains {value} in row {start + row:,}{which}: drop or replace it{remedy}.")

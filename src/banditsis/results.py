@@ -13,7 +13,7 @@ import numpy as np
 
 from banditsis._checks import check_choice, check_real
 from banditsis._typing import Array, Floats, Indices
-from banditsis.laws import METHODS, Law, adjust
+from banditsis.laws import METHODS, Law, StoredLaw, adjust
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Round:
     n_kept : int
         Features left after it.
     cutoff : float
-        Smallest absolute score that was kept; where features are dropped by evidence, the smallest that is.
+        Smallest absolute score that was kept, or smallest score where large ones alone count; where features
+        are dropped by evidence, the smallest that is.
     cells : int
         Cells read in this round.
     seconds : float
@@ -129,9 +130,19 @@ class ScreeningResult:
         return np.array([r.n_rows for r in self.rounds], dtype=np.intp)[self.last_round]
 
     @property
+    def one_sided(self) -> bool:
+        """Whether large scores alone speak of association, and not those far below 0."""
+        return bool(self.parameters.get("one_sided", False))
+
+    @property
+    def strength(self) -> Floats:
+        """What features are ranked by: the size of their scores, or the scores themselves if one-sided."""
+        return strength(self.scores, self.one_sided)
+
+    @property
     def ranking(self) -> Indices:
         """Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept."""
-        order = np.lexsort((-np.abs(self.scores), -self.last_round.astype(np.intp), ~self.support))
+        order = np.lexsort((-self.strength, -self.last_round.astype(np.intp), ~self.support))
         ranks = np.empty(self.n_features, dtype=np.intp)
         ranks[order] = np.arange(1, self.n_features + 1)
         return ranks
@@ -154,10 +165,18 @@ class ScreeningResult:
         """Names of the selected features, best first."""
         return [self.name(k) for k in self.selected]
 
+    @property
+    def tested(self) -> Array:
+        """Mask of the features that the null law speaks of: seen in the last round, and in every row."""
+        last = len(self.rounds) - 1
+        if self.rounds[last].n_rows < self.n_rows:
+            return np.zeros(self.n_features, dtype=bool)
+        return np.asarray(self.last_round == last)
+
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, right far below 1e-300."""
-        tested = self.rows_read >= self.n_rows
+        tested = self.tested
         if self.law is None:
             statistic = self.parameters.get("statistic", "pearson")
             raise ValueError(f"no p-values: the null law of statistic={statistic!r} is not known.")
@@ -173,7 +192,10 @@ class ScreeningResult:
 
     @property
     def pvalues(self) -> Floats:
-        """Two-sided p-value of every feature of which all rows were read; NaN for others.
+        """P-value of every feature that the last round saw in all rows; NaN for others.
+
+        It is two-sided; one-sided for a statistic of which large scores alone speak of association, such as
+        "chatterjee". NaN too where the law of a feature is not known, for a reason the statistic gives.
 
         Each is that of a test of one feature named beforehand. To choose among features use :meth:`select`,
         which allows for their number. A constant feature has p-value 1.
@@ -213,12 +235,17 @@ class ScreeningResult:
         array([42,  7])
         """
         check_real("fdr", fdr, 0, 1)
+        if isinstance(self.law, StoredLaw) and not self.law.complete:
+            raise ValueError(
+                "this result was stored with the p-values of the selected features alone, and a correction "
+                "needs all of them: store it with to_json(all_scores=True)."
+            )
         return adjust(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
 
     @property
     def has_pvalues(self) -> bool:
         """Whether there are p-values."""
-        return self.law is not None and bool((self.rows_read >= self.n_rows).any())
+        return self.law is not None and bool(self.tested.any())
 
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval of the population correlation of each selected feature.
@@ -406,6 +433,11 @@ class ScreeningResult:
         return encodable("\n".join(lines))
 
     __repr__ = __str__
+
+
+def strength(scores: Floats, one_sided: bool) -> Floats:
+    """What scores are compared by."""
+    return scores if one_sided else np.abs(scores)
 
 
 def describe_floor(result: ScreeningResult) -> str:

@@ -25,6 +25,7 @@ from banditsis.refusals import (
     CELLS_CHECKED_WHOLE,
     check_elsewhere,
     check_evidence,
+    check_law,
     check_shape,
     find_seed,
     refuse_nonfinite,
@@ -85,7 +86,8 @@ def screen(
         on them and an intercept. Collinear ones do no harm; a feature that they explain scores 0.
     pvalues : bool
         Whether to read the features that are left in full at the end, which gives their exact scores and
-        p-values. A run that reads every row needs no such pass.
+        p-values. A run that reads every row needs no such pass. Its cells come on top of the plan's, of which
+        :meth:`Plan.optimal` can be told. Refused for a statistic whose null law is not known.
     n_jobs : int, optional
         Number of threads; all cores by default. The answer does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -112,11 +114,14 @@ def screen(
     check_choice("row_order", row_order, ROW_ORDERS)
     pairwise = check_choice("missing", missing, MISSING) == "pairwise"
     kind = find_statistic(statistic)
+    if pvalues:
+        check_law(kind)
     source = open_source(X)
     check_shape(source, plan)
     plan = plan.rereading(kind.rereads)
     check_evidence(plan, kind.name, row_order, missing, covariates, source.shuffled)
     given = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
+    about_given = () if given is None else given.notes
     given = given if given is not None and given.rank else None  # constants are what the intercept is
     if covariates is not None and pairwise:
         raise ValueError(
@@ -126,7 +131,7 @@ def screen(
     by_column, responses = kind.n_columns == 1, source.own_responses(y)
     if responses is None:
         y = kind.unpack(y)
-        responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column)
+        responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column, may_allow=by_column)
     else:
         check_elsewhere(kind, covariates)
     single = np.ndim(y) == 1 or not by_column
@@ -138,6 +143,7 @@ def screen(
         **({"features": source.recipe} if source.recipe else {}),
         "statistic": kind.name,
         **kind.settings,
+        **({"one_sided": True} if kind.one_sided else {}),
         "missing": missing,
         "covariates": 0 if given is None else given.rank,
         "seed": find_seed(random_state),
@@ -145,6 +151,8 @@ def screen(
     }
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
+    for run in runs:
+        run.notes.extend(about_given)
     for trace in (trace for run in runs for trace in run.traces):
         trace.tell = getattr(progress, "round_done", None)
     total = sum(len(run.traces) * run.plan.cells for run in runs)
@@ -201,7 +209,7 @@ def _prepare(
     parameters = {**parameters, "row_order": order}
     if order != "random" and source.shuffled:
         parameters["shuffled"] = True
-    traces = [Trace(plan.n_features) for _ in members]
+    traces = [Trace(plan.n_features, parameters.get("one_sided", False)) for _ in members]
     return Run(part, rows, members, limited, order, parameters, notes + _notes(part, limited, order), traces)
 
 

@@ -15,7 +15,7 @@ from banditsis.inflation import Inflation
 from banditsis.laws import Law
 from banditsis.parallel import Workers
 from banditsis.plans import Plan
-from banditsis.results import Round, ScreeningResult
+from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sampling import count_rows
 from banditsis.sources.base import Calibration, Source
 from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, weigh
@@ -29,7 +29,8 @@ SCORES_AT_ONCE = 1 << 15
 class Trace:
     """The history of one response."""
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, one_sided: bool = False) -> None:
+        self.one_sided = one_sided
         self.scores = np.zeros(n_features)
         self.last_round = np.zeros(n_features, np.int32)
         self.rounds: list[Round] = []
@@ -64,7 +65,10 @@ class Trace:
 
     def strongest(self) -> Indices:
         """The selected features, best first."""
-        return self.selected[np.argsort(-np.abs(self.scores[self.selected]), kind="stable")]
+        return self.selected[self._best_first()]
+
+    def _best_first(self) -> Indices:
+        return np.argsort(-strength(self.scores[self.selected], self.one_sided), kind="stable")
 
     def result(
         self,
@@ -74,9 +78,10 @@ class Trace:
         notes: Sequence[str],
     ) -> ScreeningResult:
         """Freeze what is known."""
-        np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)  # a round may be unfinished
+        unfinished = bool((self.last_round >= len(self.rounds)).any())
+        np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)
         self.scores.flags.writeable = False
-        best_first = np.argsort(-np.abs(self.scores[self.selected]), kind="stable")
+        best_first = self._best_first()
         result = ScreeningResult(
             selected=self.selected[best_first],
             scores=self.scores,
@@ -89,7 +94,7 @@ class Trace:
             versions=_versions(),
             names=names,
             inflation=None if self.inflation is None else self.inflation.mean,
-            law=self.law,
+            law=None if unfinished else self.law,
         )
         return result.with_notes([*self.notes, *notes, *self._scarcity(result)])
 
@@ -167,7 +172,7 @@ class Group:
             present = self.statistic.present(self.sums, left)
             if present is not None:
                 trace.note_present(self.indices(left), present)
-            kept, cutoff = best(scores, count(scores))
+            kept, cutoff = best(scores, count(scores), one_sided=self.statistic.one_sided)
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
         return cutoffs
@@ -230,8 +235,8 @@ class Group:
             traces[k].present = self.statistic.present(self.sums, left)
 
 
-def best(scores: Floats, n_keep: int) -> tuple[Indices, float]:
-    """Places of the largest absolute scores, in order, and the smallest of them.
+def best(scores: Floats, n_keep: int, *, one_sided: bool = False) -> tuple[Indices, float]:
+    """Places of the largest absolute scores (or scores, if one-sided), in order, and the smallest of them.
 
     Ties go to the lower index.
 
@@ -240,7 +245,7 @@ def best(scores: Floats, n_keep: int) -> tuple[Indices, float]:
     >>> best(np.array([0.1, -0.5, 0.2, 0.2]), 2)
     (array([1, 2]), 0.2)
     """
-    size = np.abs(scores)
+    size = strength(scores, one_sided)
     if n_keep == 0:
         return np.arange(0), 1.0
     cutoff = np.partition(size, len(size) - n_keep)[len(size) - n_keep]

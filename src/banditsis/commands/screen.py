@@ -149,6 +149,7 @@ def choose_plan(request: Request, n: int, p: int) -> Plan:
             keep,
             alpha=request.alpha,
             budget=request.budget,
+            pvalues=request.pvalues,
             min_correlation=request.min_correlation,
             confidence=request.confidence,
         )

@@ -91,17 +91,23 @@ def chatterjee(
 ) -> None:
     """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its largest ranks in that order.
 
-    Where values of a feature tie, the mean over all orders of them counts.
+    Where values of a feature tie, the mean over all orders of them counts. Then ξ is 1 - n / spread times a
+    sum over pairs of rows of ``w·|difference of ranks|``. The other lines of ``out`` say what its variance
+    depends on: the number of values, ``Σw²`` over all ordered pairs, and the sum of squares of the rows' sums
+    of w about their mean.
     """
     n = ranks.size
-    for k in range(out.size):
+    for k in range(out.shape[1]):
         for i in range(n):
             sorted_x[i] = block[k, places[i]]
         argsort(sorted_x, order, keys, packed, spare, counts)
         total, before, start = 0.0, 0, 0
+        values, squares, first, size = 0.0, 0.0, 0, 0
         while start < n:
             stop = end_of_ties(sorted_x, order, start)
             size = stop - start
+            values += 1.0
+            squares += 4.0 * (size - 1.0) / size
             if size > 1:
                 inside = 0.0
                 for i in range(start, stop):
@@ -110,8 +116,15 @@ def chatterjee(
             if start > 0:
                 pairs = between(ranks, order, before, start, stop)
                 total += pairs / (float(start - before) * size)
+                squares += 2.0 / (float(start - before) * size)
+            else:
+                first = size
             before, start = start, stop
-        out[k] = 1.0 - n * total / spread if before > 0 else 0.0
+        out[0, k] = 1.0 - n * total / spread if before > 0 else 0.0
+        out[1, k], out[2, k] = values, squares
+        # These sums are 2, less at the two ends: their mean is 2 - 2 / n.
+        out[3, k] = (n - first - size) * 4.0 / n / n
+        out[3, k] += first * (2.0 / n - 1.0 / first) ** 2 + size * (2.0 / n - 1.0 / size) ** 2
 
 
 @elementwise

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 from banditsis._typing import Array
 from banditsis.kernels.compile import reduction
 
 
 @reduction
 def centre(block: Array, order: Array) -> None:
-    """Take the mean off each column, in place; a constant column becomes exactly 0. Fill nothing else."""
+    """Take the mean off each column, in place; a constant column becomes exactly 0.
+
+    A power of two brings values to about 1 first, so that squares neither overflow nor vanish.
+    """
     for j in range(block.shape[1]):
         x = block[:, j]
-        first, total = x[order[0]], 0.0
+        low, high = x[0], x[0]
         for i in range(x.size):
-            x[i] -= first
+            low, high = min(low, x[i]), max(high, x[i])
+        scale = math.ldexp(1.0, -min(max(math.frexp(0.5 * high - 0.5 * low)[1] + 1, -1000), 1000))
+        first, total = x[order[0]] * scale, 0.0
+        for i in range(x.size):
+            x[i] = x[i] * scale - first
             total += x[i]
         total /= x.size
         for i in range(x.size):

@@ -154,7 +154,7 @@ def how_to_repeat(result: ScreeningResult) -> str:
     from banditsis.statistics import STATISTICS
 
     asked = result.parameters
-    unknown = set(asked) - NEEDED - {"pvalues", "features", "alpha", "discard", "budget"}
+    unknown = set(asked) - NEEDED - {"one_sided", "pvalues", "features", "alpha", "discard", "budget"}
     if unknown or not set(asked) >= NEEDED or asked["missing"] != "raise" or asked["covariates"]:
         return ""
     features = asked.get("features", "X")

@@ -10,8 +10,7 @@ import numpy as np
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.covariates import Covariates
 from banditsis.laws import BetaLaw, Law
-from banditsis.sampling import count_rows
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio, seen
 from banditsis.statistics.classes import check_labels
 
 
@@ -62,9 +61,10 @@ class Anova(MomentStatistic):
         counts = self.summary(rows)[: len(self.labels)]
         if np.count_nonzero(counts) < 2:
             label = self.labels[np.argmax(counts)]
+            first, more = seen(rows, self.y.shape[0])
             raise ValueError(
-                f"the {count_rows(rows):,} rows that are read first have one class alone, {label!r}: "
-                "read more rows (a smaller alpha, or SIS)."
+                f"{first} have one class alone, {label!r}: check that the right column was taken as the "
+                f"response{more}."
             )
         return self
 

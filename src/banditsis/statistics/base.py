@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates
+from banditsis.covariates import CovariateError, Covariates
 from banditsis.laws import Law
+from banditsis.sampling import count_rows
 
 #: What to do about a statistic that cannot be given covariates.
 WITH_COVARIATES = "use 'pearson', 'anova', 'logistic', 'poisson' or 'cox', or leave the covariates out"
@@ -75,6 +76,8 @@ class Statistic(ABC):
     #: What its constructor was told, for the result.
     settings: Mapping[str, Any] = {}
 
+    #: Whether large scores alone speak of association, and not those far below 0.
+    one_sided: ClassVar[bool] = False
     #: Columns of y that make one response.
     n_columns: ClassVar[int] = 1
 
@@ -125,7 +128,7 @@ class MomentStatistic(Statistic):
     @classmethod
     def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise ValueError(f"statistic={cls.name!r} takes no covariates; {WITH_COVARIATES}.")
+        raise CovariateError(f"statistic={cls.name!r} takes no covariates; {WITH_COVARIATES}.")
 
     @abstractmethod
     def lines(self, response: int) -> list[int]:
@@ -177,6 +180,22 @@ def weigh(statistic: MomentStatistic) -> Weighing:
     """A way to weigh rows: where the responses are, if they are elsewhere."""
     elsewhere = getattr(statistic.y, "weighing", None)
     return Weighing(statistic) if elsewhere is None else elsewhere(statistic)
+
+
+def seen(rows: Rows, n: int) -> tuple[str, str]:
+    """For a message: the rows that are read first, of n, in words, and how to read more of them, if any.
+
+    Examples
+    --------
+    >>> seen(slice(0, 60), 100)
+    ('the 60 rows that are read first', ', or read more rows (a smaller alpha, or SIS)')
+    >>> seen(slice(0, 100), 100)
+    ('all 100 rows', '')
+    """
+    m = count_rows(rows)
+    if m >= n:
+        return f"all {n:,} rows", ""
+    return f"the {m:,} rows that are read first", ", or read more rows (a smaller alpha, or SIS)"
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

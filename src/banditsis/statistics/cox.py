@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates
+from banditsis.covariates import CovariateError, Covariates
 from banditsis.kernels import risk as kernels
 from banditsis.laws import Law, NormalLaw
-from banditsis.statistics.base import ratio
+from banditsis.statistics.base import ratio, seen
 from banditsis.statistics.partial import check_enough
 from banditsis.statistics.projection import whiten
 from banditsis.statistics.sample import SampleStatistic
@@ -41,8 +41,8 @@ class Cox(SampleStatistic):
     time, so that it comes from no fixed set of sums: each round reads all rows so far again. With covariates
     their coefficients are fitted to the rows read, and what they explain of U and V is taken off.
 
-    The response is (time, event): an array of two columns, a frame, or a structured array, in either order
-    of its fields if the event is boolean. It is one response.
+    The response is (time, event): an array or a frame of two columns in this order, or a structured array
+    of two fields, in either order if the event is boolean. It is one response.
 
     References
     ----------
@@ -79,12 +79,12 @@ class Cox(SampleStatistic):
             time, event = fields
             if values.dtype[time].kind == "b":
                 time, event = event, time
-            values = np.column_stack([values[time].astype(np.float64), values[event].astype(np.float64)])
+            values = np.column_stack([_numbers(values[time]), _numbers(values[event])])
         if values.ndim != 2 or values.shape[1] != 2:
             raise ValueError(
                 f"statistic='cox' needs y as (time, event), an array of shape (n, 2), got {values.shape}."
             )
-        return values if values.dtype.kind != "O" else values.astype(np.float64)
+        return _numbers(values) if values.dtype.kind in "OUS" else values
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         time, event = y[:, 0], y[:, 1]
@@ -112,19 +112,20 @@ class Cox(SampleStatistic):
 
     def calibrate(self, rows: Rows) -> Self:
         event = self.y[rows, 1]
-        check_enough(rows, 0 if self.covariates is None else self.covariates.rank)
+        check_enough(rows, 0 if self.covariates is None else self.covariates.rank, self.y.shape[0])
         if not event.any() or np.ptp(self.y[rows, 0]) == 0:
             what = "events" if not event.any() else "different times"
-            raise ValueError(
-                f"the {len(event):,} rows that are read first have no {what}: read more rows (a smaller "
-                "alpha, or SIS)."
-            )
+            first, more = seen(rows, self.y.shape[0])
+            raise ValueError(f"{first} have no {what}: check that y is (time, event){more}.")
         return self
 
     def response(self, rows: Rows, response: int = 0) -> Floats:
         """Time, event, and the covariates."""
         y = np.asarray(self.y[rows], np.float64)
         return y if self.covariates is None else np.column_stack([y, self.covariates.columns(rows)])
+
+    def tells_apart(self, y: Floats) -> bool:
+        return bool(y[:, 1].any())
 
     def prepare(self, y: Floats) -> Side:
         return make_side(y[:, 0], y[:, 1], y[:, 2:])
@@ -159,6 +160,22 @@ class Cox(SampleStatistic):
         some = columns[rows]
         spread = columns.std(axis=0) * np.sqrt(max(1 / len(some) - 1 / n, 0.0))
         return float(np.max(ratio(np.abs(some.mean(axis=0) - columns.mean(axis=0)), spread)))
+
+
+def _numbers(values: Array) -> Floats:
+    """Times and events as numbers, or an error that names the first that is none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        for value in values.flat:
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                break
+        raise TypeError(
+            f"statistic='cox' needs times and events as numbers, got {str(value)!r}: an event is 1 or True, "
+            "a censored time 0 or False, such as event == 'dead'."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -204,7 +221,7 @@ def make_side(time: Floats, event: Floats, Z: Floats) -> Side:
             break
         beta, (value, side, slope, gram) = tried, new
     if beta.size:
-        raise ValueError(
+        raise CovariateError(
             f"the Cox model with the covariates alone does not converge on {len(order):,} rows: a covariate "
             "orders the events perfectly, or nearly so; leave it out, or read more rows."
         )

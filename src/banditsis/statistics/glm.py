@@ -213,7 +213,7 @@ class GivenCovariates(MomentStatistic):
         raise TypeError("GivenCovariates is made by bind_given of another statistic.")
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank)
+        check_enough(rows, self.covariates.rank, self.y.shape[0])
         self.model.calibrate(rows)  # refuses a constant response
         if self.coefficients.size:
             return self

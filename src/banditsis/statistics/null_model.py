@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from banditsis._typing import Floats, Rows
-from banditsis.covariates import Covariates, chunks
+from banditsis.covariates import CovariateError, Covariates, chunks
 from banditsis.sampling import count_rows, spread
 from banditsis.statistics.projection import whiten
 
@@ -63,7 +63,7 @@ def _maximise(
             break
         beta, (value, slope, gram) = tried, new
     if must:
-        raise ValueError(model.diverged())
+        raise CovariateError(model.diverged())
     return start
 
 

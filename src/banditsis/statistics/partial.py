@@ -8,11 +8,11 @@ from typing import Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates, chunks
+from banditsis.covariates import CovariateError, Covariates, chunks
 from banditsis.laws import BetaLaw, Law
 from banditsis.sampling import count_rows, spread
 from banditsis.statistics.anova import Anova
-from banditsis.statistics.base import Weights, ratio
+from banditsis.statistics.base import Weights, ratio, seen
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.projection import leave, usable, whiten
 
@@ -67,7 +67,7 @@ class PartialPearson(Pearson):
         return self.n_responses + self.covariates.rank
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank)
+        check_enough(rows, self.covariates.rank, self.y.shape[0])
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
         A = np.column_stack([np.ones(len(sample)), self.covariates.columns(sample)])
@@ -77,7 +77,7 @@ class PartialPearson(Pearson):
         if (rest <= 1e-10 * spread_y).any():
             k = int(np.argmax(rest <= 1e-10 * spread_y))
             where = "" if self.n_responses == 1 else f" (response {k})"
-            raise ValueError(
+            raise CovariateError(
                 f"y{where} is a linear combination of the covariates, so that nothing is left for features "
                 "to explain: leave such covariates out."
             )
@@ -165,10 +165,10 @@ class PartialAnova(Anova):
         return made
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank + len(self.labels) - 1)
+        check_enough(rows, self.covariates.rank + len(self.labels) - 1, self.y.shape[0])
         Anova.calibrate(self, rows)
         if len(self._between(self._gram(self.summary(rows)))[0]) == 0:
-            raise ValueError(
+            raise CovariateError(
                 "the classes of y follow from the covariates, so that nothing is left for features to "
                 "explain: leave such covariates out."
             )
@@ -233,10 +233,11 @@ class PartialAnova(Anova):
         return BetaLaw(n - 1 - self.covariates.rank - between, float(between))
 
 
-def check_enough(rows: Rows, rank: int) -> None:
-    """Refuse to regress on more columns than the rows can tell apart."""
-    if count_rows(rows) < rank + 3:
-        raise ValueError(
-            f"{count_rows(rows):,} rows are read first, and {rank} covariates with an intercept need "
-            f"{rank + 3:,} or more: read more rows (a smaller alpha, or SIS), or give fewer covariates."
+def check_enough(rows: Rows, rank: int, n: int) -> None:
+    """Refuse to regress on more columns than the rows can tell apart, of n in all."""
+    if (m := count_rows(rows)) < rank + 3:
+        rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
+        raise CovariateError(
+            f"{rows_read}, and {rank} covariates with "
+            f"an intercept need {rank + 3:,} or more: give fewer covariates{seen(rows, n)[1]}."
         )

@@ -12,8 +12,8 @@ from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.covariates import Covariates, chunks
 from banditsis.kernels import influence
 from banditsis.laws import BetaLaw, Law
-from banditsis.sampling import count_rows, spread
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
+from banditsis.sampling import spread
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio, seen
 
 CELLS_AT_ONCE = 1 << 17
 
@@ -85,10 +85,10 @@ class Pearson(MomentStatistic):
         if (low == high).any():
             k = int(np.argmax(low == high))
             where = "" if self.n_responses == 1 else f" (response {k})"
+            first, more = seen(rows, self.y.shape[0])
             raise ValueError(
-                f"y{where} is constant, {low[k]:g}, in the {count_rows(rows):,} rows that are read first, so "
-                "that no feature can be ranked by it: check that the right column was taken as the response, "
-                "or read more rows (a smaller alpha, or SIS)."
+                f"y{where} is constant, {low[k]:g}, in {first}, so that no feature can be ranked by it: "
+                f"check that the right column was taken as the response{more}."
             )
         centre = np.median(self.values(spread(rows, 1001)), axis=0)
         reach = np.maximum(high / 2 - centre / 2, centre / 2 - low / 2)

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis._typing import Array, Floats, Rows
-from banditsis.covariates import Covariates
+from banditsis.covariates import CovariateError, Covariates
 from banditsis.laws import Law
-from banditsis.sampling import count_rows
-from banditsis.statistics.base import WITH_COVARIATES, Statistic
+from banditsis.statistics.base import WITH_COVARIATES, Statistic, seen
 from banditsis.statistics.classes import check_labels
 
 
@@ -32,7 +31,7 @@ class SampleStatistic(Statistic):
     #: Scores of features without association fall as rows to the power of minus this; more so if squared.
     noise: ClassVar[float] = 0.5
     #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
-    #: normal where there is no association.
+    #: normal where there is no association; 0 for p-value 1, NaN where it is not known.
     tells_stretch: ClassVar[bool] = False
     #: Class labels of each response, where it has classes.
     labels: list[Array] | None = None
@@ -63,7 +62,7 @@ class SampleStatistic(Statistic):
 
     def bind_given(self, y: Array, covariates: Covariates) -> Self:
         """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise ValueError(f"statistic={self.name!r} takes no covariates; {WITH_COVARIATES}.")
+        raise CovariateError(f"statistic={self.name!r} takes no covariates; {WITH_COVARIATES}.")
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """The same statistic for these responses, which are checked."""
@@ -80,6 +79,10 @@ class SampleStatistic(Statistic):
                 check_labels(self.name, labels, len(y), y.dtype.kind, f" {k}" if y.shape[1] > 1 else "")
         return bound
 
+    def tells_apart(self, y: Floats) -> bool:
+        """Whether features can be ranked by the responses of some rows."""
+        return bool(y.min() < y.max())
+
     def response(self, rows: Rows, response: int = 0) -> Floats:
         """Values of a response in some rows; class labels as numbers."""
         y = self.y[rows, response]
@@ -90,10 +93,10 @@ class SampleStatistic(Statistic):
             y = self.response(rows, k)
             if y.min() == y.max():
                 where = "" if self.n_responses == 1 else f" (response {k})"
+                first, more = seen(rows, self.y.shape[0])
                 raise ValueError(
-                    f"y{where} is constant, {self.y[rows, k][0]}, in the {count_rows(rows):,} rows that are "
-                    "read first, so that no feature can be ranked by it: check that the right column was "
-                    "taken as the response, or read more rows (a smaller alpha, or SIS)."
+                    f"y{where} is constant, {self.y[rows, k][0]}, in {first}, so that no feature can be "
+                    f"ranked by it: check that the right column was taken as the response{more}."
                 )
         return self
 
