@@ -74,7 +74,8 @@ def run_screen(request: Request) -> int:
 def _run(request: Request) -> int:
     """Open, screen, show."""
     opening: dict[str, Any] = {"one_hot": request.one_hot, "memory_limit": request.memory_limit}
-    loaded = load(request.data, request.target, **opening)
+    beside = request.covariates if request.scheduler is None else None  # workers open the data by the target
+    loaded = load(request.data, request.target, covariates=beside, **opening)
     source = _with_pairs(loaded.source) if request.interactions else loaded.source
     if request.scheduler is not None:
         source = on_workers(loaded, request.target, **opening)

@@ -22,6 +22,12 @@ class Opened(NamedTuple):
     y: Array | None = None
     #: ids of the rows, as strings, if the file has them
     ids: Array | None = None
+    #: the name of the target's column, where it is known
+    label: str | None = None
+
+
+class NoColumnError(ValueError):
+    """A column that is not there."""
 
 
 #: Who opens a format: ``open_<format>(path, target, *, one_hot, memory_limit) -> Opened``.
@@ -107,6 +113,7 @@ def open_file(
     *,
     one_hot: bool = False,
     memory_limit: int | None = None,
+    ids_like: Sequence[str] | None = None,
 ) -> Opened:
     """Open a file or folder of features, whatever its format.
 
@@ -120,11 +127,14 @@ def open_file(
         Whether columns that are no numbers become one feature for each of their values.
     memory_limit : int, optional
         Bytes that may be used for what has to be held in memory.
+    ids_like : sequence of str, optional
+        What the ids of samples are called elsewhere: a column of a table that is named as ids are
+        is then that, and no feature.
     """
     path = Path(path)
     module, function = OPENERS[find_format(path)].split(":")
     opened: Opened = getattr(import_module(module), function)(
-        path, target, one_hot=one_hot, memory_limit=memory_limit
+        path, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
     )
     return opened
 
@@ -235,7 +245,7 @@ def find_column(names: Sequence[str], wanted: str, where: object) -> int:
         return int(wanted) - 1
     near = difflib.get_close_matches(wanted, names, 3, 0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {_some(names)}."
-    raise ValueError(f"{where} has no column {wanted!r}: {hint}")
+    raise NoColumnError(f"{where} has no column {wanted!r}: {hint}")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ class RowSubset(Source):
         self.base, self.rows = base, rows
         self.shape = (len(rows), base.shape[1])
         self.dtype, self.names = base.dtype, base.names
-        self.shuffled, self.multiplies = base.shuffled, base.multiplies
+        self.shuffled, self.multiplies, self.notes = base.shuffled, base.multiplies, base.notes
         share = len(rows) / max(1, base.shape[0])
         self.block_rows = max(1, round(base.block_rows * share))
 

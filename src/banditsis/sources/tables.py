@@ -16,6 +16,7 @@ from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.sources.files import Opened, find_column
+from banditsis.sources.sample_ids import as_ids, find_id_columns
 
 MOST_LEVELS = 10_000
 NEVER_ENCODED = ("date", "time", "duration", "list", "struct", "map", "binary", "large_list", "fixed_size")
@@ -127,23 +128,35 @@ class TableSource(BlockSource):
     def load(self, group: int, columns: Sequence[int], n_rows: int) -> list[Any]:
         """Columns of a group of rows, of which at least the first ``n_rows`` are wanted."""
 
-    def choose(self, target: str | None, one_hot: bool, index: int | None = None) -> Opened:
-        """Choose the features; take out the target, and the index (that which pandas stores, by default)."""
+    def choose(
+        self,
+        target: str | None,
+        one_hot: bool,
+        index: int | None = None,
+        ids_like: Sequence[str] | None = None,
+    ) -> Opened:
+        """Choose the features; take out the target, and the index (that which pandas stores, by default).
+
+        Without an index a column that is named as ids are is taken out if ``ids_like`` is given.
+        """
         self.edges = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.intp)])
         n = int(self.edges[-1])
         if n == 0:
             raise ValueError(f"{self.where} has no rows.")
         names = self.schema.names
         refuse_duplicates(names, self.where)
-        index = _index_column(self.schema) if index is None else index
+        index = index_column(self.schema) if index is None else index
         free = [name for j, name in enumerate(names) if j != index]
         y_column = None if target is None else names.index(free[find_column(free, target, self.where)])
+        apart = [] if index is None else [index]
+        if index is None and ids_like is not None:
+            apart = find_id_columns(names, but=y_column, like=ids_like)
         odd = {j: kind for j, field in enumerate(self.schema) if (kind := _odd_kind(field.type))}
         self.features, self.names = choose_features(
             names,
             odd,
             self.where,
-            leave_out=[j for j in (index, y_column) if j is not None],
+            leave_out=apart if y_column is None else [*apart, y_column],
             levels=self._levels if one_hot else None,
         )
         self.shape = n, len(self.features)
@@ -154,8 +167,8 @@ class TableSource(BlockSource):
         # Looked up once: a wide table has thousands of columns to convert for each tile.
         self._convert = [_plain if _is_plain(field.type) else to_numbers for field in self.schema]
         y = None if y_column is None else self._whole(y_column)
-        ids = None if index is None else np.asarray(self._whole(index)).astype(str)
-        return Opened(self, y, ids)
+        ids = as_ids([self._whole(j).tolist() for j in apart]) if apart else None
+        return Opened(self, y, ids, None if y_column is None else names[y_column])
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         wanted = self.features if columns is None else _pick(self.features, columns)
@@ -269,7 +282,7 @@ def _common_dtype(kinds: Sequence[Any]) -> np.dtype:
     return np.dtype(np.float32 if all(is_narrow(kind) for kind in set(kinds)) else np.float64)
 
 
-def _index_column(schema: Any) -> int | None:
+def index_column(schema: Any) -> int | None:
     """The column in which pandas has stored the index of a frame."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     if len(stored) == 1 and isinstance(stored[0], str) and stored[0] in schema.names:
