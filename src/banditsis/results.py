@@ -241,6 +241,12 @@ class ScreeningResult:
         ndarray of shape (selected, 2)
             Lower and upper ends, in the order of ``selected``.
 
+        Raises
+        ------
+        ValueError
+            For other statistics, and where some blocks or the first rows were read of data that are not
+            shuffled: these are no simple random sample.
+
         References
         ----------
         .. [1] Fisher, R. A. (1921). On the "probable error" of a coefficient of correlation deduced
@@ -254,6 +260,11 @@ class ScreeningResult:
             raise ValueError(
                 f"intervals are known for statistic='pearson' alone, and this result has {statistic!r}."
             )
+        from banditsis.certificates import why_no_sample
+
+        reason = why_no_sample(self.parameters)
+        if reason is not None and (self.rows_read[self.selected] < self.n_rows).any():
+            raise ValueError(f"intervals are withheld: {reason}, or read every row.")
         read = self.rows_read[self.selected].astype(np.float64)
         m = read if self.present is None else self.present
         given = self.parameters.get("covariates", 0)
