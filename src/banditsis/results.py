@@ -13,6 +13,7 @@ import numpy as np
 
 from banditsis._checks import check_choice, check_real
 from banditsis._typing import Array, Floats, Indices
+from banditsis._words import count, on_one_line
 from banditsis.laws import METHODS, Law, adjust
 
 
@@ -343,6 +344,8 @@ class ScreeningResult:
     def to_json(self, all_scores: bool = False) -> str:
         """The result as JSON text: selected features, rounds, parameters and versions.
 
+        JSON has no infinity: where a p-value is 0, its logarithm is -1e308.
+
         Parameters
         ----------
         all_scores : bool
@@ -399,7 +402,7 @@ class ScreeningResult:
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.selected):,} of {self.n_features:,} features selected; read "
+            f"{len(self.selected):,} of {count(self.n_features, 'feature')} selected; read "
             f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells "
             f"({self.fraction_read:.2%}) in {format_duration(self.seconds)}",
             f"{'round':>5} {'rows':>11} {'features':>10} {'kept':>9} {'cutoff':>7} {'cells':>14} {'time':>8}",
@@ -409,7 +412,7 @@ class ScreeningResult:
                 f"{k:>5} {r.n_rows:>11,} {r.n_features:>10,} {r.n_kept:>9,} {r.cutoff:>7.4f} "
                 f"{r.cells:>14,} {format_duration(r.seconds):>8}"
             )
-        best = ", ".join(f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5])
+        best = ", ".join(f"{on_one_line(self.name(k))} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
         lines.append(describe_floor(self))
         lines += [f"note: {note}" for note in self.notes]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis._typing import Array
+from banditsis._words import count
 from banditsis.commands.endings import UsageError
 from banditsis.planning import format_bytes
 from banditsis.sources.base import Source
@@ -46,7 +47,8 @@ def describe_source(path: Path, format_name: str, source: Source) -> str:
     n, p = source.shape
     size = format_bytes(n * p * source.dtype.itemsize)
     return (
-        f"{path}: {format_label(format_name)}, {n:,} rows × {p:,} features, {source.dtype}, {size} of cells."
+        f"{path}: {format_label(format_name)}, {count(n, 'row')} × {count(p, 'feature')}, {source.dtype}, "
+        f"{size} of cells."
     )
 
 

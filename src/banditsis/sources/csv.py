@@ -17,6 +17,7 @@ from banditsis.sources.sample_ids import find_id_columns
 from banditsis.sources.tables import TableSource, damaged
 
 BLOCK = 1 << 24  # bytes that are parsed at once; no line may be longer
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 GZIP_RATIO = 4  # about how much longer a compressed table is when it is not
 
 
@@ -106,6 +107,7 @@ def find_form(path: Path) -> Form:
             break
     if not any(line.strip() for line in lines):
         raise ValueError(f"{path} has no values: it is empty.")
+    refuse_wide_text(path, lines[0])
     text = [_decode(path, k + 1, line) for k, line in enumerate(lines)]
     if "\0" in text[0]:
         raise ValueError(f"{path} is no text: its first line holds zero bytes.")
@@ -124,6 +126,12 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield from file
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(path, "gzip", error) from error
+
+
+def refuse_wide_text(path: Path, head: bytes) -> None:
+    """Say so where text is UTF-16, as spreadsheets save it."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8.")
 
 
 def _decode(path: Path, number: int, line: bytes) -> str:
@@ -216,13 +224,16 @@ def _refuse_mixed(
     path: Path, form: Form, table: Any, target: str | None, one_hot: bool, apart: Sequence[int]
 ) -> None:
     """Name the first value that makes text of a column that begins with numbers."""
-    if one_hot:
-        return
     for j, (name, column) in enumerate(zip(form.names, table.columns, strict=True)):
         if str(column.type) != "string" or target in (name, str(j + 1)) or j in apart:
             continue
         head = [value for value in column[:1000].to_pylist() if value is not None]
-        if 2 * sum(map(_is_number, head)) < len(head):
+        commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
+        if commas and all(_is_number(value.replace(",", ".")) for value in head):
+            raise ValueError(
+                f"{path} has decimal commas in column {name!r}, as in {commas[0]!r}: write decimal points."
+            )
+        if one_hot or 2 * sum(map(_is_number, head)) < len(head):
             continue
         row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not _is_number(v))
         raise _mixed(path, name, value, row + 1 + form.n_above)

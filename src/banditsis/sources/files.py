@@ -136,6 +136,10 @@ def open_file(
     opened: Opened = getattr(import_module(module), function)(
         path, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
     )
+    n, p = opened.source.shape
+    if n == 0 or p == 0:
+        what = "rows" if n == 0 else "features" if target is None else "features besides the target"
+        raise ValueError(f"{path} has no {what}.")
     return opened
 
 
@@ -162,12 +166,16 @@ def find_format(path: str | os.PathLike[str]) -> str:
             f"{', '.join(EXTENSIONS)}."
         )
     if found != _begins_as(named, path):
-        raise ValueError(
-            f"{path} is named as a {_LABELS[named]} file, and its content is "
-            f"{'not' if found is None else f'that of a {_LABELS[found]} file'}: "
-            f"{'it may be damaged, or' if found is None else 'rename it, or'} was written by another program."
-        )
+        raise ValueError(f"{path} is named as a {_LABELS[named]} file, and {_contradiction(path, found)}")
     return named
+
+
+def _contradiction(path: Path, found: str | None) -> str:
+    if found is None:
+        return "its content is not: it may be damaged, or was written by another program."
+    if found == "gzip":
+        return f"its content is that of a gzip file: rename it to {path.name}.gz, or unpack it."
+    return f"its content is that of a {_LABELS[found]} file: rename it, so that its name says so."
 
 
 def split_path(path: Path) -> tuple[Path, str | None]:
@@ -207,6 +215,8 @@ def _begins_as(named: str, path: Path) -> str | None:
 
 def _folder_format(path: Path) -> str:
     """A folder is a Zarr store, or holds files of one format."""
+    if path.name.endswith(".partial") and (path / "journal.jsonl").exists():
+        raise ValueError(f"{path} is an unfinished shuffle: give the same `banditsis shuffle` command again.")
     entries = sorted(entry for entry in path.iterdir() if entry.name in _FOLDERS or entry.name[0] not in "._")
     for entry in entries:
         if entry.name in _FOLDERS:

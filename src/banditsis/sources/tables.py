@@ -60,7 +60,7 @@ def choose_features(
     >>> choose_features(["age", "city"], {1: "string"}, "data.csv")
     Traceback (most recent call last):
     TypeError: data.csv has 1 column that is not numeric: 'city' (string); encode it with one_hot=True \
-(--one-hot; not dates), or leave it out.
+(--one-hot), or leave it out.
     """
     refuse_duplicates(names, where)
     left = [j for j in range(len(names)) if j not in set(leave_out)]
@@ -105,10 +105,13 @@ def _not_numeric(names: Sequence[str], odd: dict[int, str], where: object) -> st
     shown = ", ".join(f"{names[j]!r} ({kind})" for j, kind in list(odd.items())[:5])
     more = f" and {len(odd) - 5:,} more" if len(odd) > 5 else ""
     are, them = ("column that is", "it") if len(odd) == 1 else ("columns that are", "them")
-    return (
-        f"{where} has {len(odd):,} {are} not numeric: {shown}{more}; "
-        f"encode {them} with one_hot=True (--one-hot; not dates), or leave {them} out."
-    )
+    encoded = [kind for kind in odd.values() if not kind.startswith(NEVER_ENCODED)]
+    how = f"encode {them} with one_hot=True (--one-hot), or leave {them} out"
+    if not encoded:
+        how = f"turn {them} into columns of numbers, or leave {them} out"
+    elif len(encoded) < len(odd):
+        how = "encode text with one_hot=True (--one-hot), and leave the others out"
+    return f"{where} has {len(odd):,} {are} not numeric: {shown}{more}; {how}."
 
 
 class TableSource(BlockSource):

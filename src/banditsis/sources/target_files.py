@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from banditsis._typing import Array
-from banditsis.sources.csv import find_delimiter
+from banditsis.sources.csv import DECIMAL_COMMA, find_delimiter, refuse_wide_text
 from banditsis.sources.files import find_column, need
+from banditsis.sources.numpy_files import load_npy
 from banditsis.sources.sample_ids import as_ids, find_id_columns
 from banditsis.sources.tables import index_column
 
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
-DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 PLINK = (".fam", ".pheno", ".phen")
 FAM = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
@@ -40,6 +39,8 @@ class Read(NamedTuple):
 
 def read_text(path: Path, wanted: str | None) -> Read:
     """Read a column of a text table: commas, tabs, semicolons or blanks, with or without a header, or .gz."""
+    with open(path, "rb") as raw:
+        refuse_wide_text(path, raw.read(2))
     try:
         with _open_text(path) as file:
             return _read_lines(path, file, wanted)
@@ -168,10 +169,7 @@ def _is_value(text: str) -> bool:
 
 def read_npy(path: Path, wanted: str | None) -> Read:
     """Read a vector from a ``.npy`` file, or a column of a matrix by its number."""
-    try:
-        array = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as a NumPy array, it may be truncated: {error}") from error
+    array = load_npy(path)
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         if wanted not in (None, "1"):
             raise ValueError(

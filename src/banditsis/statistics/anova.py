@@ -12,7 +12,7 @@ from banditsis.covariates import Covariates
 from banditsis.laws import BetaLaw, Law
 from banditsis.sampling import count_rows
 from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio
-from banditsis.statistics.classes import check_labels
+from banditsis.statistics.classes import check_labels, shown
 
 
 class Anova(MomentStatistic):
@@ -63,8 +63,8 @@ class Anova(MomentStatistic):
         if np.count_nonzero(counts) < 2:
             label = self.labels[np.argmax(counts)]
             raise ValueError(
-                f"the {count_rows(rows):,} rows that are read first have one class alone, {label!r}: "
-                "read more rows (a smaller alpha, or SIS)."
+                f"the {count_rows(rows):,} rows that are read first have one class alone, {shown(label)}: "
+                "rows may be sorted by class; shuffle them, or read more (a smaller alpha, or SIS)."
             )
         return self
 
