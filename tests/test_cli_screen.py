@@ -1,6 +1,7 @@
 """The commands screen, shuffle and info, as a person runs them."""
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -257,6 +259,7 @@ def test_help_and_completion():
 SLOW = """
 import sys, time
 import numpy as np
+import pandas as pd
 from banditsis.sources.array import ArraySource
 from banditsis.cli import app
 sums, calls = ArraySource.sums, []
@@ -293,3 +296,182 @@ def test_ctrl_c_shows_what_is_known(folder):
     record = json.loads(out)
     assert 1 <= len(record["rounds"]) <= 2
     assert {7, 42} <= {f["index"] for f in record["features"]}
+
+
+def test_covariates_of_another_file(tmp_path):
+    """They are joined with the data as these were opened: target, one-hot columns, ids and all."""
+    frame = pd.DataFrame(X[:500, :6], columns=list("abcdef"))
+    frame["kind"], frame["id"], frame["y"] = "u", np.arange(500) + 1000, Y[:500]
+    frame.loc[::2, "kind"] = "v"
+    frame.loc[3, "y"] = np.nan
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    aside = pd.DataFrame({"age": X[:500, 0], "id": frame["id"]})
+    aside.sample(frac=1, random_state=0).to_csv(tmp_path / "z.csv", index=False)
+    options = ("--target", "y", "--one-hot", "--exact", "--keep", 3, "--json")
+    result = run("screen", tmp_path / "x.csv", *options, "--covariates", f"{tmp_path / 'z.csv'}:age")
+    record = json.loads(result.stdout)
+    assert record["n_features"] == 8  # six, two kinds, and no id
+    known = np.flatnonzero(frame["y"].notna())
+    expected = screen(X[known, :6], Y[known], Plan.exact(len(known), 6, 3), covariates=X[known, 0])
+    scores = {f["name"]: f["score"] for f in record["features"]}
+    for k in expected.selected[:2]:
+        name = "abcdef"[k]
+        assert name not in scores or scores[name] == pytest.approx(expected.scores[k])
+    assert set(scores) & set("abcdef")
+
+
+def test_warnings_of_ids_are_never_hidden(folder, tmp_path):
+    pd.DataFrame({"id": np.arange(N), "y": Y}).to_csv(tmp_path / "t.csv", index=False)
+    for option in ("-q", "--json"):
+        result = run("screen", folder / "x.npy", "--target", tmp_path / "t.csv", "--keep", 2, option)
+        assert result.exit_code == 0
+        assert "warning:" in result.stderr
+        assert "joined by their order alone" in said(result)
+
+
+def test_no_header_is_told(tmp_path):
+    (tmp_path / "x.csv").write_text(
+        "2019,2020,2021\n" + "\n".join(f"{k},{k * k % 7},{k % 3}" for k in range(50))
+    )
+    assert (
+        "no header: the first line of the file was taken as values" in run("info", tmp_path / "x.csv").stdout
+    )
+    result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact")
+    assert "Note: no header" in result.stdout
+    assert "the target is the column 'x1' of the data, its column 2" in said(result)
+    result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact", "--json")
+    assert json.loads(result.stdout)["notes"] == [
+        "no header: the first line of the file was taken as values."
+    ]
+
+
+def test_no_floor_and_no_interval_of_blocks(tmp_path):
+    frame = pd.DataFrame(rng.standard_normal((60_000, 20)).astype("f4"), columns=[f"a{k}" for k in range(20)])
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=500)
+    costs = json.loads(run("info", tmp_path / "x.parquet", "--json").stdout)["costs"]
+    assert {cost["detection_floor"] is None for cost in costs if cost["row_order"] == "blocks"} == {
+        False,
+        True,
+    }
+    assert "withheld" in run("info", tmp_path / "x.parquet").stdout
+    result = run(
+        "screen", tmp_path / "x.parquet", "--target", "a3", "--keep", 2, "--row-order", "blocks", "--alpha", 1
+    )
+    assert "95% interval" not in result.stdout
+    assert "use --row-order random" in result.stdout
+
+
+def fault(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    return run("screen", tmp_path / name, "--target", "y", "--statistic", "anova", "--alpha", 1, "--keep", 1)
+
+
+TEXTS = {
+    "gzip": (
+        "x.csv",
+        gzip.compress(b"a,y\n1,2\n"),
+        "its content is that of a gzip file: rename it to x.csv.gz",
+    ),
+    "UTF-16": ("x.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
+    "decimal commas": ("x.csv", b"a;y\n1,5;2\n2,5;3\n", "has decimal commas in column 'a', as in '1,5'"),
+    "gap": ("x.csv", b"a,y\n1,u\n,v\n2,u\n3,v\n", "or use --missing pairwise to leave NaN out"),
+    "text": ("x.csv", b"a,b,y\n1,q,u\n2,r,v\n2,s,u\n", "encode it with --one-hot, or leave it out"),
+    "one class": ("x.csv", b"a,y\n1,hi\n2,hi\n4,hi\n5,hi\n", "got one class: 'hi'."),
+    "empty": ("x.csv", b"", "x.csv is empty"),
+    "header alone": ("x.csv", b"a,y\n", "has no rows"),
+    "target alone": ("x.csv", b"y\n1\n2\n3\n", "has no column that could be a feature"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_faults_of_texts(tmp_path, name):
+    file, content, message = TEXTS[name]
+    result = fault(tmp_path, file, content)
+    assert result.exit_code == 1
+    assert message in said(result)
+
+
+def test_sorted_classes(folder, tmp_path):
+    np.save(tmp_path / "y.npy", np.repeat(["hi", "lo"], N // 2))
+    options = ("--statistic", "anova", "--row-order", "stored", "--keep", 2)
+    result = run("screen", folder / "x.npy", "--target", tmp_path / "y.npy", *options)
+    assert "have one class alone, 'hi': rows may be sorted by class; shuffle them, or read more" in said(
+        result
+    )
+    assert "(a smaller --alpha, or --exact)" in said(result)
+
+
+ARRAYS = {
+    "objects": (np.array([[1, "a"]], dtype=object), "holds Python objects: save numbers"),
+    "three dimensions": (np.zeros((4, 3, 2)), "has shape (4, 3, 2): features have two dimensions"),
+    "one dimension": (np.zeros(4), "has shape (4,): features have two dimensions"),
+    "records": (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "holds records (a, b): save its fields"),
+    "no features": (np.zeros((50, 0)), "no features"),
+    "no rows": (np.zeros((0, 5)), "no rows"),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("command", ["info", "screen"])
+def test_arrays_that_are_no_features(folder, tmp_path, name, command):
+    array, message = ARRAYS[name]
+    np.save(tmp_path / "x.npy", array, allow_pickle=True)
+    options = ("--target", folder / "y.npy") if command == "screen" else ()
+    result = run(command, tmp_path / "x.npy", *options)
+    assert result.exit_code == 1
+    assert message in said(result)
+
+
+def test_an_unfinished_store(folder, tmp_path):
+    (tmp_path / "x.zarr.partial").mkdir()
+    (tmp_path / "x.zarr.partial" / "journal.jsonl").write_text("")
+    for command in (("info",), ("screen", "--target", "y")):
+        result = run(command[0], tmp_path / "x.zarr.partial", *command[1:])
+        assert "is an unfinished shuffle: give the same `banditsis shuffle` command again" in said(result)
+    result = run("shuffle", folder / "x.npy", ".", "--force")
+    assert result.exit_code == 1
+    assert ". is no name of a store: give one, such as data.zarr" in said(result)
+
+
+def test_no_jobs_are_refused_before_any_data_are_read(tmp_path):
+    result = run("screen", tmp_path / "gone.npy", "--target", "y", "--jobs", 0)
+    assert result.exit_code == 2
+    assert "--jobs must not be 0" in said(result)
+
+
+def test_names_with_line_breaks_and_single_things(tmp_path):
+    frame = pd.DataFrame({"a\nb": X[:50, 0], "y": Y[:50]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    result = run("screen", tmp_path / "x.parquet", "--target", "y", "--exact", "--keep", 1)
+    assert re.search(r"^ *1 +a b +[+-]0", result.stdout, re.MULTILINE)
+    assert "1 of 1 feature selected" in result.stdout
+    assert "50 rows × 1 feature," in said(result)
+
+
+def test_lists_are_not_to_be_encoded(tmp_path):
+    pd.DataFrame({"a": [[1, 2], [3]], "y": [1.0, 2.0]}).to_parquet(tmp_path / "x.parquet")
+    result = run("screen", tmp_path / "x.parquet", "--target", "y")
+    assert "'a' (list); turn it into columns of numbers, or leave it out" in said(result)
+
+
+def test_a_pvalue_of_zero_is_a_number_in_json(tmp_path):
+    np.save(tmp_path / "x.npy", np.column_stack([X[:, :3], X[:, 0]]))
+    result = run("screen", tmp_path / "x.npy", "--target", 4, "--exact", "--keep", 2, "--json")
+    first, second = (feature["log10_pvalue"] for feature in json.loads(result.stdout)["features"])
+    assert first == -1e308
+    assert second > -10
+    assert ScreeningResult.from_json(result.stdout).log10_pvalues[0] == -np.inf
+
+
+def test_old_conversions_are_removed(tmp_path):
+    path = tmp_path / "x.csv"
+    (tmp_path / ".banditsis").mkdir()
+    other = tmp_path / ".banditsis" / "other.csv.1f-2a.parquet"
+    other.write_bytes(b"")
+    for k in range(2):
+        np.savetxt(path, X[: 1000 + k, :5], delimiter=",", header="a,b,c,d,y", comments="")
+        result = run("screen", path, "--target", "y", "--memory-limit", "16kB", "--keep", 1)
+        assert "converted once" in said(result)
+    left = [file for file in (tmp_path / ".banditsis").iterdir() if file != other]
+    assert len(left) == 1
+    assert other.exists()

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import SIS, BanditSIS, Interrupted, Plan, screen
-from banditsis.alike import bound, design_effect
+from banditsis.alike import _spread_drifts, bound, design_effect
+from banditsis.deviations import Deviation
 from banditsis.orders import settle_order
+from banditsis.results import ScreeningResult
 from banditsis.sampling import count_rows, new_rows
 from banditsis.sources import ArraySource
 from banditsis.sources.blocks import BlockSource
@@ -147,6 +149,8 @@ def trend(X, y):
 
 UNSUITABLE = {
     "sorted by y": lambda X, y: (X[np.argsort(y)], np.sort(y)),
+    "sorted by the size of y": lambda X, y: (X[np.argsort(np.abs(y))], y[np.argsort(np.abs(y))]),
+    "largest first": lambda X, y: (X[np.argsort(-np.abs(y))], y[np.argsort(-np.abs(y))]),
     "sorted by a feature": lambda X, y: (X[np.argsort(X[:, 21])], y[np.argsort(X[:, 21])]),
     "batches": batches,
     "time trend": trend,
@@ -161,9 +165,12 @@ def test_unsuitable_orders_are_never_silent(kind, row_order):
         X, y = UNSUITABLE[kind](*data(20_000, seed=seed))
         plan = Plan.paper(20_000, 40, 2, alpha=1.1)
         with pytest.warns(UserWarning, match="not in random order") as caught:
-            screen(Chunked(X, (50, 8)), y, plan, row_order=row_order, random_state=seed)
+            result = screen(Chunked(X, (50, 8)), y, plan, row_order=row_order, random_state=seed)
         assert len(caught) == 1
         message = str(caught[0].message)
+        assert message in result.notes
+        assert message in str(result)
+        assert message in ScreeningResult.from_json(result.to_json()).notes
         assert "banditsis shuffle" in message
         assert "row_order='random'" in message
 
@@ -209,6 +216,8 @@ def test_shuffled_data_raise_no_alarm(row_order, chunk):
         X[:, 30:35] = X[:, [3]] + 1e-3 * X[:, 30:35]
         plan = Plan.paper(4000, 40, 5)
         screen(Chunked(X, chunk), y, plan, row_order=row_order, random_state=seed)
+        for odd in (rng.standard_cauchy(4000), rng.standard_normal(4000) ** 9, rng.random(4000) < 0.1):
+            screen(Chunked(X, chunk), odd.astype(float), plan, row_order=row_order, random_state=seed)
         X[rng.random(X.shape) < 0.3] = np.nan
         screen(Chunked(X, chunk), y, plan, row_order=row_order, missing="pairwise", random_state=seed)
         labels = rng.choice(["a", "b", "rare"], 4000, p=[0.5, 0.495, 0.005])
@@ -227,6 +236,8 @@ def test_chance_stays_below_the_bound(m, groups):
         X[:, 250:] = X[:, [0]]
         spread = group_spread(np.array_split(X, groups))
         assert np.nanmax(spread) < alarm
+        sizes = np.column_stack([Deviation.of(X[:, k])(X[:, k]) for k in range(0, 300, 20)])
+        assert np.nanmax(group_spread(np.array_split(sizes, groups))) < alarm
         assert np.nanmean(spread) < alarm_of_mean
 
 
@@ -268,6 +279,35 @@ def test_floors_where_the_store_was_shuffled():
     assert result.detection_floor() == pytest.approx(random.detection_floor(), rel=0.5)
     with pytest.raises(ValueError, match="whole blocks of rows are no simple random sample"):
         screen(Chunked(X), y, plan, row_order="blocks").detection_floor()
+
+
+def test_intervals_where_rows_are_no_random_sample():
+    X, y = data(20_000)
+    plan = Plan.paper(20_000, 40, 2)
+    for order, what in (("blocks", "whole blocks of rows"), ("stored", "rows in stored order")):
+        result = screen(Chunked(X), y, plan, row_order=order)
+        with pytest.raises(ValueError, match=f"intervals are withheld: {what} are no simple random sample"):
+            result.interval()
+        full = screen(
+            Chunked(X), y, plan, row_order=order, pvalues=True
+        )  # of which all rows are read at last
+        np.testing.assert_allclose(full.interval(), screen(X, y, Plan.exact(20_000, 40, 2)).interval())
+    assert screen(Chunked(X), y, Plan.exact(20_000, 40, 2), row_order="blocks").interval().shape == (2, 2)
+    assert screen(Chunked(X, shuffled=True), y, plan).interval().shape == (2, 2)
+
+
+@pytest.mark.parametrize("law", ["normal", "cauchy", "sparse"])
+def test_deviations_of_the_first_rows_stay_below_their_bound(law):
+    """Shuffled responses of every kind, and not one false alarm."""
+    rng = np.random.default_rng(3)
+    y = {
+        "normal": rng.standard_normal((2000, 400)),
+        "cauchy": rng.standard_cauchy((2000, 400)),
+        "sparse": (rng.random((2000, 400)) < 2e-3) * 1.0,
+    }[law]
+    for m in (20, 200):
+        assert not any(_spread_drifts(y[:, [k]], slice(0, m)) for k in range(400))
+    assert _spread_drifts(np.sort(np.abs(y[:, [0]]), axis=0)[::-1], slice(0, 200)) or law == "sparse"
 
 
 def test_guarantees_on_a_shuffled_store():

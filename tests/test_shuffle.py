@@ -270,3 +270,55 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     assert not (tmp_path / "x.zarr").exists()
     assert subprocess.run(command(tmp_path), check=False).returncode == 0
     assert ShuffledSource(tmp_path / "x.zarr").shape == X.shape
+
+
+def test_a_store_that_is_shuffled_again(tmp_path):
+    """Target, ids and the name of the first file go on, and so does the order of its rows."""
+    import pandas as pd
+
+    frame = pd.DataFrame(normal(300, 3, "f8"), columns=list("abc"), index=[f"s{k}" for k in range(300)])
+    frame["y"] = np.arange(300.0)
+    frame.to_parquet(tmp_path / "x.parquet")
+    once = shuffle(tmp_path / "x.parquet", tmp_path / "once.zarr", target="y", seed=1)
+    twice = shuffle(once, tmp_path / "twice.zarr", seed=2)
+    record, opened = read_record(twice), open_file(twice, "y")
+    source = opened.source
+    assert (record.target, record.source, record.n_original) == ("y", "x.parquet", 300)
+    assert not (source.original_rows == ShuffledSource(once).original_rows).all()
+    np.testing.assert_array_equal(opened.y, source.original_rows)
+    assert list(opened.ids) == [f"s{k}" for k in source.original_rows]
+    expected = frame[list("abc")].to_numpy()[source.original_rows]
+    np.testing.assert_array_equal(source.read(slice(0, 300), None), expected)
+    other = pd.DataFrame({"id": frame.index, "z": np.arange(300.0)}).sample(frac=1, random_state=0)
+    other.to_csv(tmp_path / "z.csv", index=False)
+    _, z = open_source(twice, target=f"{tmp_path / 'z.csv'}:z")
+    np.testing.assert_array_equal(z, opened.y)
+
+
+def test_an_outside_target_of_a_store_that_was_shuffled_again(tmp_path):
+    X = normal(400, 5, "f8")
+    y = np.where(np.arange(400) % 7, X[:, 2], np.nan)  # in the order of the first file
+    np.save(tmp_path / "y.npy", y)
+    once = shuffle(X, tmp_path / "once.zarr", target=str(tmp_path / "y.npy"), seed=1)
+    for k, target in enumerate((None, str(tmp_path / "y.npy"), "x3")):
+        twice = shuffle(once, tmp_path / f"twice{k}.zarr", target=target, seed=2)
+        source, again = open_source(twice, target=str(tmp_path / "y.npy"))
+        np.testing.assert_array_equal(again, source.read(slice(0, len(again)), None)[:, 2])
+    both = shuffle(tmp_path / "twice0.zarr", tmp_path / "thrice.zarr", seed=3, memory_limit=LEAST)
+    np.testing.assert_array_equal(
+        ShuffledSource(both).read(slice(0, 9), None), X[ShuffledSource(both).original_rows[:9]]
+    )
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, force):
+    path = shuffle(normal(50, 2), tmp_path / "x.zarr", seed=0)
+    before = ShuffledSource(path).read(slice(0, 50), None)
+    (tmp_path / "link.zarr").symlink_to(path)
+    for data in (path, str(path), ShuffledSource(path), tmp_path / "link.zarr", f"{path}:/rows_0"):
+        with pytest.raises(ValueError, match="holds the data that are to be shuffled"):
+            shuffle(data, tmp_path / "x.zarr", force=force)
+    np.testing.assert_array_equal(ShuffledSource(path).read(slice(0, 50), None), before)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"\. is no name of a store: give one, such as data\.zarr"):
+        shuffle(path, ".", force=force)

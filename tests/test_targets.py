@@ -188,3 +188,123 @@ def test_ids_of_the_data_must_be_unique(tmp_path):
     file = write(tmp_path / "t.csv", "id,y\ns1,1\n")
     with pytest.raises(ValueError, match="'s0' occurs 6 times in the data"):
         join(Opened(open_source(X), None, np.array(["s0"] * N)), read_target(file, "y"), file)
+
+
+def names_and_target(data, target):
+    source, y = open_source(data, target=str(target))
+    return list(source.names), y
+
+
+@pytest.mark.parametrize("name", ["id", "Sample", "sample_id", "IID"])
+@pytest.mark.parametrize("kind", ["text", "numbers", "leading zeros"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "frame"])
+def test_a_column_of_ids_in_the_data(tmp_path, name, kind, suffix):
+    ids = {"text": IDS, "numbers": np.arange(100, 100 + N), "leading zeros": [f"{k:03}" for k in range(N)]}[
+        kind
+    ]
+    frame = pd.DataFrame({"a": X[:, 0], name: ids, "b": X[:, 1]})
+    target = pd.DataFrame({"y": np.arange(N) * 1.0, "id": ids}).iloc[::-1]
+    target.to_csv(tmp_path / "t.csv", index=False)
+    data = tmp_path / f"x.{suffix}"
+    if suffix == "frame":
+        data = frame
+    else:
+        getattr(frame, f"to_{suffix}")(data, **({"index": False} if suffix == "csv" else {}))
+    for wanted in (tmp_path / "t.csv", f"{tmp_path / 't.csv'}:y"):  # the ids are not its first column
+        names, y = names_and_target(data, wanted)
+        assert names == ["a", "b"]
+        np.testing.assert_array_equal(y, range(N))
+
+
+def test_a_pair_of_ids_in_the_data(tmp_path):
+    write(tmp_path / "x.csv", "FID,IID,a\n1,1,5\n1,2,6\n2,1,7\n")
+    write(tmp_path / "t.txt", "FID IID y\n2 1 3\n1 2 2\n1 1 -9.0\n")
+    target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.txt'}:y")
+    np.testing.assert_array_equal(target.y, [2, 3])
+    np.testing.assert_array_equal(target.source.read(slice(0, 2), None), [[6], [7]])
+    assert "; -9 counts as missing in it; 1 row without a value was left out" in target.how
+
+
+def test_ids_of_a_table_too_large_for_memory(tmp_path):
+    ids = np.arange(2000) + 10
+    pd.DataFrame({"id": ids, "a": ids * 2.0, "b": 1.0}).to_csv(tmp_path / "x.csv", index=False)
+    pd.DataFrame({"id": ids, "y": ids}).iloc[::-1].to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match="converted once"):
+        target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=1 << 14)
+    np.testing.assert_array_equal(target.y, ids)
+    assert list(target.source.names) == ["a", "b"]
+
+
+def test_an_id_column_is_a_feature_where_the_target_has_no_ids(tmp_path):
+    write(tmp_path / "x.csv", "id,a\n3,1\n2,5\n1,4\n")
+    write(tmp_path / "t.txt", "1\n2\n3\n")
+    assert names_and_target(tmp_path / "x.csv", tmp_path / "t.txt")[0] == ["id", "a"]
+    assert names_and_target(tmp_path / "x.csv", "a")[0] == ["id"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_the_index_of_pandas_in_a_target_file(tmp_path, suffix):
+    frame = pd.DataFrame({"y": np.arange(N) * 1.0}, index=pd.Index(IDS, name="patient")).iloc[::-1]
+    if suffix == "parquet":
+        frame.to_parquet(tmp_path / "t.parquet")
+    else:
+        import pyarrow as pa
+        from pyarrow import feather
+
+        feather.write_feather(pa.Table.from_pandas(frame), tmp_path / "t.feather")
+    data = pd.DataFrame(X, index=IDS, columns=list("abc"))
+    for target in (tmp_path / f"t.{suffix}", f"{tmp_path / f't.{suffix}'}:y"):
+        np.testing.assert_array_equal(names_and_target(data, target)[1], range(N))
+
+
+def test_ids_on_one_side_alone(tmp_path):
+    file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in range(N)))
+    with pytest.warns(UserWarning, match=r"t\.csv has ids of samples, and the data have none: .*order alone"):
+        open_source(X, target=f"{file}:y")
+    np.save(tmp_path / "y.npy", np.arange(N))
+    with pytest.warns(UserWarning, match=r"the data have ids of samples, and .*y\.npy has none") as caught:
+        open_source(pd.DataFrame(X, index=IDS), target=str(tmp_path / "y.npy"))
+    assert caught[0].filename == __file__
+
+
+DELIMITED = {
+    "decimal commas": ("a;y\n1,5;2,25\n2,5;3,5\n", "y", [2.25, 3.5]),
+    "decimal commas, no header": ("1,5;2,25\n2,5;3,5\n", "2", [2.25, 3.5]),
+    "one column of decimal commas": ("y\n1,5\n-2,5\n", None, [1.5, -2.5]),
+    "bars": ("a|y\n1|2\n3|4\n", "y", [2, 4]),
+    "commas within a text of semicolons": ("a;b, the other;y\n1;2;3\n4;5;6\n", "y", [3, 6]),
+    "tabs in names": ("a,y\tand z\n1,2\n", "y\tand z", [2]),
+}
+
+
+@pytest.mark.parametrize("name", DELIMITED)
+def test_delimiters_are_those_of_data(tmp_path, name):
+    text, column, values = DELIMITED[name]
+    read = read_target(write(tmp_path / "t.csv", text), column)
+    np.testing.assert_array_equal(read.values, values)
+    assert ("decimal commas were read as points" in read.note) == ("decimal" in name)
+
+
+@pytest.mark.parametrize("file", ["t.pheno", "t.txt", "t.fam"])
+def test_minus_nine_as_a_number(tmp_path, file):
+    rows = "f s0 -9.0\nf s1 -9\nf s2 -9.5\nf s3 7\n"
+    text = rows.replace(" -", " 0 0 1 -").replace(" 7", " 0 0 1 7")
+    text = text if file == "t.fam" else "FID IID y\n" + rows
+    read = read_target(write(tmp_path / file, text), "phenotype" if file == "t.fam" else "y")
+    np.testing.assert_array_equal(read.values, [np.nan, np.nan, -9.5, 7])
+    assert read.note == "-9 counts as missing in it"
+    plain = read_target(write(tmp_path / "p.csv", "id,y\na,-9\nb,1\n"), "y")
+    np.testing.assert_array_equal(plain.values, [-9, 1])
+
+
+def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "x.csv", "a,price,y.csv\n1,2,3\n4,5,6\n7,8,1\n")
+    for name in ("price", "y.csv", "2"):
+        write(tmp_path / name, "q\n0\n0\n0\n")
+    for target, expected in (("price", [2, 5, 8]), ("y.csv", [3, 6, 1]), ("2", [2, 5, 8])):
+        np.testing.assert_array_equal(open_source("x.csv", target=target)[1], expected)
+    assert open_with_target("x.csv", "2").how == "the target is the column 'price' of the data, its column 2."
+    write(tmp_path / "nothing", "q\n0\n")
+    with pytest.raises(ValueError, match="nothing cannot be a target"):
+        open_source("x.csv", target="nothing")

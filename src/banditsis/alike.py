@@ -11,17 +11,24 @@ has mean 1 if rows were dealt to groups at random, whatever the feature's distri
 and heavy-tailed features are worse: k values that matter fall into one group with probability
 :math:`B^{1-k}`, and T is then k, so that T exceeds c with probability of about :math:`B^{1-c}`. The bound is
 the larger of the two, for an error of :data:`ERROR` in all features at once.
+
+Rows sorted by the size of a response have blocks of equal means and unequal spread. So the same test is made
+of its bounded deviations from the median (:class:`~banditsis.deviations.Deviation`), which heavy tails do not
+upset.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.stats import beta
 
 from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis._warnings import warn_user
+from banditsis.deviations import MOST, Deviation
 from banditsis.sampling import count_rows, spread
 from banditsis.sources.base import Source
 from banditsis.sources.watched import Watched, group_spread, spread_between
@@ -29,6 +36,8 @@ from banditsis.statistics.base import Statistic
 
 #: Probability of a false alarm of one test.
 ERROR = 1e-5
+#: How a response is looked at: as it is, by its deviations, or whether it has a certain label.
+View = Callable[[Array], Array]
 #: A design effect of the response below this does little harm, however surely it is there.
 HARMLESS = 2.0
 MOST_LABELS, VALUES_AT_ONCE = 20, 1 << 18
@@ -50,8 +59,8 @@ def bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = True) -> f
     return float(max(normal, clumps))
 
 
-def warn_of_order(source: Watched, statistic: Statistic, rows: Rows, row_order: str) -> None:
-    """Warn if the rows of the first pass cannot stand for all rows.
+def warn_of_order(source: Watched, statistic: Statistic, rows: Rows, row_order: str) -> list[str]:
+    """Warn, and return the warning, if the rows of the first pass cannot stand for all rows.
 
     Parameters
     ----------
@@ -65,12 +74,15 @@ def warn_of_order(source: Watched, statistic: Statistic, rows: Rows, row_order: 
         How they were chosen.
     """
     reason = _doubt(source, statistic, rows, row_order)
-    if reason is not None:
-        warn_user(
-            f"The rows are not in random order: {reason} far more than chance allows. Screening only "
-            f"{'some blocks' if row_order == 'blocks' else 'the first rows'} of them can give wrong answers. "
-            "Use row_order='random', read all rows (SIS), or shuffle the file once (banditsis shuffle)."
-        )
+    if reason is None:
+        return []
+    message = (
+        f"The rows are not in random order: {reason} far more than chance allows. Screening only "
+        f"{'some blocks' if row_order == 'blocks' else 'the first rows'} of them can give wrong answers. "
+        "Use row_order='random', read all rows (SIS), or shuffle the file once (banditsis shuffle)."
+    )
+    warn_user(message)
+    return [message]
 
 
 def _doubt(source: Watched, statistic: Statistic, rows: Rows, row_order: str) -> str | None:
@@ -82,7 +94,7 @@ def _doubt(source: Watched, statistic: Statistic, rows: Rows, row_order: str) ->
     elif row_order == "blocks":
         if _response_differs(statistic.y, source.block_edges()):
             return f"the response differs between blocks of {source.block_rows:,} rows"
-    elif statistic.drift(rows, n) > 5:
+    elif statistic.drift(rows, n) > 5 or _spread_drifts(statistic.y, rows):
         return f"the response in the first {m:,} rows differs from that in the others"
     if source.spread is None and not source.shuffled:
         columns = spread(slice(0, source.shape[1]), PROBE_COLUMNS)
@@ -137,25 +149,44 @@ def _response_differs(y: Array, edges: Indices) -> bool:
     """Whether some response has a design effect between blocks that is both sure and harmful."""
     if len(edges) < 3:
         return False
-    labels = [_common_labels(y[:, k]) for k in range(y.shape[1])]
-    most = bound(len(y), len(edges) - 1, sum(map(len, labels)))
+    views = [_views(y[:, k]) for k in range(y.shape[1])]
+    most = bound(len(y), len(edges) - 1, sum(map(len, views)))
     return any(
-        design_effect(y[:, k], edges, label) > max(most, HARMLESS)
+        design_effect(y[:, k], edges, view) > max(most, HARMLESS)
         for k in range(y.shape[1])
-        for label in labels[k]
+        for view in views[k]
     )
 
 
-def _common_labels(y: Array) -> list[object]:
-    """The most common class labels, each looked at by itself; None stands for the numbers themselves."""
+def _views(y: Array) -> list[View]:
+    """Numbers by themselves and by their deviations; the most common class labels one by one."""
     if y.dtype.kind in "fiub":
-        return [None]
+        return [np.asarray, Deviation.of(y)]
     labels, counts = np.unique(y, return_counts=True)
-    return list(labels[np.argsort(-counts)[:MOST_LABELS]])
+    return [partial(np.equal, label) for label in labels[np.argsort(-counts)[:MOST_LABELS]]]
 
 
-def design_effect(y: Array, edges: Indices, label: object = None) -> float:
-    """T of a response, or of one of its labels, between the blocks that the edges bound.
+def _spread_drifts(y: Array, rows: Rows) -> bool:
+    """Whether deviations in some rows differ from those in all, by Bernstein's bound: right for any law."""
+    if y.dtype.kind not in "fiub" or count_rows(rows) >= len(y):
+        return False
+    m, least = count_rows(rows), -math.log(ERROR / (2 * y.shape[1]))
+    for k in range(y.shape[1]):
+        look = Deviation.of(y[:, k])
+        total = squares = 0.0  # of values from 0 to 4, which sum without harm
+        for a in range(0, len(y), VALUES_AT_ONCE):
+            part = look(y[a : a + VALUES_AT_ONCE, k])
+            total, squares = total + float(part.sum()), squares + float(part @ part)
+        mean = total / len(y)
+        variance = max(0.0, squares / len(y) - mean**2)
+        apart = abs(float(look(y[rows, k]).mean()) - mean)
+        if m * apart**2 > least * (2 * variance + 2 / 3 * MOST * apart):
+            return True
+    return False
+
+
+def design_effect(y: Array, edges: Indices, view: View = np.asarray) -> float:
+    """T of a response, or of a view of it, between the blocks that the edges bound.
 
     Examples
     --------
@@ -164,11 +195,11 @@ def design_effect(y: Array, edges: Indices, label: object = None) -> float:
     """
     sums = np.zeros((3, 1))
     step = max(1, (len(edges) - 1) * VALUES_AT_ONCE // len(y))
-    centre = 0.5 if label is not None else float(y[len(y) // 2])
+    centre = float(view(y[len(y) // 2 :][:1])[0])
     for a in range(0, len(edges) - 1, step):
         part = edges[a : a + step + 1]
         values = y[part[0] : part[-1]]
-        values = np.asarray(values if label is None else values == label, dtype=np.float64) - centre
+        values = np.asarray(view(values), dtype=np.float64) - centre
         with np.errstate(over="ignore", invalid="ignore"):
             groups = np.add.reduceat(values, part[:-1] - part[0])
             sums[:, 0] += (groups**2 / np.diff(part)).sum(), values.sum(), (values**2).sum()

@@ -16,7 +16,7 @@ in one dimension. A return with the opposite sign is not counted, which errs on 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -206,12 +206,19 @@ def why_no_floor(result: ScreeningResult) -> str | None:
         )
     if asked.get("missing") == "pairwise":
         return "with missing='pairwise' every feature has rows of its own, and a law of its own"
-    if asked.get("row_order") in ("stored", "blocks") and not asked.get("shuffled"):
-        chosen = "rows in stored order" if asked["row_order"] == "stored" else "whole blocks of rows"
-        return f"{chosen} are no simple random sample; use row_order='random'"
+    if (reason := why_no_sample(asked)) is not None:
+        return reason
     if result.inflation is None:
         return "the result does not say how much the correlations vary (inflation is None)"
     return None
+
+
+def why_no_sample(parameters: Mapping[str, Any]) -> str | None:
+    """Why the rows that a run reads first are no simple random sample, or None if they are one."""
+    if parameters.get("row_order") not in ("stored", "blocks") or parameters.get("shuffled"):
+        return None
+    chosen = "rows in stored order" if parameters["row_order"] == "stored" else "whole blocks of rows"
+    return f"{chosen} are no simple random sample; use row_order='random'"
 
 
 def nodes_for_rows(counts: Floats) -> int:

@@ -97,10 +97,16 @@ def _with_stored_pvalues(result: ScreeningResult, record: Mapping[str, Any]) -> 
     return replace(result, law=StoredLaw(log10[result.tested], complete))
 
 
-def _finite(value: float) -> float | str | None:
-    """A number that JSON can hold: NaN is null, and the logarithm of 0 a word."""
-    return None if np.isnan(value) else "-inf" if np.isinf(value) else float(value)
+#: What stands for the logarithm of 0 in JSON, which has no infinity.
+LOG_OF_ZERO = -1e308
+
+
+def _finite(value: float) -> float | None:
+    """A number that JSON can hold: NaN is null, and the logarithm of 0 is below every other."""
+    return None if np.isnan(value) else max(float(value), LOG_OF_ZERO)
 
 
 def _number(value: float | str | None) -> float:
-    return np.nan if value is None else float(value)
+    if value is None:
+        return np.nan
+    return -np.inf if float(value) <= LOG_OF_ZERO else float(value)

@@ -13,6 +13,7 @@ import numpy as np
 
 from banditsis._checks import check_choice, check_real
 from banditsis._typing import Array, Floats, Indices
+from banditsis._words import count, on_one_line
 from banditsis.laws import METHODS, Law, StoredLaw, adjust
 
 
@@ -268,6 +269,12 @@ class ScreeningResult:
         ndarray of shape (selected, 2)
             Lower and upper ends, in the order of ``selected``.
 
+        Raises
+        ------
+        ValueError
+            For other statistics, and where some blocks or the first rows were read of data that are not
+            shuffled: these are no simple random sample.
+
         References
         ----------
         .. [1] Fisher, R. A. (1921). On the "probable error" of a coefficient of correlation deduced
@@ -281,6 +288,11 @@ class ScreeningResult:
             raise ValueError(
                 f"intervals are known for statistic='pearson' alone, and this result has {statistic!r}."
             )
+        from banditsis.certificates import why_no_sample
+
+        reason = why_no_sample(self.parameters)
+        if reason is not None and (self.rows_read[self.selected] < self.n_rows).any():
+            raise ValueError(f"intervals are withheld: {reason}, or read every row.")
         read = self.rows_read[self.selected].astype(np.float64)
         m = read if self.present is None else self.present
         given = self.parameters.get("covariates", 0)
@@ -359,6 +371,8 @@ class ScreeningResult:
     def to_json(self, all_scores: bool = False) -> str:
         """The result as JSON text: selected features, rounds, parameters and versions.
 
+        JSON has no infinity: where a p-value is 0, its logarithm is -1e308.
+
         Parameters
         ----------
         all_scores : bool
@@ -416,7 +430,7 @@ class ScreeningResult:
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.selected):,} of {self.n_features:,} features selected; read "
+            f"{len(self.selected):,} of {count(self.n_features, 'feature')} selected; read "
             f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells "
             f"({self.fraction_read:.2%}) in {format_duration(self.seconds)}",
             f"{'round':>5} {'rows':>11} {'features':>10} {'kept':>9} {'cutoff':>7} {'cells':>14} {'time':>8}",
@@ -426,7 +440,7 @@ class ScreeningResult:
                 f"{k:>5} {r.n_rows:>11,} {r.n_features:>10,} {r.n_kept:>9,} {r.cutoff:>7.4f} "
                 f"{r.cells:>14,} {format_duration(r.seconds):>8}"
             )
-        best = ", ".join(f"{self.name(k)} ({self.scores[k]:+.3f})" for k in self.selected[:5])
+        best = ", ".join(f"{on_one_line(self.name(k))} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
         lines.append(describe_floor(self))
         lines += [f"note: {note}" for note in self.notes]

@@ -268,9 +268,11 @@ def _run(
                 narrower += group.narrow(count_rows(rows))
             groups = narrower
             if len(pieces) == 1 and isinstance(source, Watched):
-                warn_of_order(source, statistic, rows, row_order)
+                doubts = warn_of_order(source, statistic, rows, row_order)
+                for trace in traces:
+                    trace.notes += doubts
             if judge.ended:
-                traces[0].notes = judge.notes
+                traces[0].notes += judge.notes
                 break
     finally:  # what is left is known even if the run ends early
         for group in groups:

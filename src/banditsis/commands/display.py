@@ -13,7 +13,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from banditsis._words import count, on_one_line
 from banditsis.commands.output import known_pvalues
+from banditsis.commands.wording import as_options
 from banditsis.planning import format_bytes
 from banditsis.results import Round, ScreeningResult, describe_floor, encodable, format_duration
 
@@ -125,7 +127,7 @@ def features_table(result: ScreeningResult, most: int = SHOWN) -> Table:
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     for rank, k in enumerate(result.selected[:most]):
-        name = Text(encodable(result.name(int(k))))
+        name = Text(on_one_line(encodable(result.name(int(k)))))
         table.add_row(str(rank + 1), name, *(cells[rank] for cells in columns.values()))
     return table
 
@@ -140,8 +142,8 @@ def _columns(result: ScreeningResult) -> dict[str, list[str]]:
     if pvalues is not None:
         columns["p-value"] = [f"{value:.2g}" for value in pvalues]
     if result.present is not None:
-        columns["present"] = [f"{int(count):,}" for count in result.present]
-    columns["rows read"] = [f"{count:,}" for count in result.rows_read[chosen]]
+        columns["present"] = [f"{int(number):,}" for number in result.present]
+    columns["rows read"] = [f"{number:,}" for number in result.rows_read[chosen]]
     return columns
 
 
@@ -155,13 +157,13 @@ def show_result(result: ScreeningResult, itemsize: int, seconds: float, console:
     if more > 0:
         console.print(f"… and {more:,} more: --output FILE or --json lists all.", style="dim", soft_wrap=True)
     console.print()
-    kept = f"{len(result.selected):,} of {result.n_features:,} features selected"
+    kept = f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected"
     console.print(
         f"[bold]{kept}[/]; read {cells:,} of {everything:,} cells ({result.fraction_read:.2%}, "
         f"{format_bytes(cells * itemsize)}) in {format_duration(seconds)}.",
         soft_wrap=True,
     )
     floor = describe_floor(result)
-    console.print(Text(floor[:1].upper() + floor[1:]), soft_wrap=True)
+    console.print(Text(as_options(floor[:1].upper() + floor[1:])), soft_wrap=True)
     for note in result.notes:
-        console.print(Text(f"Note: {note}"), soft_wrap=True)
+        console.print(Text(f"Note: {as_options(note)}"), soft_wrap=True)

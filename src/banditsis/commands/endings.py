@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from banditsis.commands.wording import as_options
 from banditsis.interruptions import RoundError
 
 DATA, USAGE, INTERRUPTED = 1, 2, 130
@@ -48,7 +49,9 @@ def complain(text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[bold red]error:[/] {escape(text)}")
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        f"[bold red]error:[/] {escape(as_options(text))}"
+    )
 
 
 def one_line(error: BaseException) -> str:
@@ -73,7 +76,7 @@ def shown_warnings() -> Iterator[None]:
     def show(
         message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
     ) -> None:
-        text = " ".join(str(message).split())
+        text = as_options(" ".join(str(message).split()))
         print(f"warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from banditsis._words import count, on_one_line
+from banditsis.certificates import why_no_sample
 from banditsis.commands.display import moving_bar
 from banditsis.orders import plan_bytes, settle_order
 from banditsis.planning import format_bytes
@@ -78,6 +80,7 @@ def describe(path: Path, format_name: str, source: Source, has_ids: bool, keep: 
         "ids": has_ids,
         "target": source.record.target if isinstance(source, ShuffledSource) else None,
         **(_store(source) if isinstance(source, ShuffledSource) else {}),
+        "notes": list(source.notes),
         "costs": _costs(source, keep),
     }
 
@@ -122,6 +125,8 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
         order, settled, _ = settle_order(source, plan, "auto")
         touched = plan_bytes(source, settled, scattered=order == "random")
         everything = source.bytes_touched(n, p, scattered=False)
+        asked = {"row_order": order, "shuffled": source.shuffled}
+        sampled = settled.steps[0].n_rows >= n or why_no_sample(asked) is None
         costs.append(
             {
                 "plan": name,
@@ -130,7 +135,7 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
                 "cells": settled.cells,
                 "fraction": settled.fraction,
                 "bytes": round(min(touched, everything)),
-                "detection_floor": settled.detection_floor(),
+                "detection_floor": settled.detection_floor() if sampled else None,
             }
         )
     return costs
@@ -144,7 +149,8 @@ def _show(record: dict[str, Any], console: Console) -> None:
         table.add_row(name, Text(value))
     console.print(table)
     if record["costs"]:
-        console.print(f"\n[bold]What screening will cost[/], keeping {record['costs'][0]['keep']:,} features")
+        kept = count(record["costs"][0]["keep"], "feature")
+        console.print(f"\n[bold]What screening will cost[/], keeping {kept}")
         console.print(_costs_table(record["costs"]))
 
 
@@ -153,15 +159,19 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
     names = record["first_names"]
     lines = {
         "data": f"{record['path']} ({format_label(record['format'])})",
-        "shape": f"{record['n_rows']:,} rows × {record['n_features']:,} features",
+        "shape": f"{count(record['n_rows'], 'row')} × {count(record['n_features'], 'feature')}",
         "cells": f"{record['dtype']}, {format_bytes(record['bytes'])}",
         "lie by": record["memory_order"],
-        "together": f"{rows:,} rows × {columns:,} columns",
+        "together": f"{count(rows, 'row')} × {count(columns, 'column')}",
         "shuffled": "yes" if record["shuffled"] else "no (banditsis shuffle does it once)",
-        "names": "none" if names is None else ", ".join(names) + (", …" if record["n_features"] > 5 else ""),
+        "names": "none"
+        if names is None
+        else ", ".join(map(on_one_line, names)) + (", …" if record["n_features"] > 5 else ""),
         "sample ids": "yes" if record["ids"] else "no",
         "target": record["target"] or "none carried along: any column, or another file",
     }
+    if record["notes"]:
+        lines["note"] = " ".join(record["notes"])
     if "seed" in record:
         packed = record["compressor"] or "not compressed"
         lines["together"] = ", ".join(
@@ -185,6 +195,6 @@ def _costs_table(costs: list[dict[str, Any]]) -> Table:
             f"{cost['cells']:,}",
             f"{cost['fraction']:.2%}",
             format_bytes(cost["bytes"]),
-            f"{cost['detection_floor']:.3g}",
+            "withheld" if cost["detection_floor"] is None else f"{cost['detection_floor']:.3g}",
         )
     return table

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from banditsis._typing import Array
+from banditsis._words import count
 from banditsis.commands.endings import UsageError
 from banditsis.planning import format_bytes
 from banditsis.sources.base import Source
-from banditsis.sources.files import find_column, find_format, format_label
+from banditsis.sources.files import Opened, find_column, find_format, format_label
 from banditsis.sources.store import read_record
 from banditsis.sources.subset import RowSubset
-from banditsis.sources.targets import open_with_target, split_target
+from banditsis.sources.targets import join, open_with_target, read_target, split_target
 
 
 class Loaded(NamedTuple):
@@ -26,6 +28,8 @@ class Loaded(NamedTuple):
     y: Array
     #: how the target was found and joined, in a sentence
     how: str
+    #: ids of all rows of the data, if they are known
+    ids: Array | None = None
 
     @property
     def missing(self) -> str:
@@ -43,17 +47,39 @@ def describe_source(path: Path, format_name: str, source: Source) -> str:
     n, p = source.shape
     size = format_bytes(n * p * source.dtype.itemsize)
     return (
-        f"{path}: {format_label(format_name)}, {n:,} rows × {p:,} features, {source.dtype}, {size} of cells."
+        f"{path}: {format_label(format_name)}, {count(n, 'row')} × {count(p, 'feature')}, {source.dtype}, "
+        f"{size} of cells."
     )
 
 
-def load(path: Path, target: str | None, *, one_hot: bool = False, memory_limit: int | None = None) -> Loaded:
-    """Open data and join the target; a shuffled store may carry its own."""
+def load(
+    path: Path,
+    target: str | None,
+    *,
+    covariates: str | None = None,
+    one_hot: bool = False,
+    memory_limit: int | None = None,
+) -> Loaded:
+    """Open data and join the target; a shuffled store may carry its own.
+
+    Where covariates are of a file with ids of samples, a column of the data that is named as ids are is that.
+    """
     format_name = find_format(path)
     if target is None:
         target = carried_target(path, format_name)
-    source, y, how = open_with_target(path, target, one_hot=one_hot, memory_limit=memory_limit)
-    return Loaded(path, format_name, source, y, how)
+    found = open_with_target(
+        path, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=_ids_beside(covariates)
+    )
+    return Loaded(path, format_name, *found)
+
+
+def _ids_beside(covariates: str | None) -> Sequence[str] | None:
+    """What ids are called in the file of the covariates, if they have one, and it has ids."""
+    file, columns = (None, None) if covariates is None else split_target(covariates)
+    if file is None:
+        return None
+    read = read_target(file, None if columns is None else columns.split(",")[0])
+    return None if read.ids is None else read.id_names
 
 
 def on_workers(
@@ -79,7 +105,8 @@ def carried_target(path: Path, format_name: str) -> str:
 
 def read_covariates(loaded: Loaded, wanted: str) -> Array:
     """Columns of the data, or ``file:columns``, for the rows that have a target; names apart by commas."""
-    file, columns = split_target(wanted)
+    own = set(loaded.source.names or ()).issuperset(wanted.split(","))  # goes before a file of the same name
+    file, columns = (None, wanted) if own else split_target(wanted)
     names = [None] if columns is None else columns.split(",")
     return np.column_stack([_covariate(loaded, file, name) for name in names])
 
@@ -90,7 +117,8 @@ def _covariate(loaded: Loaded, file: Path | None, name: str | None) -> Array:
     if file is None:
         column = find_column([source.name(j) for j in range(p)], str(name), loaded.path)
         return np.asarray(source.read(slice(0, n), slice(column, column + 1))[:, 0])
-    joined, values, _ = open_with_target(loaded.path, f"{file}" if name is None else f"{file}:{name}")
+    whole = source.base if isinstance(source, RowSubset) else source
+    joined, values = join(Opened(whole, None, loaded.ids), read_target(file, name), file)[:2]
     known = joined.rows if isinstance(joined, RowSubset) else np.arange(len(values))
     rows = source.rows if isinstance(source, RowSubset) else np.arange(n)
     place = np.searchsorted(known, rows)

@@ -74,7 +74,8 @@ def run_screen(request: Request) -> int:
 def _run(request: Request) -> int:
     """Open, screen, show."""
     opening: dict[str, Any] = {"one_hot": request.one_hot, "memory_limit": request.memory_limit}
-    loaded = load(request.data, request.target, **opening)
+    beside = request.covariates if request.scheduler is None else None  # workers open the data by the target
+    loaded = load(request.data, request.target, covariates=beside, **opening)
     source = _with_pairs(loaded.source) if request.interactions else loaded.source
     if request.scheduler is not None:
         source = on_workers(loaded, request.target, **opening)
@@ -107,7 +108,7 @@ def _run(request: Request) -> int:
 
 
 def check_request(request: Request) -> None:
-    """Refuse what cannot be before any data are read."""
+    """Refuse what cannot be, before any data are read."""
     ways = {
         "--exact": request.exact or None,
         "--alpha": request.alpha,
@@ -123,6 +124,8 @@ def check_request(request: Request) -> None:
         find_statistic(request.statistic)
         check_choice("--row-order", request.row_order, ROW_ORDERS)
         check_choice("--missing", request.missing or "raise", MISSING)
+        if request.jobs == 0:
+            raise UsageError("--jobs must not be 0: give a number of threads, or leave it out for all cores.")
     except ValueError as error:
         raise UsageError(str(error)) from None
     if request.output is not None:
@@ -158,7 +161,9 @@ def choose_plan(request: Request, n: int, p: int) -> Plan:
 
 
 def _with_pairs(source: Any) -> Any:
-    return Interactions(source)
+    pairs = Interactions(source)
+    pairs.notes = [*source.notes, *pairs.notes]
+    return pairs
 
 
 def _introduce(loaded: Loaded, plan: Plan, talk: Console) -> None:

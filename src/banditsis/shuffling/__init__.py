@@ -22,9 +22,11 @@ from banditsis.shuffling.journal import Journal, hold
 from banditsis.shuffling.moving import finish_piece, scatter
 from banditsis.shuffling.work import check_space, plan_work, stored_dtype
 from banditsis.sources.base import Source
+from banditsis.sources.files import split_path
 from banditsis.sources.layout import is_shuffled
 from banditsis.sources.shards import Written
-from banditsis.sources.store import Record, write_record, write_vector
+from banditsis.sources.shuffled import stored_below
+from banditsis.sources.store import Record, read_vector, write_record, write_vector
 from banditsis.sources.subset import RowSubset
 
 __all__ = ["shuffle"]
@@ -55,7 +57,7 @@ def shuffle(
     destination : path
         The store, a folder whose name ends in ``.zarr`` by custom.
     target : str, optional
-        The target to carry along, as for :func:`open_source`.
+        The target to carry along, as for :func:`open_source`; by default that which a shuffled store carries.
     seed : int, optional
         Where the order comes from; drawn at random by default.
     force : bool
@@ -84,6 +86,7 @@ def shuffle(
     memory = MEMORY if memory_limit is None else memory_limit
     if memory < LEAST_MEMORY:
         raise ValueError(f"memory_limit must be at least 16 MB, got {memory:,} bytes.")
+    _refuse_own_place(data, destination)
     folder = destination.with_name(destination.name + ".partial")
     if _just_finished(folder, destination):
         shutil.rmtree(folder)
@@ -107,6 +110,20 @@ def _just_finished(folder: Path, destination: Path) -> bool:
     return moved and Journal(folder / "journal.jsonl").whole
 
 
+def _refuse_own_place(data: Any, destination: Path) -> None:
+    """Refuse a name that no store can have, or that of the data themselves."""
+    if destination.name in ("", ".."):
+        raise ValueError(
+            f"{destination} is no name of a store: give one, such as {destination / 'data.zarr'}."
+        )
+    path = split_path(Path(data))[0] if isinstance(data, (str, os.PathLike)) else getattr(data, "path", None)
+    if path is None or not destination.exists():
+        return
+    place, own = destination.resolve(), Path(path).resolve()
+    if own == place or place in own.parents:
+        raise ValueError(f"{destination} holds the data that are to be shuffled: choose another name.")
+
+
 def _check_destination(destination: Path, force: bool) -> None:
     if destination.exists() and not force:
         raise FileExistsError(f"{destination} exists: choose another name, or replace it with --force.")
@@ -123,29 +140,43 @@ class Data(NamedTuple):
     y: Array | None
     ids: Array | None
     name: str
+    #: name of the data that were shuffled first
+    first: str
     target: str | None
-    #: which rows of the data these are, None for all
+    #: which rows of the data these are, None for all in order; of a shuffled store, those of its own source
     rows: Indices | None
     n_original: int
 
 
 def _open(data: Any, target: str | None, memory: int) -> Data:
     """Open the data with their target; rows are left out only where a target from elsewhere has none."""
-    from banditsis.sources.opening import open_data
-    from banditsis.sources.targets import join, read_target, split_target
+    from banditsis.sources.targets import join, open_apart
 
     name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
-    file, column = (None, None) if target is None else split_target(target)
-    opened = open_data(data, column if file is None else None, memory_limit=memory)
+    opened, read, place = open_apart(data, target, memory_limit=memory)
     n = opened.source.shape[0]
-    if file is None:
-        return Data(opened.source, opened.y, opened.ids, name, column, None, n)
-    source, y, _ = join(opened, read_target(file, column), file)
+    if read is None or place.file is None:
+        return _since_the_first(Data(opened.source, opened.y, opened.ids, name, name, place.column, None, n))
+    source, y = join(opened, read, place.file)[:2]
     rows = source.rows if isinstance(source, RowSubset) else None
     ids = opened.ids if rows is None or opened.ids is None else opened.ids[rows]
     # A number would be taken for that of a feature.
-    label = column if column and not column.isdigit() else " ".join(filter(None, (file.stem, column)))
-    return Data(source, y, ids, name, label, rows, n)
+    column = place.column
+    label = column if column and not column.isdigit() else " ".join(filter(None, (place.file.stem, column)))
+    return _since_the_first(Data(source, y, ids, name, name, label, rows, n))
+
+
+def _since_the_first(data: Data) -> Data:
+    """Of a store that was shuffled before, carry its target on, and number rows as in its own source."""
+    store = stored_below(data.source)
+    if store is None:
+        return data
+    record, rows = store.record, store.original_rows
+    if data.target is None and record.has("target"):
+        data = data._replace(y=read_vector(store.path, "target"), target=record.target)
+    if data.rows is not None:
+        rows = rows[data.rows]
+    return data._replace(first=record.source, rows=rows, n_original=record.n_original)
 
 
 def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
@@ -223,7 +254,7 @@ def _write_store(
         segments=work.segments,
         compressor=work.compressor,
         seed=seed,
-        source=Path(opened.name).name,
+        source=Path(opened.first).name,
         target=opened.target,
         n_original=opened.n_original,
         vectors=[file.split("/")[0] for file in vectors],

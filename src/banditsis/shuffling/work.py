@@ -98,7 +98,8 @@ def plan_work(source: Source, rows: Indices | None, memory: int, folder: Path, j
         pieces = [Piece(everything, j) for j in range(segments[0].grid[1])]
     order = read_vector(folder / "store", "original_rows").astype(np.intp)
     if rows is not None:
-        order = np.searchsorted(rows, order)
+        sorter = np.argsort(rows)
+        order = sorter[np.searchsorted(rows, order, sorter=sorter)]
     return Work(source, segments, pieces, order, decided["compressor"], width is None, memory, folder)
 
 

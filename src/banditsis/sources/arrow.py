@@ -58,10 +58,19 @@ class ArrowSource(TableSource):
             return list(_batch(path, reader, number).columns)
 
 
-def open_arrow(path: Path, target: str | None = None, *, one_hot: bool = False, **options: Any) -> Opened:
+def open_arrow(
+    path: Path,
+    target: str | None = None,
+    *,
+    one_hot: bool = False,
+    ids_like: Sequence[str] | None = None,
+    **options: Any,
+) -> Opened:
     """Open a file, or all files below a folder."""
     need("pyarrow", "parquet", "Arrow")
-    return ArrowSource(find_files(path, (".arrow", ".feather", ".ipc")), path).choose(target, one_hot)
+    return ArrowSource(find_files(path, (".arrow", ".feather", ".ipc")), path).choose(
+        target, one_hot, ids_like=ids_like
+    )
 
 
 def _open(path: Path, columns: Sequence[int] | None) -> Any:

@@ -28,7 +28,7 @@ class ColumnSubset(Source):
         self.base, self.columns = base, columns
         self.shape = (base.shape[0], len(columns))
         self.dtype, self.multiplies = base.dtype, base.multiplies
-        self.block_rows, self.shuffled = base.block_rows, base.shuffled
+        self.block_rows, self.shuffled, self.notes = base.block_rows, base.shuffled, base.notes
         if base.names is not None:
             self.names = [base.names[k] for k in columns]
 
@@ -75,4 +75,4 @@ def take_out(source: Source, target: str, where: object, ids: Array | None = Non
     n, p = source.shape
     column = find_column([source.name(j) for j in range(p)], target, where)
     y = source.read(slice(0, n), slice(column, column + 1))[:, 0]
-    return Opened(ColumnSubset.without(source, column), np.array(y), ids)
+    return Opened(ColumnSubset.without(source, column), np.array(y), ids, source.name(column))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,40 @@ from banditsis.sources.parquet import ParquetSource
 GROUP_BYTES = 1 << 28  # of a row group
 
 
-def open_converted(path: Path, form: Form, why: str, target: str | None, one_hot: bool) -> Opened:
+def open_converted(
+    path: Path,
+    form: Form,
+    why: str,
+    target: str | None,
+    one_hot: bool,
+    ids_like: Sequence[str] | None = None,
+) -> Opened:
     """Convert a table to Parquet, unless that has been done, and open that."""
     state = path.stat()
     name = f"{path.name}.{state.st_size:x}-{state.st_mtime_ns:x}.parquet"
     done = [folder / name for folder in _cache_folders(path) if (folder / name).exists()]
     if not done:
         # What is wrong in the first lines is told before anything is written.
-        MemoryTable(_first_rows(path, form), path).choose(target, one_hot, form.row_names)
+        MemoryTable(_first_rows(path, form), path).choose(target, one_hot, form.row_names, ids_like)
         done = [_convert(path, form, name)]
+        _remove_stale(path, done[0])
         warnings.warn(
             f"{path} {why}: it was converted once to {done[0]}, which you may delete.", stacklevel=4
         )
-    return ParquetSource(done, path).choose(target, one_hot, form.row_names)
+    opened = ParquetSource(done, path).choose(target, one_hot, form.row_names, ids_like)
+    opened.source.notes = form.notes
+    return opened
+
+
+def _remove_stale(path: Path, kept: Path) -> None:
+    """Remove what was made of the table as it was before; only beside it, where names tell whose they are."""
+    if kept.parent != _cache_folders(path)[0]:
+        return
+    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]+-[0-9a-f]+\.parquet")
+    for file in kept.parent.iterdir():
+        if own.fullmatch(file.name) and file != kept:
+            with suppress(OSError):  # in use elsewhere
+                file.unlink()
 
 
 def _cache_folders(path: Path) -> list[Path]:

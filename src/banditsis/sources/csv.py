@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from banditsis.sources.array import ArraySource
-from banditsis.sources.files import Opened, need
+from banditsis.sources.files import Opened, find_column, need
 from banditsis.sources.memory import allowed_memory
+from banditsis.sources.sample_ids import find_id_columns
 from banditsis.sources.tables import TableSource, damaged
 
 BLOCK = 1 << 24  # bytes that are parsed at once; no line may be longer
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 GZIP_RATIO = 4  # about how much longer a compressed table is when it is not
 
 
@@ -36,6 +38,20 @@ class Form(NamedTuple):
         """The column of the row names: pandas and R leave its name empty."""
         return 0 if len(self.names) > 1 and self.has_header and self.names[0] == "" else None
 
+    def id_columns(self, target: str | None, like: Sequence[str] | None) -> list[int]:
+        """The columns that are ids, if any are looked for: these are text, whatever they look like."""
+        if self.row_names is not None:
+            return [self.row_names]
+        if like is None:
+            return []
+        y = None if target is None else find_column(self.names, target, "the table")
+        return find_id_columns(self.names, but=y, like=like)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a result should say."""
+        return [] if self.has_header else ["no header: the first line of the file was taken as values."]
+
 
 class MemoryTable(TableSource):
     """An Arrow table in memory."""
@@ -54,6 +70,7 @@ def open_csv(
     *,
     one_hot: bool = False,
     memory_limit: int | None = None,
+    ids_like: Sequence[str] | None = None,
     **options: Any,
 ) -> Opened:
     """Open a table of text: in memory if it fits there, else converted to Parquet once."""
@@ -67,13 +84,16 @@ def open_csv(
         from banditsis.sources.conversion import open_converted
 
         need_in_words = f"needs about {wanted / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
-        return open_converted(path, form, need_in_words, target, one_hot)
-    table = _read_table(path, form)
-    _refuse_mixed(path, form, table, target, one_hot)
-    opened = MemoryTable(table, path).choose(target, one_hot, form.row_names)
+        return open_converted(path, form, need_in_words, target, one_hot, ids_like)
+    apart = form.id_columns(target, ids_like)
+    table = _read_table(path, form, apart)
+    _refuse_mixed(path, form, table, target, one_hot, apart)
+    opened = MemoryTable(table, path).choose(target, one_hot, form.row_names, ids_like)
     assert isinstance(opened.source, TableSource)
     array = opened.source.read(slice(0, opened.source.shape[0]), None)
-    return opened._replace(source=ArraySource(array, opened.source.names))
+    source = ArraySource(array, opened.source.names)
+    source.notes = form.notes
+    return opened._replace(source=source)
 
 
 def find_form(path: Path) -> Form:
@@ -87,11 +107,12 @@ def find_form(path: Path) -> Form:
             break
     if not any(line.strip() for line in lines):
         raise ValueError(f"{path} has no values: it is empty.")
+    refuse_wide_text(path, lines[0])
     text = [_decode(path, k + 1, line) for k, line in enumerate(lines)]
     if "\0" in text[0]:
         raise ValueError(f"{path} is no text: its first line holds zero bytes.")
     blank = next(k for k, line in enumerate(text) if line.strip())
-    delimiter = _delimiter(path, text[blank])
+    delimiter = find_delimiter(path, text[blank])
     first = next(csv.reader(text[blank:], delimiter=delimiter))
     has_header = not all(_is_number(value) for value in first)
     names = [name.strip() for name in first] if has_header else [f"x{j}" for j in range(len(first))]
@@ -107,6 +128,12 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise damaged(path, "gzip", error) from error
 
 
+def refuse_wide_text(path: Path, head: bytes) -> None:
+    """Say so where text is UTF-16, as spreadsheets save it."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8.")
+
+
 def _decode(path: Path, number: int, line: bytes) -> str:
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -117,10 +144,21 @@ def _decode(path: Path, number: int, line: bytes) -> str:
         ) from error
 
 
-def _delimiter(path: Path, line: str) -> str:
+def find_delimiter(path: Path, line: str) -> str:
+    """What stands between the values of a line.
+
+    A comma, unless something else is more frequent; blanks only where there is nothing else. Beside
+    semicolons, tabs and bars, commas between digits are those of decimals.
+
+    Examples
+    --------
+    >>> [find_delimiter(Path("x.csv"), line) for line in ("a,b;c", "1,5;2", "7 8", "y")]
+    [',', ';', ' ', ',']
+    """
     if ".tsv" in path.name.lower():
         return "\t"
-    # A comma, unless something else is more frequent; blanks only where there is nothing else.
+    if any(mark in line for mark in ";\t|"):
+        line = re.sub(r"(?<=\d),(?=\d)", "", line)
     best = max(",;\t|", key=line.count)
     return best if line.count(best) else " " if " " in line.strip() else ","
 
@@ -144,10 +182,12 @@ def csv_options(form: Form) -> dict[str, Any]:
     }
 
 
-def _read_table(path: Path, form: Form) -> Any:
+def _read_table(path: Path, form: Form, as_text: Sequence[int]) -> Any:
+    import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    convert = arrow_csv.ConvertOptions(strings_can_be_null=True)
+    kinds = {form.names[j]: pa.string() for j in as_text}
+    convert = arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=kinds)
     try:
         table = arrow_csv.read_csv(path, convert_options=convert, **csv_options(form))
     except (OSError, ValueError) as error:
@@ -180,15 +220,20 @@ def _mixed(path: Path, name: str, value: str, line: int) -> ValueError:
     )
 
 
-def _refuse_mixed(path: Path, form: Form, table: Any, target: str | None, one_hot: bool) -> None:
+def _refuse_mixed(
+    path: Path, form: Form, table: Any, target: str | None, one_hot: bool, apart: Sequence[int]
+) -> None:
     """Name the first value that makes text of a column that begins with numbers."""
-    if one_hot:
-        return
     for j, (name, column) in enumerate(zip(form.names, table.columns, strict=True)):
-        if str(column.type) != "string" or target in (name, str(j + 1)) or j == form.row_names:
+        if str(column.type) != "string" or target in (name, str(j + 1)) or j in apart:
             continue
         head = [value for value in column[:1000].to_pylist() if value is not None]
-        if 2 * sum(map(_is_number, head)) < len(head):
+        commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
+        if commas and all(_is_number(value.replace(",", ".")) for value in head):
+            raise ValueError(
+                f"{path} has decimal commas in column {name!r}, as in {commas[0]!r}: write decimal points."
+            )
+        if one_hot or 2 * sum(map(_is_number, head)) < len(head):
             continue
         row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not _is_number(v))
         raise _mixed(path, name, value, row + 1 + form.n_above)

@@ -22,6 +22,12 @@ class Opened(NamedTuple):
     y: Array | None = None
     #: ids of the rows, as strings, if the file has them
     ids: Array | None = None
+    #: the name of the target's column, where it is known
+    label: str | None = None
+
+
+class NoColumnError(ValueError):
+    """A column that is not there."""
 
 
 #: Who opens a format: ``open_<format>(path, target, *, one_hot, memory_limit) -> Opened``.
@@ -107,6 +113,7 @@ def open_file(
     *,
     one_hot: bool = False,
     memory_limit: int | None = None,
+    ids_like: Sequence[str] | None = None,
 ) -> Opened:
     """Open a file or folder of features, whatever its format.
 
@@ -120,12 +127,19 @@ def open_file(
         Whether columns that are no numbers become one feature for each of their values.
     memory_limit : int, optional
         Bytes that may be used for what has to be held in memory.
+    ids_like : sequence of str, optional
+        What the ids of samples are called elsewhere: a column of a table that is named as ids are
+        is then that, and no feature.
     """
     path = Path(path)
     module, function = OPENERS[find_format(path)].split(":")
     opened: Opened = getattr(import_module(module), function)(
-        path, target, one_hot=one_hot, memory_limit=memory_limit
+        path, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
     )
+    n, p = opened.source.shape
+    if n == 0 or p == 0:
+        what = "rows" if n == 0 else "features" if target is None else "features besides the target"
+        raise ValueError(f"{path} has no {what}.")
     return opened
 
 
@@ -152,12 +166,16 @@ def find_format(path: str | os.PathLike[str]) -> str:
             f"{', '.join(EXTENSIONS)}."
         )
     if found != _begins_as(named, path):
-        raise ValueError(
-            f"{path} is named as a {_LABELS[named]} file, and its content is "
-            f"{'not' if found is None else f'that of a {_LABELS[found]} file'}: "
-            f"{'it may be damaged, or' if found is None else 'rename it, or'} was written by another program."
-        )
+        raise ValueError(f"{path} is named as a {_LABELS[named]} file, and {_contradiction(path, found)}")
     return named
+
+
+def _contradiction(path: Path, found: str | None) -> str:
+    if found is None:
+        return "its content is not: it may be damaged, or was written by another program."
+    if found == "gzip":
+        return f"its content is that of a gzip file: rename it to {path.name}.gz, or unpack it."
+    return f"its content is that of a {_LABELS[found]} file: rename it, so that its name says so."
 
 
 def split_path(path: Path) -> tuple[Path, str | None]:
@@ -197,6 +215,8 @@ def _begins_as(named: str, path: Path) -> str | None:
 
 def _folder_format(path: Path) -> str:
     """A folder is a Zarr store, or holds files of one format."""
+    if path.name.endswith(".partial") and (path / "journal.jsonl").exists():
+        raise ValueError(f"{path} is an unfinished shuffle: give the same `banditsis shuffle` command again.")
     entries = sorted(entry for entry in path.iterdir() if entry.name in _FOLDERS or entry.name[0] not in "._")
     for entry in entries:
         if entry.name in _FOLDERS:
@@ -235,7 +255,7 @@ def find_column(names: Sequence[str], wanted: str, where: object) -> int:
         return int(wanted) - 1
     near = difflib.get_close_matches(wanted, names, 3, 0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {_some(names)}."
-    raise ValueError(f"{where} has no column {wanted!r}: {hint}")
+    raise NoColumnError(f"{where} has no column {wanted!r}: {hint}")
 
 
 def _some(names: Sequence[str]) -> str:

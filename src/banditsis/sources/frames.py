@@ -14,6 +14,7 @@ from banditsis.sources.array import ArraySource, line_bytes
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.files import Opened, find_column, need
+from banditsis.sources.sample_ids import as_ids, find_id_columns
 
 #: More different values than this are ids, not classes.
 MOST_VALUES = 10_000
@@ -72,6 +73,7 @@ def open_frame(
     *,
     one_hot: bool = False,
     names: Sequence[str] | None = None,
+    ids_like: Sequence[str] | None = None,
 ) -> Opened:
     """Make a source of a frame.
 
@@ -86,6 +88,8 @@ def open_frame(
         ``column=value``.
     names : sequence of str, optional
         Names to use instead of the frame's own.
+    ids_like : sequence of str, optional
+        See :func:`open_file`.
     """
     own = getattr(frame, "column_names", None) or frame.columns
     if names is not None and len(names) != frame.shape[1]:
@@ -97,17 +101,18 @@ def open_frame(
             f"several columns are called {repeated[0]!r}: give every column a name of its own "
             f"({len(repeated):,} names are used more than once)."
         )
-    if target is None and (array := _one_array(frame)) is not None:
-        return Opened(ArraySource(array, names), None, _ids(frame))
+    place = None if target is None else find_column(names, target, "the frame")
+    ids = _ids(frame)
+    apart = find_id_columns(names, but=place, like=ids_like) if ids is None and ids_like is not None else []
+    if target is None and not apart and (array := _one_array(frame)) is not None:
+        return Opened(ArraySource(array, names), None, ids)
     nw = need("narwhals", "frames")
     table = nw.from_native(frame, eager_only=True)
-    y = None
-    if target is not None:
-        place = find_column(names, target, "the frame")
-        y = _response(table[:, place])
-        names.pop(place)
-        table = table.select(nw.nth([k for k in range(table.shape[1]) if k != place]))
-    return Opened(from_series(names, list(table.iter_columns()), one_hot), y, _ids(frame))
+    y, label = (None, None) if place is None else (_response(table[:, place]), names[place])
+    ids = as_ids([table[:, k].to_list() for k in apart]) if apart else ids
+    left = [k for k in range(len(names)) if k != place and k not in apart]
+    source = from_series([names[k] for k in left], [table[:, k] for k in left], one_hot)
+    return Opened(source, y, ids, label)
 
 
 def _ids(frame: Any) -> Array | None:

@@ -8,6 +8,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
+from banditsis._typing import Array
 from banditsis.sources.array import ArraySource
 from banditsis.sources.columns import take_out
 from banditsis.sources.files import Opened, check_memory, find_column
@@ -19,12 +20,25 @@ _SPARSE = {"format", "shape", "data"}
 
 def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
     """Map a ``.npy`` file into memory."""
-    try:
-        array = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as a NumPy array, it may be truncated: {error}") from error
+    array = load_npy(path)
+    if array.ndim != 2:
+        raise ValueError(f"{path} has shape {array.shape}: features have two dimensions, rows × features.")
     source = MappedSource(array)
     return Opened(source) if target is None else take_out(source, target, path)
+
+
+def load_npy(path: Path) -> Array:
+    """Map an array of numbers, or say why it cannot be."""
+    try:
+        array: Array = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError, OSError) as error:
+        if "Object arrays" in str(error) or "Python objects" in str(error):
+            raise TypeError(f"{path} holds Python objects: save numbers, as in x.astype(float).") from error
+        raise ValueError(f"{path} cannot be read as a NumPy array, it may be truncated: {error}") from error
+    if array.dtype.names is not None:
+        fields = ", ".join(array.dtype.names[:5])
+        raise TypeError(f"{path} holds records ({fields}): save its fields as the columns of one matrix.")
+    return array
 
 
 def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:

@@ -24,18 +24,19 @@ def open_data(
     names: Sequence[str] | None = None,
     one_hot: bool = False,
     memory_limit: int | None = None,
+    ids_like: Sequence[str] | None = None,
 ) -> Opened:
     """Open arrays, frames, sparse matrices and files; the target is a column of theirs."""
     if is_address(data):
-        opened = open_address(data, target, one_hot=one_hot, memory_limit=memory_limit)
+        opened = open_address(data, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like)
         return opened if names is None else opened._replace(source=_named(opened.source, names))
     if isinstance(data, (str, os.PathLike)):
-        opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit)
+        opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like)
         return opened if names is None else opened._replace(source=_named(opened.source, names))
     if is_frame(data):
         from banditsis.sources.frames import open_frame
 
-        return open_frame(data, target, one_hot=one_hot, names=names)
+        return open_frame(data, target, one_hot=one_hot, names=names, ids_like=ids_like)
     source = _in_memory(data, names)
     return Opened(source) if target is None else take_out(source, target, "X")
 

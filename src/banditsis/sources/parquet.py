@@ -85,10 +85,19 @@ class ParquetSource(TableSource):
                 handle.close()
 
 
-def open_parquet(path: Path, target: str | None = None, *, one_hot: bool = False, **options: Any) -> Opened:
+def open_parquet(
+    path: Path,
+    target: str | None = None,
+    *,
+    one_hot: bool = False,
+    ids_like: Sequence[str] | None = None,
+    **options: Any,
+) -> Opened:
     """Open a file, or all files below a folder."""
     need("pyarrow", "parquet")
-    return ParquetSource(find_files(path, (".parquet", ".pq")), path).choose(target, one_hot)
+    return ParquetSource(find_files(path, (".parquet", ".pq")), path).choose(
+        target, one_hot, ids_like=ids_like
+    )
 
 
 def find_files(path: Path, endings: tuple[str, ...]) -> list[Path]:

@@ -16,11 +16,13 @@ from banditsis._typing import Array, Columns, Floats, Indices, Rows
 from banditsis.parallel import Workers
 from banditsis.sampling import count_rows
 from banditsis.sources.array import Job
-from banditsis.sources.base import Calibration
+from banditsis.sources.base import Calibration, Source
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.columns import ColumnSubset, take_out
 from banditsis.sources.files import Opened
 from banditsis.sources.shard_reader import ShardReader
 from banditsis.sources.store import read_record, read_vector
+from banditsis.sources.subset import RowSubset
 from banditsis.statistics.base import Weights
 
 CELLS_AT_ONCE = 1 << 22
@@ -169,15 +171,20 @@ def _listed(columns: Indices | slice) -> Indices:
     return np.arange(columns.start, columns.stop) if isinstance(columns, slice) else columns
 
 
+def stored_below(source: Source) -> ShuffledSource | None:
+    """The shuffled store that these rows and columns are of, if they are of one."""
+    while isinstance(source, (RowSubset, ColumnSubset)):
+        source = source.base
+    return source if isinstance(source, ShuffledSource) else None
+
+
 def open_shuffled(path: Path, target: str | None = None, **options: Any) -> Opened:
     """Open a store that ``banditsis shuffle`` wrote, with the target and the ids that it carries."""
-    from banditsis.sources.columns import take_out
-
     source = ShuffledSource(path)
     record = source.record
     ids = read_vector(path, "ids") if record.has("ids") else None
     if target is not None and record.has("target") and target == record.target:
-        return Opened(source, read_vector(path, "target"), ids)
+        return Opened(source, read_vector(path, "target"), ids, target)
     if target is not None:
         return take_out(source, target, path, ids)
     return Opened(source, None, ids)

@@ -27,7 +27,7 @@ class RowSubset(Source):
         self.base, self.rows = base, rows
         self.shape = (len(rows), base.shape[1])
         self.dtype, self.names, self.means = base.dtype, base.names, base.means
-        self.recipe = base.recipe
+        self.recipe, self.notes = base.recipe, base.notes
         self.shuffled, self.multiplies = base.shuffled, base.multiplies
         share = len(rows) / max(1, base.shape[0])
         self.block_rows = max(1, round(base.block_rows * share))

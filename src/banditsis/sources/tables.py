@@ -16,6 +16,7 @@ from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.sources.files import Opened, find_column
+from banditsis.sources.sample_ids import as_ids, find_id_columns
 
 MOST_LEVELS = 10_000
 NEVER_ENCODED = ("date", "time", "duration", "list", "struct", "map", "binary", "large_list", "fixed_size")
@@ -59,7 +60,7 @@ def choose_features(
     >>> choose_features(["age", "city"], {1: "string"}, "data.csv")
     Traceback (most recent call last):
     TypeError: data.csv has 1 column that is not numeric: 'city' (string); encode it with one_hot=True \
-(--one-hot; not dates), or leave it out.
+(--one-hot), or leave it out.
     """
     refuse_duplicates(names, where)
     left = [j for j in range(len(names)) if j not in set(leave_out)]
@@ -104,10 +105,13 @@ def _not_numeric(names: Sequence[str], odd: dict[int, str], where: object) -> st
     shown = ", ".join(f"{names[j]!r} ({kind})" for j, kind in list(odd.items())[:5])
     more = f" and {len(odd) - 5:,} more" if len(odd) > 5 else ""
     are, them = ("column that is", "it") if len(odd) == 1 else ("columns that are", "them")
-    return (
-        f"{where} has {len(odd):,} {are} not numeric: {shown}{more}; "
-        f"encode {them} with one_hot=True (--one-hot; not dates), or leave {them} out."
-    )
+    encoded = [kind for kind in odd.values() if not kind.startswith(NEVER_ENCODED)]
+    how = f"encode {them} with one_hot=True (--one-hot), or leave {them} out"
+    if not encoded:
+        how = f"turn {them} into columns of numbers, or leave {them} out"
+    elif len(encoded) < len(odd):
+        how = "encode text with one_hot=True (--one-hot), and leave the others out"
+    return f"{where} has {len(odd):,} {are} not numeric: {shown}{more}; {how}."
 
 
 class TableSource(BlockSource):
@@ -127,23 +131,35 @@ class TableSource(BlockSource):
     def load(self, group: int, columns: Sequence[int], n_rows: int) -> list[Any]:
         """Columns of a group of rows, of which at least the first ``n_rows`` are wanted."""
 
-    def choose(self, target: str | None, one_hot: bool, index: int | None = None) -> Opened:
-        """Choose the features; take out the target, and the index (that which pandas stores, by default)."""
+    def choose(
+        self,
+        target: str | None,
+        one_hot: bool,
+        index: int | None = None,
+        ids_like: Sequence[str] | None = None,
+    ) -> Opened:
+        """Choose the features; take out the target, and the index (that which pandas stores, by default).
+
+        Without an index a column that is named as ids are is taken out if ``ids_like`` is given.
+        """
         self.edges = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.intp)])
         n = int(self.edges[-1])
         if n == 0:
             raise ValueError(f"{self.where} has no rows.")
         names = self.schema.names
         refuse_duplicates(names, self.where)
-        index = _index_column(self.schema) if index is None else index
+        index = index_column(self.schema) if index is None else index
         free = [name for j, name in enumerate(names) if j != index]
         y_column = None if target is None else names.index(free[find_column(free, target, self.where)])
+        apart = [] if index is None else [index]
+        if index is None and ids_like is not None:
+            apart = find_id_columns(names, but=y_column, like=ids_like)
         odd = {j: kind for j, field in enumerate(self.schema) if (kind := _odd_kind(field.type))}
         self.features, self.names = choose_features(
             names,
             odd,
             self.where,
-            leave_out=[j for j in (index, y_column) if j is not None],
+            leave_out=apart if y_column is None else [*apart, y_column],
             levels=self._levels if one_hot else None,
         )
         self.shape = n, len(self.features)
@@ -154,8 +170,8 @@ class TableSource(BlockSource):
         # Looked up once: a wide table has thousands of columns to convert for each tile.
         self._convert = [_plain if _is_plain(field.type) else to_numbers for field in self.schema]
         y = None if y_column is None else self._whole(y_column)
-        ids = None if index is None else np.asarray(self._whole(index)).astype(str)
-        return Opened(self, y, ids)
+        ids = as_ids([self._whole(j).tolist() for j in apart]) if apart else None
+        return Opened(self, y, ids, None if y_column is None else names[y_column])
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         wanted = self.features if columns is None else _pick(self.features, columns)
@@ -269,7 +285,7 @@ def _common_dtype(kinds: Sequence[Any]) -> np.dtype:
     return np.dtype(np.float32 if all(is_narrow(kind) for kind in set(kinds)) else np.float64)
 
 
-def _index_column(schema: Any) -> int | None:
+def index_column(schema: Any) -> int | None:
     """The column in which pandas has stored the index of a frame."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     if len(stored) == 1 and isinstance(stored[0], str) and stored[0] in schema.names:

@@ -12,13 +12,14 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from banditsis._typing import Array
+from banditsis.sources.csv import DECIMAL_COMMA, find_delimiter, refuse_wide_text
 from banditsis.sources.files import find_column, need
+from banditsis.sources.numpy_files import load_npy
+from banditsis.sources.sample_ids import as_ids, find_id_columns
+from banditsis.sources.tables import index_column
 
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
-#: Names of columns that hold the ids of samples, in lower case.
-ID_NAMES = frozenset(
-    ("", "id", "ids", "iid", "index", "_index", "__index_level_0__", "unnamed: 0", "rownames", "obs_names")
-) | frozenset(("name", "sample", "sample_id", "sampleid", "subject", "animal", "barcode", "cell", "cell_id"))
+PLINK = (".fam", ".pheno", ".phen")
 FAM = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
@@ -30,10 +31,16 @@ class Read(NamedTuple):
     #: ids of the samples, as strings, if the file has them
     ids: Array | None
     column: str
+    #: what the columns of the ids are called
+    id_names: Sequence[str] = ()
+    #: how values were read, if that needs to be said
+    note: str = ""
 
 
 def read_text(path: Path, wanted: str | None) -> Read:
     """Read a column of a text table: commas, tabs, semicolons or blanks, with or without a header, or .gz."""
+    with open(path, "rb") as raw:
+        refuse_wide_text(path, raw.read(2))
     try:
         with _open_text(path) as file:
             return _read_lines(path, file, wanted)
@@ -54,7 +61,7 @@ def _read_lines(path: Path, file: TextIO, wanted: str | None) -> Read:
     first = list(islice(lines, 100))
     if not first:
         raise ValueError(f"{path} is empty.")
-    rows = _split(chain(first, lines), first[0])
+    rows, delimiter = _split(path, chain(first, lines), first[0])
     head = list(islice(rows, min(100, len(first))))
     names, is_header = _names(path, head, wanted)
     column, id_columns = _choose(path, names, wanted)
@@ -67,13 +74,25 @@ def _read_lines(path: Path, file: TextIO, wanted: str | None) -> Read:
             )
         values.append(row[column].strip())
         ids.append("\t".join(row[k].strip() for k in id_columns))
-    plink = path.name.lower().endswith((".fam", ".pheno", ".phen"))
-    return Read(_converted(values, plink), np.array(ids) if id_columns else None, names[column])
+    id_names = [names[k] for k in id_columns]
+    plink = path.name.lower().endswith(PLINK) or {name.lower().lstrip("#") for name in id_names} == {
+        "fid",
+        "iid",
+    }
+    converted, note = _converted(values, plink, decimal_commas=delimiter != ",")
+    return Read(converted, np.array(ids) if id_columns else None, names[column], id_names, note)
 
 
-def _split(lines: Iterator[str], first: str) -> Iterator[list[str]]:
-    delimiter = next((mark for mark in "\t,;" if mark in first), None)
-    return csv.reader(lines, delimiter=delimiter) if delimiter else (line.split() for line in lines)
+def _split(path: Path, lines: Iterator[str], first: str) -> tuple[Iterator[list[str]], str]:
+    """The values of each line, and what stands between them: as in the data, but any blanks count as one."""
+    delimiter = find_delimiter(path, first)
+    if path.name.lower().endswith(PLINK) and delimiter not in first.strip():
+        delimiter = " "
+    if delimiter == "," and "," not in first:  # one column: a comma below is that of a decimal
+        delimiter = " "
+    if delimiter == " ":
+        return (line.split() for line in lines), delimiter
+    return csv.reader(lines, delimiter=delimiter), delimiter
 
 
 def _names(path: Path, head: Sequence[Sequence[str]], wanted: str | None) -> tuple[list[str], bool]:
@@ -97,16 +116,14 @@ def _names(path: Path, head: Sequence[Sequence[str]], wanted: str | None) -> tup
     return names, False
 
 
-def _choose(where: object, names: Sequence[str], wanted: str | None) -> tuple[int, list[int]]:
+def _choose(
+    where: object, names: Sequence[str], wanted: str | None, index: int | None = None
+) -> tuple[int, list[int]]:
     """The column that is wanted, and those that make up the ids."""
-    lower = [name.lower().lstrip("#") for name in names]
-    if "fid" in lower and "iid" in lower:
-        ids = [lower.index("fid"), lower.index("iid")]
-    else:
-        ids = [k for k, name in enumerate(lower) if name in ID_NAMES and k == 0 and len(names) > 1]
     if wanted is not None:
         column = find_column(names, wanted, where)
-        return column, [] if column in ids else ids
+        return column, [index] if index not in (None, column) else find_id_columns(names, but=column)
+    ids = [index] if index is not None else find_id_columns(names)
     others = [k for k in range(len(names)) if k not in ids]
     if len(others) != 1:
         shown = ", ".join(names[k] for k in others[:8]) + (", …" if len(others) > 8 else "")
@@ -114,13 +131,28 @@ def _choose(where: object, names: Sequence[str], wanted: str | None) -> tuple[in
     return others[0], ids
 
 
-def _converted(values: Sequence[str], plink: bool = False) -> Array:
-    """Numbers if all values are, else labels."""
-    missing = MISSING | {"-9"} if plink else MISSING
+def _converted(values: Sequence[str], plink: bool, decimal_commas: bool) -> tuple[Array, str]:
+    """Numbers if all values are, else labels; and what is to be said of them."""
+    notes = []
+    if decimal_commas and any(DECIMAL_COMMA.fullmatch(value) for value in values):
+        points = [value.replace(",", ".") for value in values]
+        if all(value in MISSING or _is_number(value) for value in points):
+            values = points
+            notes.append("its decimal commas were read as points")
+    unknown = [value in MISSING or (plink and _is_minus_nine(value)) for value in values]
+    if plink and sum(unknown) > sum(value in MISSING for value in values):
+        notes.append("-9 counts as missing in it")
+    pairs = list(zip(values, unknown, strict=True))
     try:
-        return np.array([np.nan if value in missing else float(value) for value in values])
+        numbers = np.array([np.nan if gone else float(value) for value, gone in pairs])
+        return numbers, "; ".join(notes)
     except ValueError:
-        return np.array([None if value in missing else value for value in values], dtype=object)
+        labels = np.array([None if gone else value for value, gone in pairs], dtype=object)
+        return labels, "; ".join(notes)
+
+
+def _is_minus_nine(text: str) -> bool:
+    return _is_number(text) and float(text) == -9
 
 
 def _is_number(text: str) -> bool:
@@ -132,15 +164,12 @@ def _is_number(text: str) -> bool:
 
 
 def _is_value(text: str) -> bool:
-    return text in MISSING - {""} or _is_number(text)
+    return text in MISSING - {""} or _is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None
 
 
 def read_npy(path: Path, wanted: str | None) -> Read:
     """Read a vector from a ``.npy`` file, or a column of a matrix by its number."""
-    try:
-        array = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as a NumPy array, it may be truncated: {error}") from error
+    array = load_npy(path)
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         if wanted not in (None, "1"):
             raise ValueError(
@@ -160,11 +189,10 @@ def read_arrow(path: Path, wanted: str | None) -> Read:
     try:
         table = dataset.dataset(path, format=form)
         names = table.schema.names
-        column, id_columns = _choose(path, names, wanted)
+        column, id_columns = _choose(path, names, wanted, index_column(table.schema))
         chosen = table.to_table(columns=[names[k] for k in (column, *id_columns)])
     except (OSError, need("pyarrow", "parquet").ArrowInvalid) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     values = chosen.column(0).to_numpy()
-    parts = [[str(value) for value in chosen.column(k + 1).to_pylist()] for k in range(len(id_columns))]
-    ids = np.array(["\t".join(pair) for pair in zip(*parts, strict=True)]) if parts else None
-    return Read(values, ids, names[column])
+    parts = [chosen.column(k + 1).to_pylist() for k in range(len(id_columns))]
+    return Read(values, as_ids(parts) if parts else None, names[column], [names[k] for k in id_columns])

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis._typing import Array, Indices
+from banditsis._warnings import warn_user
 from banditsis.sources.base import Source
-from banditsis.sources.files import Opened
+from banditsis.sources.files import NoColumnError, Opened
 from banditsis.sources.opening import open_data
-from banditsis.sources.shuffled import ShuffledSource
+from banditsis.sources.shuffled import ShuffledSource, stored_below
 from banditsis.sources.subset import RowSubset
 from banditsis.sources.target_files import Read, read_arrow, read_npy, read_text
 
@@ -27,6 +28,24 @@ class Target(NamedTuple):
     y: Array
     #: a sentence that says how rows and values were put together
     how: str
+    #: ids of all rows of the data, also of those without a value, if they are known
+    ids: Array | None = None
+
+
+class Place(NamedTuple):
+    """Where a target is: a column of the data, or of a file of its own."""
+
+    file: Path | None
+    column: str | None
+
+
+class Apart(NamedTuple):
+    """Data and target that have not been joined yet."""
+
+    opened: Opened
+    #: what the target's file holds, None if it is a column of the data
+    read: Read | None
+    place: Place
 
 
 def open_with_target(
@@ -36,6 +55,7 @@ def open_with_target(
     names: Sequence[str] | None = None,
     one_hot: bool = False,
     memory_limit: int | None = None,
+    ids_like: Sequence[str] | None = None,
 ) -> Target:
     """Open data together with their target.
 
@@ -48,34 +68,64 @@ def open_with_target(
         number.
     names, one_hot, memory_limit
         See :func:`open_source`.
+    ids_like : sequence of str, optional
+        What ids of samples are called elsewhere, where the data shall be joined with more than the target.
     """
-    file, column = split_target(target)
-    options: dict[str, Any] = {"names": names, "one_hot": one_hot, "memory_limit": memory_limit}
+    opened, read, (file, column) = open_apart(
+        data, target, names=names, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
+    )
+    if read is not None and file is not None:
+        return join(opened, read, file)
+    assert opened.y is not None
+    number = f", its column {target}" if opened.label not in (None, target) else ""
+    how = f"the target is the column {opened.label or column!r} of the data{number}"
+    return _without_missing(opened.source, opened.y, how)._replace(ids=opened.ids)
+
+
+def open_apart(
+    data: Any, target: str | None, *, ids_like: Sequence[str] | None = None, **options: Any
+) -> Apart:
+    """Open data and target, each by itself; a column of the data goes before a file of the same name."""
+    file, column = (None, None) if target is None else split_target(target)
     if file is None:
-        opened = open_data(data, column, **options)
-        assert opened.y is not None
-        return _without_missing(opened.source, opened.y, f"the target is the column {column!r} of the data")
-    return join(open_data(data, None, **options), read_target(file, column), file)
+        try:
+            return _open_column(data, target, ids_like=ids_like, **options)
+        except NoColumnError:
+            if target is not None and Path(target).is_file():
+                read_target(Path(target), None)  # which says why it will not do
+            raise
+    read = read_target(file, column)
+    if read.ids is not None:
+        ids_like = read.id_names
+    opened = open_data(data, None, ids_like=ids_like, **options)
+    if opened.source.names is not None and target in opened.source.names:
+        return _open_column(data, target, ids_like=ids_like, **options)
+    return Apart(opened, read, Place(file, column))
+
+
+def _open_column(data: Any, target: str | None, **options: Any) -> Apart:
+    """Open data whose target is one of their columns, if there is one."""
+    opened = open_data(data, target, **options)
+    return Apart(opened, None, Place(None, target if opened.label is None else opened.label))
 
 
 def split_target(target: str) -> tuple[Path | None, str | None]:
-    """File and column of a target; without a file it is a column of the data.
+    """File and column of a target; what does not end as files do is a column of the data.
 
     Examples
     --------
     >>> split_target("price"), split_target("chr1:12345")
     ((None, 'price'), (None, 'chr1:12345'))
     """
-    if Path(target).is_file():
-        return Path(target), None
     head, _, column = target.rpartition(":")
-    if head and Path(head).is_file():
-        return Path(head), column or None
-    for name in (head, target):
+    missing = None
+    for name, rest in ((target, None), (head, column or None)):
         if name.lower().endswith((*_ARROW, *_TEXT, ".npy")):
-            raise FileNotFoundError(
-                f"the target's file {name} does not exist: check the name and the folder."
-            )
+            if Path(name).is_file():
+                return Path(name), rest
+            missing = missing or name
+    if missing is not None:
+        raise FileNotFoundError(f"the target's file {missing} does not exist: check the name and the folder.")
     return None, target
 
 
@@ -98,16 +148,19 @@ def read_target(path: Path, column: str | None) -> Read:
 def join(opened: Opened, read: Read, path: Path) -> Target:
     """Put values to rows: by the ids of the samples if both sides have them, else by row order."""
     n = opened.source.shape[0]
+    said = f"; {read.note}" if read.note else ""
     if opened.ids is None or read.ids is None:
-        if isinstance(opened.source, ShuffledSource):
-            return _before_shuffling(opened.source, read, path)
+        _warn_of_one_side(opened, read, path)
+        if (store := stored_below(opened.source)) is not None:
+            return _before_shuffling(opened, store, read, path, said)
         if len(read.values) != n:
             raise ValueError(
                 f"{path} has {len(read.values):,} values for the {n:,} rows of the data, and there are no "
                 f"ids of samples {'in it' if read.ids is None else 'in the data'} to join on: give a "
                 "value for each row."
             )
-        return _without_missing(opened.source, read.values, f"{path} was taken in row order: {n:,} values")
+        how = f"{path} was taken in row order: {n:,} values{said}"
+        return _without_missing(opened.source, read.values, how)._replace(ids=opened.ids)
     place = _matches(opened.ids, read.ids, path)
     known = np.flatnonzero(place >= 0)
     values = read.values[place[known]]
@@ -116,10 +169,22 @@ def join(opened: Opened, read: Read, path: Path) -> Target:
         f", {spare:,} of its ids are not in the data" if spare else ""
     )
     source = opened.source if known.size == n else RowSubset(opened.source, known)
-    return _without_missing(source, values, how)
+    return _without_missing(source, values, how + said)._replace(ids=opened.ids)
 
 
-def _before_shuffling(source: ShuffledSource, read: Read, path: Path) -> Target:
+def _warn_of_one_side(opened: Opened, read: Read, path: Path) -> None:
+    """Warn where ids are of no use, since the other side has none."""
+    if (opened.ids is None) == (read.ids is None):
+        return
+    has, lacks = ("the data", path) if read.ids is None else (path, "the data")
+    warn_user(
+        f"{has} {'have' if read.ids is None else 'has'} ids of samples, and {lacks} "
+        f"{'has' if read.ids is None else 'have'} none: rows were joined by their order alone. Make sure "
+        f"that both are in the same order, or give {lacks} a column of ids."
+    )
+
+
+def _before_shuffling(opened: Opened, source: ShuffledSource, read: Read, path: Path, said: str) -> Target:
     """Values in the order that the rows had before they were shuffled."""
     n = source.record.n_original
     if len(read.values) != n:
@@ -127,8 +192,9 @@ def _before_shuffling(source: ShuffledSource, read: Read, path: Path) -> Target:
             f"{path} has {len(read.values):,} values, and the data had {n:,} rows before they were shuffled: "
             "give a value for each of those."
         )
-    how = f"{path} was taken in the order that rows had before they were shuffled: {n:,} values"
-    return _without_missing(source, read.values[source.original_rows], how)
+    how = f"{path} was taken in the order that rows had before they were shuffled: {n:,} values{said}"
+    target = _without_missing(opened.source, read.values[source.original_rows], how)
+    return target._replace(ids=opened.ids)
 
 
 def _matches(wanted: Array, ids: Array, path: Path) -> Indices:

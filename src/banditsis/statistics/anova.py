@@ -11,7 +11,7 @@ from banditsis._typing import Array, Floats, Indices, Rows
 from banditsis.covariates import Covariates
 from banditsis.laws import BetaLaw, Law
 from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio, seen
-from banditsis.statistics.classes import check_labels
+from banditsis.statistics.classes import check_labels, shown
 
 
 class Anova(MomentStatistic):
@@ -63,8 +63,8 @@ class Anova(MomentStatistic):
             label = self.labels[np.argmax(counts)]
             first, more = seen(rows, self.y.shape[0])
             raise ValueError(
-                f"{first} have one class alone, {label!r}: check that the right column was taken as the "
-                f"response{more}."
+                f"{first} have one class alone, {shown(label)}: check that the right column was taken as "
+                f"the response, and that rows are not sorted by it{more}."
             )
         return self
 

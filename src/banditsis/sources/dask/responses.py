@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.deviations import Deviation
 from banditsis.sampling import count_rows, spread, take
 from banditsis.sources.dask import tasks
 from banditsis.sources.dask.running import Graph, add_tree, new_name, run
@@ -120,15 +121,22 @@ class DaskResponses:
     def between_blocks(self, rows: Rows) -> tuple[int, list[float]]:
         """How many blocks some rows touch, and the design effect of each response, or label, between them."""
         labels = [] if self.dtype.kind in "fiub" else list(np.unique(self))[:MOST_LABELS]
+        looks = [] if labels else [Deviation.of(column) for column in self._first_look(rows).T]
         pieces = split(rows, self.edges)
         name, graph = new_name("moments"), dict(self.graph)
         for b, some in pieces:
-            graph[(name, b)] = (tasks.moments, self.keys[b], some, self.chosen, labels)
+            graph[(name, b)] = (tasks.moments, self.keys[b], some, self.chosen, labels, looks)
         counts, means, squares = np.stack(run(graph, [(name, b) for b, _ in pieces]), axis=1)
         n, centre = counts.sum(axis=0), (counts * means).sum(axis=0) / counts.sum(axis=0)
         between = (counts * (means - centre) ** 2).sum(axis=0)
         effects = ratio(between, between + squares.sum(axis=0)) * (n - 1) / max(1, len(pieces) - 1)
         return len(pieces), [float(effect) for effect in np.nan_to_num(effects)]
+
+    def _first_look(self, rows: Rows) -> Array:
+        """Responses of a few of the rows, a column each."""
+        found = self.pilot(rows)
+        values = np.asarray(self.fetch(found), dtype=np.float64)
+        return values.reshape(len(values), -1)
 
     def weighing(self, statistic: MomentStatistic) -> Weighing:
         """How a pass weighs rows: on the workers."""

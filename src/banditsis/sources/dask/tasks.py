@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from banditsis._typing import Array, Floats, Indices, Rows
+from banditsis.deviations import Deviation
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.sampling import count_rows, spread
 from banditsis.sources.base import Calibration, Source
@@ -132,12 +133,16 @@ def union(parts: Sequence[Array]) -> Array:
     return np.unique(np.concatenate(list(parts)))
 
 
-def moments(y: Any, rows: Rows, chosen: Chosen, labels: list[Any]) -> Floats:
-    """Count, mean and sum of squares about it: of each response, or of the indicator of each label."""
+def moments(
+    y: Any, rows: Rows, chosen: Chosen, labels: list[Any], looks: list[Deviation] | tuple[()] = ()
+) -> Floats:
+    """Count, mean and sum of squares about it: of each response and its deviations, or of each label."""
     values = response_block(y, chosen)[rows]
     if labels:
         values = np.hstack([values == label for label in labels])
     numbers = np.asarray(values, dtype=np.float64)
+    if looks:
+        numbers = np.column_stack([numbers, *(look(numbers[:, k]) for k, look in enumerate(looks))])
     mean = numbers.mean(axis=0)
     return np.stack([np.full(len(mean), float(len(numbers))), mean, ((numbers - mean) ** 2).sum(axis=0)])
 
