@@ -175,8 +175,8 @@ WRONG = {
     "zip.npy": (lambda path: _save_as(path, np.savez, ".npz"), "that of a NumPy or SciPy .npz"),
     "cut.npy": (_truncated, "cannot be read as a NumPy array, it may be truncated"),
     "cut.npz": (_truncated_zip, "cannot be read as .npz, it may be truncated"),
-    "objects.npy": (lambda path: np.save(path, np.array([[{}]])), "cannot be read as a NumPy array"),
-    "vector.npy": (lambda path: np.save(path, Y), "must have two dimensions"),
+    "objects.npy": (lambda path: np.save(path, np.array([[{}]])), "holds Python objects"),
+    "vector.npy": (lambda path: np.save(path, Y), "features have two dimensions"),
     "words.npy": (lambda path: np.save(path, np.array([["a", "b"]])), "must hold numbers"),
     "vectors.npz": (
         lambda path: np.savez(path, Y, Y),

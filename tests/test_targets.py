@@ -308,3 +308,18 @@ def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
     write(tmp_path / "nothing", "q\n0\n")
     with pytest.raises(ValueError, match="nothing cannot be a target"):
         open_source("x.csv", target="nothing")
+
+
+def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
+    frame = pd.DataFrame({"id": np.arange(1, N + 1), "a": X[:, 0]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_csv(tmp_path / "counted.csv")
+    target = pd.DataFrame({"y": np.arange(N) * 1.0})
+    target.to_csv(tmp_path / "t.csv")  # with a nameless index that counts from 0
+    with pytest.warns(UserWarning, match="joined by their order alone"):
+        names, y = names_and_target(tmp_path / "x.csv", tmp_path / "t.csv")
+    assert names == ["id", "a"]
+    np.testing.assert_array_equal(y, range(N))
+    target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
+    with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):
+        open_source(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")

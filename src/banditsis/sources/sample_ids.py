@@ -46,6 +46,26 @@ def find_id_columns(
     return [k for k, name in enumerate(lower) if name in ID_NAMES and k != but and len(names) > 1][:1]
 
 
+def is_mere_count(ids: Array, names: Sequence[str]) -> bool:
+    """Whether ids have no name and count rows from 0, as pandas does where nobody named them."""
+    nameless = {name.lower() for name in names} <= {"", "unnamed: 0", "index", "__index_level_0__"}
+    return nameless and first_of_count(ids) == 0
+
+
+def first_of_count(ids: Array) -> int | None:
+    """Where ids begin that count their rows, in any order; None if they do not.
+
+    Examples
+    --------
+    >>> first_of_count(np.array(["2", "1", "3"])), first_of_count(np.array(["1", "3"]))
+    (1, None)
+    """
+    if not all(str(name).isdigit() for name in ids):
+        return None
+    numbers = np.sort([int(name) for name in ids])
+    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
+
+
 def as_ids(columns: Sequence[Sequence[Any]]) -> Array:
     """Ids as text, of one column or of several, joined by tabs; whole numbers without a point.
 

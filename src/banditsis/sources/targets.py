@@ -13,6 +13,7 @@ from banditsis._warnings import warn_user
 from banditsis.sources.base import Source
 from banditsis.sources.files import NoColumnError, Opened
 from banditsis.sources.opening import open_data
+from banditsis.sources.sample_ids import first_of_count, is_mere_count
 from banditsis.sources.shuffled import ShuffledSource, stored_below
 from banditsis.sources.subset import RowSubset
 from banditsis.sources.target_files import Read, read_arrow, read_npy, read_text
@@ -95,7 +96,7 @@ def open_apart(
                 read_target(Path(target), None)  # which says why it will not do
             raise
     read = read_target(file, column)
-    if read.ids is not None:
+    if read.ids is not None and not is_mere_count(read.ids, read.id_names):
         ids_like = read.id_names
     opened = open_data(data, None, ids_like=ids_like, **options)
     if opened.source.names is not None and target in opened.source.names:
@@ -206,6 +207,7 @@ def _matches(wanted: Array, ids: Array, path: Path) -> Indices:
         ids = np.array([name.rpartition("\t")[2] for name in ids])
     _refuse_repeated(wanted, "the data")
     _refuse_repeated(ids, path)
+    _refuse_shifted(wanted, ids, path)
     where = {name: k for k, name in enumerate(ids.tolist())}
     place = np.array([where.get(str(name), -1) for name in wanted], dtype=np.intp)
     if (place < 0).all():
@@ -224,6 +226,16 @@ def _refuse_repeated(ids: Array, where: object) -> None:
         raise ValueError(
             f"the id of a sample {_shown(name)} occurs {count} times in {where}: ids must be unique to be "
             "joined on."
+        )
+
+
+def _refuse_shifted(wanted: Array, ids: Array, path: Path) -> None:
+    """Refuse counts of rows from 0 on one side and from 1 on the other: each would get its neighbour's."""
+    first, other = first_of_count(wanted), first_of_count(ids)
+    if len(ids) == len(wanted) and {first, other} == {0, 1}:
+        raise ValueError(
+            f"the ids of samples count rows from {first} in the data and from {other} in {path}: use "
+            "the same ids on both sides, or take them out to go by row order."
         )
 
 
