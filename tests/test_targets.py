@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from banditsis import Plan, open_source, screen
+from banditsis.shuffling import shuffle
 from banditsis.sources.files import Opened
 from banditsis.sources.subset import RowSubset
 from banditsis.sources.targets import join, open_with_target, read_target, split_target
@@ -323,3 +324,10 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
     target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):
         open_source(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")
+
+
+def test_a_path_as_target(tmp_path):
+    np.save(tmp_path / "y.npy", np.arange(N))
+    np.testing.assert_array_equal(open_source(X, target=tmp_path / "y.npy")[1], range(N))
+    store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", seed=0)
+    np.testing.assert_array_equal(open_source(store, target="y")[1], open_source(store).original_rows)

@@ -95,7 +95,11 @@ def shuffle(
     opened = _open(data, target, memory)
     with hold(folder):
         journal = Journal(folder / "journal.jsonl")
-        about = {"source": opened.name, "target": target, **_fingerprint(opened, data)}
+        about = {
+            "source": opened.name,
+            "target": None if target is None else str(target),
+            **_fingerprint(opened, data),
+        }
         seed = _begin(journal, about, seed, force, folder, destination)
         _write_store(opened, seed, memory, folder, journal, progress)
         journal.note_whole()

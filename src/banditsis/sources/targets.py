@@ -87,6 +87,7 @@ def open_apart(
     data: Any, target: str | None, *, ids_like: Sequence[str] | None = None, **options: Any
 ) -> Apart:
     """Open data and target, each by itself; a column of the data goes before a file of the same name."""
+    target = None if target is None else str(target)  # which may be a path
     file, column = (None, None) if target is None else split_target(target)
     if file is None:
         try:
