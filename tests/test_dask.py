@@ -218,6 +218,14 @@ def test_blocks_that_differ_are_warned_of():
             screen(lazy(X[order], (20, P)), y, plan, random_state=0)
 
 
+def test_blocks_of_unlike_spread_are_warned_of():
+    order = np.argsort(np.abs(Y))
+    plan = Plan(N, P, ((200, 20), (400, 5)))
+    for y in (Y[order], da.from_array(Y[order], chunks=20)):
+        with pytest.warns(UserWarning, match="not in random order: the response differs between blocks"):
+            screen(lazy(X[order], (20, P)), y, plan, random_state=0)
+
+
 def test_an_error_carries_the_rounds_before_it(tmp_path):
     def breaks_later(block):
         if (tmp_path / "now").exists():
