@@ -209,7 +209,8 @@ def make_side(time: Floats, event: Floats, Z: Floats) -> Side:
         turned = white @ slope
         gain = float(turned @ turned)
         if gain < ARRIVED and len(white) == beta.size and np.ptp(Z @ beta) < MOST_RISK:
-            return side
+            # The last step squares what error is left.
+            return _weigh(order, event, Z, ends, events, beta + white.T @ turned)[1]
         for halving in range(30):
             tried = beta + white.T @ turned / 2**halving
             if np.ptp(Z @ tried) > 10 * MOST_RISK:
