@@ -24,7 +24,7 @@ demo: $(STAMP)  ## Screen a made-up data set with SIS and BanditSIS
 	@$(BIN)/banditsis demo
 
 test: $(STAMP) lint types  ## Run everything that tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m pytest --doctest-modules src -q
 
 browser:  ## Install Chromium (Debian and its kin, as root), in which the tests open the HTML report

@@ -1,8 +1,13 @@
 """Memory layouts that every computation must not depend on."""
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# Processes that a shell starts in the background ignore Ctrl-C; tests of it must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
