@@ -133,6 +133,9 @@ def _wait(client: Any, futures: list[Any], watched: Mapping[Any, Any], wanted: s
         batch = waiting.next_batch(block=False)
         for future in batch:
             name, tell = watched.get(future.key, ("", None))
+            if future.status in ("lost", "pending"):  # its worker left; the scheduler makes it again
+                waiting.add(future)
+                continue
             if future.status != "finished":
                 raise failure(name, future.exception() if future.status == "error" else None)
             if tell is not None:
