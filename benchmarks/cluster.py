@@ -38,7 +38,7 @@ def report(what: str, measured: str, wanted: str, good: bool) -> None:
 
 def cluster(n_workers: int) -> LocalCluster:
     return LocalCluster(
-        n_workers,
+        n_workers=n_workers,
         threads_per_worker=1,
         processes=True,
         dashboard_address=":0",
@@ -312,7 +312,7 @@ def cells_before(plan: Plan, step: int) -> int:
 
 def two_against_one(scale: float) -> None:
     """Exact SIS for many responses, which is bound by computing."""
-    p, height, q = 2000, max(200, int(5000 * scale)), 400
+    p, height, q = 2000, max(200, int(20_000 * scale)), 100
     n = 20 * height
     Y = np.random.default_rng(1).standard_normal((n, q), dtype=np.float32)
     plan = Plan.exact(n, p, 50)

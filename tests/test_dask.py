@@ -287,7 +287,7 @@ def client():
     with (
         dask.config.set(settings),
         LocalCluster(
-            2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -330,7 +330,7 @@ def test_a_cluster_that_grows_and_shrinks():
     x = da.from_array(X, chunks=(100, P)).map_blocks(slowly, 0.005, dtype=float)
     sizes = [1, 2, 3]
     with (
-        LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
 
