@@ -12,7 +12,7 @@ import numpy as np
 from banditsis._checks import check_choice
 from banditsis._typing import Floats, Indices, Rows
 from banditsis.alike import warn_of_order
-from banditsis.covariates import check_covariates
+from banditsis.covariates import Covariates, check_covariates
 from banditsis.evidence import Judge
 from banditsis.groups import AnyGroup, start_groups
 from banditsis.inflation import MOST_FEATURES, measure_inflation, pilot_rows
@@ -120,14 +120,7 @@ def screen(
     check_shape(source, plan)
     plan = plan.rereading(kind.rereads)
     check_evidence(plan, kind.name, row_order, missing, covariates, source.shuffled)
-    given = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
-    about_given = () if given is None else given.notes
-    given = given if given is not None and given.rank else None  # constants are what the intercept is
-    if covariates is not None and pairwise:
-        raise ValueError(
-            "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
-            "is missing, or leave the covariates out."
-        )
+    given, about_given = _given(covariates, source, pairwise)
     by_column, responses = kind.n_columns == 1, source.own_responses(y)
     if responses is None:
         y = kind.unpack(y)
@@ -137,18 +130,7 @@ def screen(
     single = np.ndim(y) == 1 or not by_column
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
-    parameters = {
-        "plan": plan.name,
-        **dict(plan.made_by),
-        **({"features": source.recipe} if source.recipe else {}),
-        "statistic": kind.name,
-        **kind.settings,
-        **({"one_sided": True} if kind.one_sided else {}),
-        "missing": missing,
-        "covariates": 0 if given is None else given.rank,
-        "seed": find_seed(random_state),
-        **({"pvalues": True} if pvalues else {}),
-    }
+    parameters = _parameters(plan, source, kind, missing, given, pvalues, find_seed(random_state))
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
     for run in runs:
@@ -181,6 +163,43 @@ def screen(
             raise
     results: list[Any] = _results(runs, source.names, [])
     return results[0] if single else results
+
+
+def _given(covariates: Any, source: Source, pairwise: bool) -> tuple[Covariates | None, Sequence[str]]:
+    """The covariates, None if they say nothing beside an intercept, and what is to be noted of them."""
+    if covariates is None:
+        return None, ()
+    given = check_covariates(covariates, source.shape[0], source.dtype)
+    if pairwise:
+        raise ValueError(
+            "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
+            "is missing, or leave the covariates out."
+        )
+    return (given if given.rank else None), given.notes
+
+
+def _parameters(
+    plan: Plan,
+    source: Source,
+    kind: Any,
+    missing: str,
+    given: Covariates | None,
+    pvalues: bool,
+    seed: int,
+) -> dict[str, Any]:
+    """What a result tells of how it was asked for."""
+    return {
+        "plan": plan.name,
+        **dict(plan.made_by),
+        **({"features": source.recipe} if source.recipe else {}),
+        "statistic": kind.name,
+        **kind.settings,
+        **({"one_sided": True} if kind.one_sided else {}),
+        "missing": missing,
+        "covariates": 0 if given is None else given.rank,
+        "seed": seed,
+        **({"pvalues": True} if pvalues else {}),
+    }
 
 
 class Run(NamedTuple):
