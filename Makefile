@@ -47,9 +47,9 @@ QUICK := not thread_counts and not any_matrix and not test_planning \
 
 coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "$(QUICK)" \
-	  --ignore=tests/test_optimal_plans.py --ignore=tests/test_guarantees.py --ignore=tests/paper \
-	  --ignore=tests/test_datasets.py --ignore=tests/test_cli.py --ignore=tests/test_documents.py \
-	  --ignore=tests/test_report_browser.py
+	  --ignore=tests/plans/test_optimal.py --ignore=tests/plans/test_guaranteed.py --ignore=tests/paper \
+	  --ignore=tests/test_datasets.py --ignore=tests/cli/test_app.py --ignore=tests/test_documents.py \
+	  --ignore=tests/report/test_browser.py
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing
 

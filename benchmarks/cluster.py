@@ -24,9 +24,9 @@ from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.shuffling import shuffle
 from banditsis.sources.dask.windows import FileOnWorkers
-from banditsis.sources.store import read_record
+from banditsis.store.metadata import read_record
+from banditsis.store.writer import shuffle
 
 LINES: list[tuple[str, str, str, bool]] = []
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis import datasets
-from banditsis.sources import ArraySource, Source
-from banditsis.sources.base import Calibration
+from banditsis.sources.array import ArraySource
+from banditsis.sources.base import Calibration, Source, SumContext
 
 
 def features(kind, n, p, rng):
@@ -93,7 +93,9 @@ class Generated(Source):
             block = ArraySource(self.read(part, columns))
             shift = Calibration(np.zeros(block.shape[1]), np.ones(block.shape[1]))
             here = slice(0, len(part))
-            block.sums(here, None, lambda r, part=part: weights(part[r]), shift, out, workers, tick)
+            block.sums(
+                here, None, lambda r, part=part: weights(part[r]), SumContext(shift, out, workers, tick)
+            )
 
     def bytes_touched(self, n_rows, n_columns, *, scattered):
         return 8.0 * n_rows * n_columns

@@ -21,7 +21,7 @@ from banditsis.paper.movielens import MovieLens
 from banditsis.paper.published import TABLE2
 from banditsis.paper.standin import N_MOVIES, N_TAGS, make_standin
 from banditsis.paper.table2 import Users, plans, predict, warm_up
-from banditsis.sources.subset import RowSubset
+from banditsis.sources.views import RowSubset
 from screening import Figure, at_most, table
 from timing import interleaved
 
@@ -125,7 +125,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from banditsis import Interactions, Plan, screen
-from banditsis.sources.subset import RowSubset
+from banditsis.sources.views import RowSubset
 {code}
 # Not ru_maxrss, which a process inherits from the one that started it.
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 import io_data
-from banditsis.sources.shuffled import ShuffledSource
-from banditsis.sources.store import verify
+from banditsis.store.metadata import verify
+from banditsis.store.reader import ShuffledSource
 from io_faults import faults
 from screening import Figure, at_least, at_most
 
@@ -190,7 +190,7 @@ def damage(folder: Path, gigabytes: float) -> Iterator[Figure]:
 
 
 def banditsis(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "banditsis.cli", *(str(argument) for argument in arguments)]
+    return [sys.executable, "-m", "banditsis.cli.app", *(str(argument) for argument in arguments)]
 
 
 def run_command(*arguments: object) -> subprocess.CompletedProcess[str]:

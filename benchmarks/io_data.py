@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.sources.layout import is_shuffled, make_layout
-from banditsis.sources.shards import shard_path, write_shard
-from banditsis.sources.store import Record, write_record, write_vector
+from banditsis.store.layout import is_shuffled, make_layout
+from banditsis.store.metadata import Record, write_record, write_vector
+from banditsis.store.shards import shard_path, write_shard
 
 SIGNALS = 10
 

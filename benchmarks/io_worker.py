@@ -15,7 +15,7 @@ import numpy as np
 
 from banditsis import Plan, open_source, screen
 from banditsis.parallel import Workers
-from banditsis.sources.base import Calibration
+from banditsis.sources.base import Calibration, SumContext
 from banditsis.statistics import Weights
 
 
@@ -59,7 +59,7 @@ def measure_columns(path: str, count: str) -> dict[str, object]:
     calibration = Calibration(np.zeros(p, np.float32), np.ones(p, np.float32))
     out, before = np.zeros((3, len(columns))), bytes_read()
     with Workers(2) as workers:
-        source.sums(slice(0, n), columns, Weights(y).part, calibration, out, workers, lambda cells: None)
+        source.sums(slice(0, n), columns, Weights(y).part, SumContext(calibration, out, workers))
     return {"opened": opened, "bytes": bytes_read() - before, "share": len(columns) / p}
 
 

@@ -57,7 +57,7 @@ def near_the_floor(job):
     rng = np.random.default_rng(7)
     plan = Plan.optimal(n, 300, 60, 0.04 if n < 10_000 else 0.01)
     lost = seen = failed = 0
-    floor = plan.detection_floor(inflation=2.0 if kind == "t5" else 1.0)
+    floor = plan.detection_floor(variance_inflation=2.0 if kind == "t5" else 1.0)
     for seed in range(sets):
         X, y = make_graded(kind, n, 300, rng, floor * np.linspace(1.0, 1.06, min(10, int(0.7 / floor**2))))
         r = correlations(X, y)
@@ -170,8 +170,8 @@ def print_kept(found, sets):
         print(f"gain at the cost of α={alpha}: {gain:+.1f} points (to reach: +{wanted})")
     shares = [*[(s, mean["share", s]) for s in (0.6, 0.7, 0.8)], (1.0, mean["optimal", 1.1])]
     x, y = zip(*shares, strict=True)
-    need = np.interp(mean["paper", 1.1], np.maximum.accumulate(y), x)
-    print(f"cells for the paper's mean at α=1.1: {need:.2f} of the paper's (to reach: 0.8, aim 0.7)")
+    needed = np.interp(mean["paper", 1.1], np.maximum.accumulate(y), x)
+    print(f"cells for the paper's mean at α=1.1: {needed:.2f} of the paper's (to reach: 0.8, aim 0.7)")
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.feature_selection import SelectKBest, r_regression
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.sampling import new_rows
+from banditsis.engine.sampling import draw_rows
 from timing import interleaved, read_through
 
 ORDERS = {"C": "row-major", "F": "column-major"}
@@ -94,7 +94,7 @@ def select_k_best_case(dtype: str, order: str) -> Iterator[Figure]:
 def lines_touched(plan: Plan, last_round: np.ndarray, seed: int, by_row: bool, itemsize: int) -> int:
     """64-byte lines that hold the cells of the plan, counted from the rows and features of a run."""
     total, per_line = 0, 64 // itemsize
-    pieces = new_rows(plan.n_rows, [s.n_rows for s in plan.steps], "random", np.random.default_rng(seed))
+    pieces = draw_rows(plan.n_rows, [s.n_rows for s in plan.steps], "random", np.random.default_rng(seed))
     for k, rows in enumerate(pieces):
         columns = np.flatnonzero(last_round >= k)
         if by_row:

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 import zarr
 
-from banditsis.sources.csv import open_csv
-from banditsis.sources.h5ad import open_h5ad
-from banditsis.sources.zarr import ZarrSource
+from banditsis.formats.csv import open_csv
+from banditsis.formats.h5ad import open_h5ad
+from banditsis.formats.zarr import ZarrSource
 
 _folder = tempfile.TemporaryDirectory()
 atexit.register(_folder.cleanup)

@@ -14,13 +14,12 @@ from scipy import sparse
 import files
 from banditsis import Interactions, Plan, open_source, screen
 from banditsis.parallel import Workers
-from banditsis.shuffling import shuffle
-from banditsis.sources import Source
+from banditsis.sources.base import Source, SumContext
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.columns import ColumnSubset
-from banditsis.sources.subset import RowSubset
+from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.statistics import STATISTICS as REGISTERED
 from banditsis.statistics import Weights, find_statistic
+from banditsis.store.writer import shuffle
 
 rng = np.random.default_rng(0)
 N, P = 301, 23
@@ -217,7 +216,9 @@ def test_sums(build, rows, columns, kind):
     out = np.ones_like(expected)
     told = []
     with Workers(2) as workers:
-        source.sums(ROWS[rows], COLUMNS[columns], weights.part, calibration, out, workers, told.append)
+        source.sums(
+            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, told.append)
+        )
     tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
     np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
     assert abs(sum(told) - z.size) <= len(told)

@@ -38,7 +38,7 @@ def made_up(n_rounds, n_selected, p=5000, n=100_000):
     scores = rng.uniform(-1, 1, p)
     scores = scores[np.argsort(-np.abs(scores))]
     last_round = (np.arange(p)[:, None] < left[:-1]).sum(axis=1).astype(np.int32) - 1
-    return ScreeningResult(np.arange(n_selected), scores, rounds, last_round, n, p, inflation=1.0)
+    return ScreeningResult(np.arange(n_selected), scores, rounds, last_round, n, p, variance_inflation=1.0)
 
 
 def drawn(axes):

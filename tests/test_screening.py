@@ -5,8 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from banditsis import Plan, open_source, screen, tracking
-from banditsis.sampling import new_rows
+from banditsis import Plan, open_source, screen
+from banditsis.engine import accumulators
+from banditsis.engine.sampling import draw_rows
 from reference import correlations, paper_algorithm
 
 rng = np.random.default_rng(7)
@@ -20,7 +21,7 @@ Y = X[:, [3, 50, 200]].sum(axis=1) + rng.standard_normal(N)
 def test_equals_the_algorithm_written_plainly(alpha, discard, seed):
     plan = Plan.paper(N, P, D, alpha, discard)
     totals = [step.n_rows for step in plan.steps]
-    pieces = new_rows(N, totals, "random", np.random.default_rng(seed))
+    pieces = draw_rows(N, totals, "random", np.random.default_rng(seed))
     rows = np.concatenate(list(pieces))
     expected = paper_algorithm(X, Y, D, [rows[:total] for total in totals], discard)
     result = screen(X, Y, plan, random_state=seed)
@@ -101,11 +102,13 @@ def test_responses_with_different_gaps_are_as_if_alone():
     "price", [0.0, 2.5, 100.0]
 )  # of a shared cell: never part, part midway, part at once
 def test_the_answer_does_not_depend_on_when_responses_part(monkeypatch, price, missing):
-    monkeypatch.setattr(tracking, "SHARED_CELL", price)
-    monkeypatch.setattr(tracking, "PASS", 0)
+    monkeypatch.setattr(accumulators, "SHARED_CELL", price)
+    monkeypatch.setattr(accumulators, "PASS", 0)
     parted = []
-    alone = tracking.Group._alone
-    monkeypatch.setattr(tracking.Group, "_alone", lambda group, k: parted.append(k) or alone(group, k))
+    alone = accumulators.MomentAccumulator._alone
+    monkeypatch.setattr(
+        accumulators.MomentAccumulator, "_alone", lambda group, k: parted.append(k) or alone(group, k)
+    )
     Ys = np.column_stack([Y, X[:, 9] - Y, rng.standard_normal(N)])
     plan = Plan.paper(N, P, D)
     for k, result in enumerate(screen(X, Ys, plan, missing=missing, random_state=0)):
@@ -166,7 +169,7 @@ def test_a_large_matrix_is_checked_where_it_is_read():
     big = rng.standard_normal((4000, 300))
     y = rng.standard_normal(4000)
     plan = Plan.subsample(4000, 300, 5, 100)
-    rows = next(new_rows(4000, [100], "random", np.random.default_rng(0)))
+    rows = next(draw_rows(4000, [100], "random", np.random.default_rng(0)))
     unread = np.setdiff1d(np.arange(4000), rows)[7]
     big[unread, 3] = np.nan
     screen(big, y, plan, random_state=0)
@@ -246,7 +249,12 @@ def test_progress_counts_the_cells():
     for y in (Y, np.column_stack([Y, -Y, X[:, 1]])):
         seen = []
         plan = Plan.paper(N, P, D)
-        screen(X, y, plan, progress=lambda done, total, seen=seen: seen.append((done, total)))
+        screen(
+            X,
+            y,
+            plan,
+            progress=lambda done, total, seen=seen: seen.append((done, total)),
+        )
         total = plan.cells * (y.shape[1] if y.ndim == 2 else 1)
         assert {t for _, t in seen} == {total}
         assert (np.diff([done for done, _ in seen]) >= 0).all()

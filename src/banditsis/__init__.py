@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
-    from banditsis.interruptions import Interrupted
+    from banditsis.formats.opening import open_source
     from banditsis.iterative import IterativeSIS
-    from banditsis.plans import EvidenceStep, Plan, Step
-    from banditsis.results import Round, ScreeningResult
+    from banditsis.plans.plan import EvidenceStep, Plan, Step
+    from banditsis.results import Interrupted, Round, ScreeningResult
     from banditsis.screening import screen
-    from banditsis.shuffling import shuffle
-    from banditsis.sources import open_source
-    from banditsis.sources.interactions import Interactions
+    from banditsis.sources.interactions.source import Interactions
+    from banditsis.store.writer import shuffle
 
 __version__ = "0.1.0"
 
@@ -42,16 +41,16 @@ _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
     "IterativeSIS": "iterative",
-    "Interrupted": "interruptions",
-    "Plan": "plans",
-    "Step": "plans",
-    "EvidenceStep": "plans",
+    "Interrupted": "results",
+    "Plan": "plans.plan",
+    "Step": "plans.plan",
+    "EvidenceStep": "plans.plan",
     "Round": "results",
     "ScreeningResult": "results",
-    "Interactions": "sources.interactions",
-    "open_source": "sources",
+    "Interactions": "sources.interactions.source",
+    "open_source": "formats.opening",
     "screen": "screening",
-    "shuffle": "shuffling",
+    "shuffle": "store.writer",
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from banditsis._typing import Floats
-from banditsis.results import ScreeningResult, encodable
+from banditsis.arrays import Floats
+from banditsis.formatting import encodable
+from banditsis.results import ScreeningResult
 
 
 def known_floor(result: ScreeningResult, *, simultaneous: bool = False) -> float | None:

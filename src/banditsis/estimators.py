@@ -13,18 +13,17 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
-from banditsis._checks import check_integer, check_real, is_dask
-from banditsis._typing import Array
-from banditsis.orders import slower_than_exact
-from banditsis.plans import Plan, default_size
-from banditsis.refusals import CELLS_CHECKED_WHOLE
-from banditsis.responses import check_responses
+from banditsis.arrays import Array
+from banditsis.engine.sampling import slower_than_exact
+from banditsis.formats.opening import is_frame, is_sparse, open_source
+from banditsis.plans.plan import Plan, default_size
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
-from banditsis.sources import Source, is_frame, is_sparse, open_source
-from banditsis.sources.array import refuse_mask
-from banditsis.sources.subset import RowSubset
+from banditsis.sources.array import raise_if_masked
+from banditsis.sources.base import Source
+from banditsis.sources.views import RowSubset
 from banditsis.statistics import StatisticLike, find_statistic
+from banditsis.validation import CELLS_CHECKED_WHOLE, check_integer, check_real, check_responses, is_dask
 
 
 class Screener(SelectorMixin, BaseEstimator):
@@ -103,9 +102,6 @@ class Screener(SelectorMixin, BaseEstimator):
     def _checked_response(self, y: Any, source: Source) -> Any:
         """The response, of one column if the statistic takes one; on a cluster if it is there."""
         kind, n = find_statistic(self.statistic), source.shape[0]
-        elsewhere = source.own_responses(y)
-        if elsewhere is not None:
-            return elsewhere if kind.n_columns > 1 else elsewhere[:, 0]
         y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_nan=False, may_allow=False)
@@ -120,7 +116,7 @@ class Screener(SelectorMixin, BaseEstimator):
             _check_n_features(self, X, reset=True)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             return X
-        refuse_mask(X)
+        raise_if_masked(X)
         if is_frame(X):  # column by column, without a copy into one array
             validate_data(self, X, reset=True, skip_check_array=True)
             return open_source(X)
@@ -152,7 +148,7 @@ class Screener(SelectorMixin, BaseEstimator):
             _check_n_features(self, X, reset=False)
             chosen = self.get_support(indices=True)
             return X[X.columns[chosen]] if hasattr(X, "columns") else X[:, chosen]
-        refuse_mask(X)
+        raise_if_masked(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
         if is_sparse(X):
             kept = self._transform(self._checked(X, reset=False))
@@ -451,4 +447,4 @@ class BanditSIS(Screener):
         if not slower_than_exact(source, plan, self.row_order):
             return plan, []
         note = f"every row was read: it is about as fast here as {asked} would be, and exact."
-        return plan.read_everything(), [note]
+        return plan.as_exact(), [note]

@@ -11,13 +11,14 @@ from sklearn.linear_model import LassoCV
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from banditsis._checks import check_integer
-from banditsis._typing import Array, Floats, Indices
-from banditsis.covariates import CovariateError, check_covariates
+from banditsis.arrays import Array, Floats, Indices
 from banditsis.estimators import SIS, Screener
-from banditsis.plans import default_size
-from banditsis.sources import Source, open_source
+from banditsis.formats.opening import open_source
+from banditsis.plans.plan import default_size
+from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
+from banditsis.statistics.covariates import CovariateError, check_covariates
+from banditsis.validation import check_integer
 
 #: A feature that weighs less than this share of the strongest in the model weighs nothing.
 SMALLEST = 1e-10
@@ -198,7 +199,7 @@ def _check_base(base: Screener, X: Array, y: Any) -> None:
     kind, n = find_statistic(base.statistic), len(X)
     response = base._checked_response(y, open_source(X))
     try:
-        kind.bind_given(response.reshape(n, -1), check_covariates(np.arange(n), n, X.dtype))
+        kind.bind_partial(response.reshape(n, -1), check_covariates(np.arange(n), n, X.dtype))
     except CovariateError:
         raise ValueError(
             f"base has statistic={kind.name!r}, which cannot be given the features chosen before: use "

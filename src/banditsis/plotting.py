@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis._checks import check_choice
-from banditsis._typing import Floats, Indices
+from banditsis.arrays import Floats, Indices
 from banditsis.describing import (
     describe_reading,
     format_share,
@@ -17,7 +16,9 @@ from banditsis.describing import (
     shorten,
     shows_better_in_logs,
 )
-from banditsis.results import ScreeningResult, format_duration
+from banditsis.formatting import format_duration
+from banditsis.results import ScreeningResult
+from banditsis.validation import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +35,9 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = (
 )
 UNREAD = "#f4f4f4"
 #: More features than this are drawn by rank, without names.
-MOST_NAMES = 40
+MAX_NAMES = 40
 #: Columns of a reading map; more features share one.
-MOST_COLUMNS = 500
+MAX_COLUMNS = 500
 
 
 def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
@@ -94,7 +95,7 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | Non
         Draw only this many, the best; all by default.
     """
     chosen = result.selected[:most]
-    named = len(chosen) <= MOST_NAMES
+    named = len(chosen) <= MAX_NAMES
     axes = axes or _new_axes(6.4, 1.7 + (0.26 * max(len(chosen), 2) if named else 5))
     places = np.arange(1, len(chosen) + 1)
     intervals = known_intervals(result)
@@ -198,7 +199,7 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
     p = result.n_features
     alive = np.array([r.n_features for r in result.rounds])
     rows = np.array([0, *(r.n_rows for r in result.rounds), result.n_rows])
-    grid = np.geomspace(1, p, MOST_COLUMNS) if log else np.linspace(0, p, min(p, MOST_COLUMNS) + 1)
+    grid = np.geomspace(1, p, MAX_COLUMNS) if log else np.linspace(0, p, min(p, MAX_COLUMNS) + 1)
     edges = np.unique(np.concatenate([[0, p], alive if ranked else [], np.rint(grid)])).astype(np.intp)
     order = np.argsort(result.ranking) if ranked else np.arange(p)
     strength = np.fmax.reduceat(np.fmax(result.strength[order], 0), edges[:-1])
@@ -252,7 +253,7 @@ def compare(
 
 def plot(result: ScreeningResult) -> Any:
     """The funnel and the scores side by side; see :meth:`ScreeningResult.plot`."""
-    lines = max(len(result.rounds) + 1, len(result.selected) if len(result.selected) <= MOST_NAMES else 15)
+    lines = max(len(result.rounds) + 1, len(result.selected) if len(result.selected) <= MAX_NAMES else 15)
     both = _new_axes(12, max(3.2, 1.7 + 0.26 * lines), ncols=2)
     funnel(result, both[0])
     scores(result, both[1])

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 #: a function is called with the cells read and the cells to read.
 Progress: TypeAlias = "bool | Callable[[int, int], None] | None"
 
-PATIENCE = 2.0
+DELAY_SECONDS = 2.0
 
 
 @dataclass
@@ -61,7 +61,7 @@ def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], No
             with _told(progress, total) as tick:
                 yield tick
         elif progress or (progress is None and sys.stderr.isatty()):
-            with _bar(0.0 if progress else PATIENCE, total) as tick:
+            with _bar(0.0 if progress else DELAY_SECONDS, total) as tick:
                 yield tick
         else:
             yield lambda cells: None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from banditsis._checks import check_choice, check_real
-from banditsis._typing import Array, Floats, Indices
-from banditsis._words import count, on_one_line
-from banditsis.laws import METHODS, Law, StoredLaw, adjust
+from banditsis.arrays import Array, Floats, Indices
+from banditsis.formatting import count, encodable, format_duration, to_single_line
+from banditsis.statistics.null_distributions import METHODS, NullDistribution, StoredPvalues, reject_nulls
+from banditsis.validation import check_choice, check_real
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class ScreeningResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     names: Sequence[str] | Mapping[int, str] | None = None
-    inflation: float | None = None
-    law: Law | None = None
+    variance_inflation: float | None = None
+    law: NullDistribution | None = None
 
     @property
     def cells_read(self) -> int:
@@ -236,12 +236,12 @@ class ScreeningResult:
         array([42,  7])
         """
         check_real("fdr", fdr, 0, 1)
-        if isinstance(self.law, StoredLaw) and not self.law.complete:
+        if isinstance(self.law, StoredPvalues) and not self.law.complete:
             raise ValueError(
                 "this result was stored with the p-values of the selected features alone, and a correction "
                 "needs all of them: store it with to_json(all_scores=True)."
             )
-        return adjust(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
+        return reject_nulls(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
 
     @property
     def has_pvalues(self) -> bool:
@@ -288,7 +288,7 @@ class ScreeningResult:
             raise ValueError(
                 f"intervals are known for statistic='pearson' alone, and this result has {statistic!r}."
             )
-        from banditsis.certificates import why_no_sample
+        from banditsis.plans.detection_floor import why_no_sample
 
         reason = why_no_sample(self.parameters)
         if reason is not None and (self.rows_read[self.selected] < self.n_rows).any():
@@ -308,7 +308,7 @@ class ScreeningResult:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with this probability.
 
         It follows from the rows and the cutoff of every round, and from how much the correlations of these
-        data vary (``inflation``); see :mod:`banditsis.certificates`. A run that reads every row is exact,
+        data vary (``inflation``); see :mod:`banditsis.plans.detection_floor`. A run that reads every row is exact,
         and its floor is its last cutoff.
 
         Parameters
@@ -336,7 +336,7 @@ class ScreeningResult:
         >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
         (0.08, 0.09)
         """
-        from banditsis.certificates import result_floor
+        from banditsis.plans.detection_floor import result_floor
 
         return result_floor(self, check_real("confidence", confidence, 0, 1), simultaneous)
 
@@ -378,7 +378,7 @@ class ScreeningResult:
         all_scores : bool
             Whether to store the scores of all features, not only of the selected ones.
         """
-        from banditsis.records import to_record
+        from banditsis.results import to_record
 
         # A lone surrogate of a name, which no file can hold, becomes its JSON escape.
         return encodable(json.dumps(to_record(self, all_scores), ensure_ascii=False))
@@ -389,7 +389,7 @@ class ScreeningResult:
 
         Scores that were not stored are NaN, and their features count as dropped in the first round.
         """
-        from banditsis.records import from_record
+        from banditsis.results import from_record
 
         return from_record(json.loads(text))
 
@@ -405,7 +405,7 @@ class ScreeningResult:
         title : str
             Heading of the report.
         """
-        from banditsis._files import write_text
+        from banditsis.formatting import write_text
         from banditsis.report import render
 
         page = render(self, title)
@@ -440,7 +440,7 @@ class ScreeningResult:
                 f"{k:>5} {r.n_rows:>11,} {r.n_features:>10,} {r.n_kept:>9,} {r.cutoff:>7.4f} "
                 f"{r.cells:>14,} {format_duration(r.seconds):>8}"
             )
-        best = ", ".join(f"{on_one_line(self.name(k))} ({self.scores[k]:+.3f})" for k in self.selected[:5])
+        best = ", ".join(f"{to_single_line(self.name(k))} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines.append(f"best: {best}{', …' if len(self.selected) > 5 else ''}")
         lines.append(describe_floor(self))
         lines += [f"note: {note}" for note in self.notes]
@@ -456,7 +456,7 @@ def strength(scores: Floats, one_sided: bool) -> Floats:
 
 def describe_floor(result: ScreeningResult) -> str:
     """The detection floor in one sentence."""
-    from banditsis.certificates import why_no_floor
+    from banditsis.plans.detection_floor import why_no_floor
 
     reason = why_no_floor(result)
     if reason is not None:
@@ -467,23 +467,133 @@ def describe_floor(result: ScreeningResult) -> str:
     return f"detection floor: {floor:.4f}; a feature with |r| at or above it was kept with probability 95%."
 
 
-def encodable(text: str) -> str:
-    r"""Text that files and terminals can hold: a lone surrogate is written as an escape.
+def to_record(result: ScreeningResult, all_scores: bool) -> dict[str, Any]:
+    """A result as dictionaries, lists, numbers and text; see :meth:`ScreeningResult.to_json`."""
+    record: dict[str, Any] = {
+        "features": _features(result),
+        "rounds": [asdict(r) for r in result.rounds],
+        "n_rows": result.n_rows,
+        "n_features": result.n_features,
+        "cells_read": result.cells_read,
+        "fraction_read": result.fraction_read,
+        "parameters": dict(result.parameters),
+        "versions": dict(result.versions),
+        "notes": list(result.notes),
+        "inflation": result.variance_inflation,
+    }
+    if all_scores:
+        named = result.names is not None
+        record["scores"] = [None if np.isnan(score) else score for score in result.scores.tolist()]
+        if result.has_pvalues:
+            record["log10_pvalues"] = [_finite(value) for value in result.log10_pvalues.tolist()]
+        record["last_round"] = result.last_round.tolist()
+        record["names"] = [result.name(k) for k in range(result.n_features)] if named else None
+    return record
+
+
+def _features(result: ScreeningResult) -> list[dict[str, Any]]:
+    """The selected features, best first."""
+    features: list[dict[str, Any]] = [
+        {"rank": rank, "name": result.name(k), "index": int(k), "score": float(result.scores[k])}
+        for rank, k in enumerate(result.selected, 1)
+    ]
+    if result.present is not None:
+        for feature, present in zip(features, result.present, strict=True):
+            feature["present"] = int(present)
+    if result.has_pvalues:
+        for feature in features:
+            feature["log10_pvalue"] = _finite(result.log10_pvalues[feature["index"]])
+    return features
+
+
+def from_record(record: Mapping[str, Any]) -> ScreeningResult:
+    """The result that a record was made of; see :meth:`ScreeningResult.from_json`."""
+    p, features = record["n_features"], record["features"]
+    selected = np.array([f["index"] for f in features], dtype=np.intp)
+    names: Sequence[str] | Mapping[int, str] | None = record.get("names")
+    if "scores" in record:
+        scores = np.array(record["scores"], dtype=np.float64)
+        last_round = np.array(record["last_round"], dtype=np.int32)
+    else:
+        scores = np.full(p, np.nan)
+        scores[selected] = [f["score"] for f in features]
+        last_round = np.zeros(p, dtype=np.int32)
+        last_round[selected] = len(record["rounds"]) - 1
+        names = {f["index"]: f["name"] for f in features}
+    present = [f["present"] for f in features if "present" in f]
+    result = ScreeningResult(
+        selected=selected,
+        scores=scores,
+        rounds=tuple(Round(**r) for r in record["rounds"]),
+        last_round=last_round,
+        n_rows=record["n_rows"],
+        n_features=p,
+        present=np.array(present, dtype=np.float64) if present else None,
+        parameters=record["parameters"],
+        versions=record["versions"],
+        notes=tuple(record["notes"]),
+        names=names,
+        variance_inflation=record.get("inflation"),
+    )
+    return _with_stored_pvalues(result, record)
+
+
+def _with_stored_pvalues(result: ScreeningResult, record: Mapping[str, Any]) -> ScreeningResult:
+    features = record["features"]
+    if "log10_pvalues" in record:
+        log10 = np.array([_number(value) for value in record["log10_pvalues"]])
+    elif features and "log10_pvalue" in features[0]:
+        log10 = np.full(result.n_features, np.nan)
+        log10[result.selected] = [_number(f["log10_pvalue"]) for f in features]
+    else:
+        return result
+    # After a choice by fewer rows the last round tests the selected features, and no others.
+    complete = "log10_pvalues" in record or result.rounds[-1].n_features <= len(features)
+    return replace(result, law=StoredPvalues(log10[result.tested], complete))
+
+
+#: What stands for the logarithm of 0 in JSON, which has no infinity.
+LOG_OF_ZERO = -1e308
+
+
+def _finite(value: float) -> float | None:
+    """A number that JSON can hold: NaN is null, and the logarithm of 0 is below every other."""
+    return None if np.isnan(value) else max(float(value), LOG_OF_ZERO)
+
+
+def _number(value: float | str | None) -> float:
+    if value is None:
+        return np.nan
+    return -np.inf if float(value) <= LOG_OF_ZERO else float(value)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during :func:`screen`.
+
+    Attributes
+    ----------
+    result : ScreeningResult, a list of them, or None
+        What the finished rounds say: the features that were left, best first. None if no round was finished;
+        with several responses a list, with None for those without a finished round.
 
     Examples
     --------
-    >>> encodable("a \ud800")
-    'a \\ud800'
+    >>> Interrupted(None).result is None
+    True
     """
-    return text.encode("utf-8", "backslashreplace").decode()
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        known = "no round was finished" if result is None else ".result has the rounds before that"
+        super().__init__(f"screening was interrupted; {known}")
 
 
-def format_duration(seconds: float) -> str:
-    """Seconds in words.
+class RoundError(RuntimeError):
+    """A round that a cluster could not finish; ``partial`` is the result of the rounds before it, if any."""
 
-    Examples
-    --------
-    >>> format_duration(0.0123), format_duration(75.5)
-    ('12.3 ms', '75.50 s')
-    """
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+def attach(error: Exception, partial: Any) -> None:
+    """Let an error carry what the finished rounds say; a mistake of the user needs none of it."""
+    if partial is not None and not isinstance(error, (TypeError, ValueError)):
+        error.partial = partial  # type: ignore[attr-defined]
+        error.add_note("the attribute `partial` of this error has the result of the rounds before it.")

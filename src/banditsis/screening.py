@@ -9,35 +9,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis._checks import check_choice
-from banditsis._typing import Floats, Indices, Rows
-from banditsis.alike import warn_of_order
-from banditsis.covariates import Covariates, check_covariates
-from banditsis.evidence import Judge
-from banditsis.groups import AnyGroup, start_groups
-from banditsis.inflation import MOST_FEATURES, measure_inflation, pilot_rows
-from banditsis.interruptions import Interrupted, attach
-from banditsis.orders import settle_order, slower_than_exact
+from banditsis.arrays import Floats, Indices, Rows, count_rows
+from banditsis.engine.accumulators import Accumulator, start_accumulators
+from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
+from banditsis.engine.sampling import ROW_ORDERS, draw_rows, resolve_row_order, slower_than_exact
+from banditsis.engine.trace import Trace
+from banditsis.engine.variance_inflation import MAX_FEATURES, measure_variance_inflation, pilot_rows
+from banditsis.formats.opening import open_source
 from banditsis.parallel import Workers, count_jobs, one_blas_thread
-from banditsis.plans import Plan
+from banditsis.plans.guaranteed import EvidenceRule
+from banditsis.plans.plan import Plan
 from banditsis.progress import Progress, show_progress, status
-from banditsis.refusals import (
-    CELLS_CHECKED_WHOLE,
-    check_elsewhere,
-    check_evidence,
-    check_law,
-    check_shape,
-    find_seed,
-    refuse_nonfinite,
-)
-from banditsis.responses import check_responses, first_look, present_rows
-from banditsis.results import Round, ScreeningResult
-from banditsis.sampling import ROW_ORDERS, count_rows, new_rows
-from banditsis.sources import Source, open_source
-from banditsis.sources.subset import RowSubset
-from banditsis.sources.watched import Watched
+from banditsis.results import Interrupted, Round, ScreeningResult, attach
+from banditsis.sources.base import Source
+from banditsis.sources.views import RowSubset
 from banditsis.statistics import Statistic, StatisticLike, find_statistic
-from banditsis.tracking import Trace
+from banditsis.statistics.covariates import Covariates, check_covariates
+from banditsis.validation import (
+    CELLS_CHECKED_WHOLE,
+    check_choice,
+    check_guarantee_possible,
+    check_pvalues_available,
+    check_responses,
+    check_shape,
+    is_dask,
+    present_rows,
+    raise_nonfinite,
+    resolve_seed,
+)
 
 BAD_LOOKED_INTO = 1000  # features whose sums are not finite: one is enough for a message
 MISSING = ("raise", "pairwise")
@@ -115,22 +114,21 @@ def screen(
     pairwise = check_choice("missing", missing, MISSING) == "pairwise"
     kind = find_statistic(statistic)
     if pvalues:
-        check_law(kind)
+        check_pvalues_available(kind)
     source = open_source(X)
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan, such as Plan.exact(n, p, 10); got {plan!r}.")
     check_shape(source, plan)
     plan = plan.rereading(kind.rereads)
-    check_evidence(plan, kind.name, row_order, missing, covariates, source.shuffled)
+    check_guarantee_possible(plan, kind.name, row_order, missing, covariates, source.shuffled)
     given, about_given = _given(covariates, source, pairwise)
-    by_column, responses = kind.n_columns == 1, source.own_responses(y)
-    if responses is None:
-        y = kind.unpack(y)
-        responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column, may_allow=by_column)
-    else:
-        check_elsewhere(kind, covariates)
+    by_column = kind.n_columns == 1
+    y = kind.unpack(y.compute() if is_dask(y) else y)
+    responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column, may_allow=by_column)
     single = np.ndim(y) == 1 or not by_column
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
-        refuse_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
-    parameters = _parameters(plan, source, kind, missing, given, pvalues, find_seed(random_state))
+        raise_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
+    parameters = _parameters(plan, source, kind, missing, given, pvalues, resolve_seed(random_state))
     known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
     runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
     for run in runs:
@@ -142,13 +140,13 @@ def screen(
         total += sum(len(run.traces) * run.plan.n_rows * plan.n_keep for run in runs)
     with (
         Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(source.multiplies or responses.shape[1] > 1 or given is not None),
+        one_blas_thread(source.uses_blas or responses.shape[1] > 1 or given is not None),
         show_progress(progress, total) as tick,
     ):
         try:
             for run in runs:
                 values = responses if run.rows is None else responses[run.rows][:, run.members]
-                bound = kind.bind(values, pairwise) if given is None else kind.bind_given(values, given)
+                bound = kind.bind(values, pairwise) if given is None else kind.bind_partial(values, given)
                 parts = [(bound, run.traces)]
                 if plan.by_evidence:  # which ends the run of each response at its own time
                     parts = [(bound.subset([k]), [trace]) for k, trace in enumerate(run.traces)]
@@ -190,7 +188,7 @@ def _parameters(
     """What a result tells of how it was asked for."""
     return {
         "plan": plan.name,
-        **dict(plan.made_by),
+        **dict(plan.parameters),
         **({"features": source.recipe} if source.recipe else {}),
         "statistic": kind.name,
         **kind.settings,
@@ -224,7 +222,7 @@ def _prepare(
     parameters: dict[str, Any],
 ) -> Run:
     part = source if rows is None else RowSubset(source, rows)
-    order, limited, notes = settle_order(part, plan.limit_rows(part.shape[0]), row_order)
+    order, limited, notes = resolve_row_order(part, plan.limit_rows(part.shape[0]), row_order)
     parameters = {**parameters, "row_order": order}
     if order != "random" and source.shuffled:
         parameters["shuffled"] = True
@@ -259,24 +257,26 @@ def _run(
     run: Run, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
 ) -> None:
     """The loop itself: one trace for each response."""
-    plan, row_order, groups = run.plan, run.row_order, list[AnyGroup]()
+    plan, row_order, groups = run.plan, run.row_order, list[Accumulator]()
     exact = plan.steps[0].n_rows == plan.n_rows
-    source = run.source if exact or row_order == "random" else Watched(run.source)
-    judge = Judge(plan.n_rows, lambda scores: _inflation(source, statistic, pieces[0], scores))
+    source = run.source if exact or row_order == "random" else ExchangeabilityMonitor(run.source)
+    judge = EvidenceRule(
+        plan.n_rows, lambda scores: _variance_inflation(source, statistic, pieces[0], scores)
+    )
     pieces: list[Rows] = []
     try:
         for step, rows in zip(plan.steps, _sample(run), strict=False):
             pieces.append(rows)
             status().start_round(len(pieces), plan.n_steps)
             if len(pieces) == 1:
-                statistic = statistic.calibrate(first_look(statistic.y, rows))
-                groups = start_groups(source, statistic, rows)
-            narrower: list[AnyGroup] = []
+                statistic = statistic.calibrate(rows)
+                groups = start_accumulators(source, statistic, rows)
+            narrower: list[Accumulator] = []
             for group in groups:
                 started = time.perf_counter()
                 n_read = group.read(rows, workers, tick) if count_rows(rows) else 0
                 if (bad := group.unusable()).size:
-                    refuse_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
+                    raise_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
                 before = group.n_left
                 cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
                 seconds = (time.perf_counter() - started) / len(group.members)
@@ -286,8 +286,8 @@ def _run(
                     traces[k].add(Round(n_rows, left, kept, cutoff, n_read * left, seconds))
                 narrower += group.narrow(count_rows(rows))
             groups = narrower
-            if len(pieces) == 1 and isinstance(source, Watched):
-                doubts = warn_of_order(source, statistic, rows, row_order)
+            if len(pieces) == 1 and isinstance(source, ExchangeabilityMonitor):
+                doubts = warn_if_not_exchangeable(source, statistic, rows, row_order)
                 for trace in traces:
                     trace.notes += doubts
             if judge.ended:
@@ -299,12 +299,14 @@ def _run(
     if not exact and (row_order == "random" or source.shuffled):
         sample = pilot_rows(pieces)
         for k, trace in enumerate(traces):
-            trace.inflation = measure_inflation(source, statistic, k, sample, trace.strongest())
+            trace.variance_inflation = measure_variance_inflation(
+                source, statistic, k, sample, trace.strongest()
+            )
 
 
 def _sample(run: Run) -> Iterator[Rows]:
     """The rows that each step adds."""
-    return new_rows(
+    return draw_rows(
         run.plan.n_rows,
         [step.n_rows for step in run.plan.steps],
         run.row_order,
@@ -328,12 +330,12 @@ def _read_in_full(
             continue
         started = time.perf_counter()
         ready = statistic.subset([k])
-        ready = ready.calibrate(first_look(ready.y, slice(0, n)))
-        (group,) = start_groups(source, ready, slice(0, n))
+        ready = ready.calibrate(slice(0, n))
+        (group,) = start_accumulators(source, ready, slice(0, n))
         group.restrict(trace.selected)
         group.read(slice(0, n), workers, tick)
         if (bad := group.unusable()).size:
-            refuse_nonfinite(source, slice(0, n), bad, statistic.pairwise)
+            raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
         d = trace.selected.size
         (cutoff,) = group.keep_best(len, [trace])
         seconds = time.perf_counter() - started
@@ -345,13 +347,13 @@ def _read_in_full(
         group.finish([trace])
 
 
-def _inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
+def _variance_inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
     """The inflation to reckon with after the first round: two standard errors above its estimate."""
-    most = min(MOST_FEATURES, scores.size)
+    most = min(MAX_FEATURES, scores.size)
     strongest = np.argpartition(-np.abs(scores), most - 1)[:most]
-    inflation = measure_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
-    assert inflation is not None  # check_evidence has seen to it
-    return inflation.high
+    variance_inflation = measure_variance_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
+    assert variance_inflation is not None  # check_guarantee_possible has seen to it
+    return variance_inflation.high
 
 
 def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:

@@ -6,7 +6,7 @@ Four columns are read side by side, so that the response is loaded once for four
 
 from __future__ import annotations
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import reduction
 
 PANEL = 2048

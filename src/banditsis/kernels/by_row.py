@@ -9,7 +9,7 @@ and does not vectorise.
 
 from __future__ import annotations
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 PANEL = 120

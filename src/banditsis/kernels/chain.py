@@ -1,14 +1,14 @@
 """Correlations over growing samples of rows as a Markov chain: who is kept, and who is lost.
 
 Two recursions over rounds, each a sum over Gauss-Legendre nodes. ``null_chain`` runs forwards over features
-without signal, ``loss`` over one feature with signal; :mod:`banditsis.certificates` says what they mean.
+without signal, ``loss`` over one feature with signal; ``plans.detection_floor`` says what they mean.
 """
 
 from __future__ import annotations
 
 import math
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 ROOT_2 = math.sqrt(2.0)
@@ -156,7 +156,7 @@ def predicted_floor(
     rows: Array,
     shares: Array,
     n_rows: float,
-    inflation: float,
+    variance_inflation: float,
     error: float,
     nodes: Array,
     weights: Array,
@@ -177,7 +177,7 @@ def predicted_floor(
     count, certain = 0, 0.0
     for k in range(rows.size):
         bound = cutoffs[k] / math.sqrt(rows[k])
-        variance = inflation * (1.0 / rows[k] - 1.0 / n_rows)
+        variance = variance_inflation * (1.0 / rows[k] - 1.0 / n_rows)
         if variance <= CERTAIN * (variances[count - 1] if count > 0 else 1.0 / n_rows):
             certain = max(certain, bound)
         elif bound > 0.0:

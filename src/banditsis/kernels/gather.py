@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels import by_column, by_row
 from banditsis.kernels.compile import elementwise, prefetch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import reduction
 
 

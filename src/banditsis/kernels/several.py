@@ -7,7 +7,7 @@ in registers and come to nine tenths of the speed of a large matrix product; twe
 
 from __future__ import annotations
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise, prefetch
 
 PANEL = 120

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 DIGIT = 11
@@ -16,7 +16,7 @@ BUCKETS = 1 << DIGIT
 #: Shape of the counts that a sort works with.
 COUNTS = (3, BUCKETS)
 #: Moves by insertion, for each value, that are still cheaper than more passes.
-PATIENCE = 4
+DELAY_SECONDS = 4
 
 SIGN = np.uint64(1 << 63)
 ALL = np.uint64((1 << 64) - 1)
@@ -79,7 +79,7 @@ def radix_passes(packed: Array, spare: Array, counts: Array) -> None:
 @elementwise
 def finish_by_insertion(packed: Array, keys: Array) -> bool:
     """Put right what the upper bits did not tell apart; give up where that is much."""
-    moves, most = 0, PATIENCE * packed.size
+    moves, most = 0, DELAY_SECONDS * packed.size
     for i in range(1, packed.size):
         value = packed[i]
         if value >> HALF != packed[i - 1] >> HALF:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._typing import Array, Indices
+from banditsis.arrays import Array, Indices
 from banditsis.paper.movielens import Ratings
 
 #: Of LIBMF: factors, passes over the ratings, step and penalty of squared factors.

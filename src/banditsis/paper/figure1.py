@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from banditsis import plotting
-from banditsis._checks import check_integer
-from banditsis._files import write_text
-from banditsis._typing import Floats, Indices
+from banditsis.arrays import Floats, Indices
 from banditsis.datasets import make_m1
+from banditsis.formatting import write_text
 from banditsis.paper import drawing
 from banditsis.paper.comparison import markdown_table
 from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row
-from banditsis.plans import Plan
+from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
+from banditsis.validation import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +129,10 @@ def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
     for top, bottom, colour in response:
         axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)
     seen = result.last_round == k
-    for dropped, style in ((~seen, DROPPED), (seen & ~result.support, DROPPED_NOW)):
+    for dropped, style in (
+        (~seen, DROPPED),
+        (seen & ~result.support, DROPPED_NOW),
+    ):
         for j in np.flatnonzero(dropped):
             axis.fill_between([j, j + 1], 0, n, linewidth=0, **style)
     axis.hlines(range(n + 1), -2, -1, color="white", linewidth=0.4)

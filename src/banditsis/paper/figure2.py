@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banditsis import plotting
-from banditsis._checks import check_integer
-from banditsis._files import write_text
+from banditsis.formatting import write_text
 from banditsis.paper import drawing
 from banditsis.paper.comparison import TITLES, markdown_table
 from banditsis.paper.published import ALPHAS, N_ACTIVE, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1
 from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.trials import VARIANTS, found_all, make_data, run_plan, variant_plan
-from banditsis.plans import Plan
+from banditsis.plans.plan import Plan
+from banditsis.validation import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._checks import check_integer
-from banditsis._files import write_text
-from banditsis._typing import Array, Floats
+from banditsis.arrays import Array, Floats
 from banditsis.datasets import make_m1
+from banditsis.formatting import write_text
 from banditsis.paper import drawing
 from banditsis.paper.figure3_report import draw, write_report
 from banditsis.paper.published import ALPHAS
 from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.trials import run_plan
-from banditsis.plans import Plan
+from banditsis.plans.plan import Plan
+from banditsis.validation import check_integer
 
 SIZE = 30
 FIXED_ROWS = FIXED_FEATURES = 2000
@@ -137,10 +137,10 @@ def _check_memory(n: int, p: int) -> None:
     """Refuse what would only bring the machine to a halt."""
     if not hasattr(os, "sysconf"):
         return
-    have, need = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 4 * n * p
-    if need > 0.8 * have:
+    have, needed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 4 * n * p
+    if needed > 0.8 * have:
         raise MemoryError(
-            f"{n:,} × {p:,} cells take {need / 1e9:.1f} GB and this machine has {have / 1e9:.1f} GB: "
+            f"{n:,} × {p:,} cells take {needed / 1e9:.1f} GB and this machine has {have / 1e9:.1f} GB: "
             f"use --quick, which stops at {QUICK_ROWS[-1]:,} rows."
         )
 

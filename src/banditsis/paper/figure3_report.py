@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banditsis import plotting
-from banditsis._typing import Floats
+from banditsis.arrays import Floats
 from banditsis.paper import drawing
 from banditsis.paper.comparison import markdown_table
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis._typing import Array, Indices
+from banditsis.arrays import Array, Indices
 
 #: Columns of each file that are needed, and what they hold.
 COLUMNS: dict[str, dict[str, str]] = {

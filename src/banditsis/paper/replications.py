@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from banditsis import __version__
-from banditsis._files import write_text
+from banditsis.formatting import write_text
 from banditsis.parallel import count_jobs
 
 #: What tells replications apart, such as ("M1", 17).

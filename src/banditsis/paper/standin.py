@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 from banditsis.paper.movielens import MovieLens, Ratings
 
 N_MOVIES, N_TAGS, N_USERS, N_RATINGS = 13_815, 1_128, 20_000, 2_000_000

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._checks import check_integer
-from banditsis._files import write_text
-from banditsis._typing import Floats, Indices
+from banditsis.arrays import Floats, Indices
+from banditsis.formatting import write_text
 from banditsis.paper import comparison, drawing
 from banditsis.paper.published import (
     ALPHAS,
@@ -26,7 +25,8 @@ from banditsis.paper.published import (
 )
 from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.trials import VARIANTS, found_all, make_data, minimum_size, run_plan, variant_plan
-from banditsis.plans import Plan
+from banditsis.plans.plan import Plan
+from banditsis.validation import check_integer
 
 QUICK_REPLICATIONS = 50
 

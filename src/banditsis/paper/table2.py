@@ -14,21 +14,21 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from banditsis._checks import check_integer
-from banditsis._files import replacing, write_text
-from banditsis._typing import Array, Indices
+from banditsis.arrays import Array, Indices
+from banditsis.formatting import replacing, write_text
 from banditsis.paper.comparison import markdown_table
 from banditsis.paper.factors import SETTINGS, factorise, representative_users
 from banditsis.paper.movielens import MovieLens, read_movielens
 from banditsis.paper.published import N_USERS, TABLE2, UsersLine
 from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
 from banditsis.paper.standin import make_standin
-from banditsis.plans import Plan
+from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
 from banditsis.sources.base import Source
-from banditsis.sources.interactions import Interactions
-from banditsis.sources.subset import RowSubset
+from banditsis.sources.interactions.source import Interactions
+from banditsis.sources.views import RowSubset
+from banditsis.validation import check_integer
 
 QUICK_USERS = 10
 N_KEEP = 100

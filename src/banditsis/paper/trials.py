@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 
 from banditsis import datasets
-from banditsis._typing import Array, Floats, Indices
+from banditsis.arrays import Array, Floats, Indices
 from banditsis.paper.published import N_ACTIVE, N_FEATURES, N_ROWS
-from banditsis.plans import Plan
+from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
 

@@ -15,14 +15,14 @@ from string import Template
 import banditsis
 from banditsis.describing import shows_better_in_logs
 from banditsis.report import figures, words
-from banditsis.report.features import MOST_LISTED, list_features
+from banditsis.report.features import MAX_LISTED, list_features
 from banditsis.report.markup import embed_json, features_table, pairs, paragraphs, plain, rounds_table
 from banditsis.results import ScreeningResult
 
 __all__ = ["render"]
 
 
-def render(result: ScreeningResult, title: str, most: int = MOST_LISTED) -> str:
+def render(result: ScreeningResult, title: str, most: int = MAX_LISTED) -> str:
     """The page as text; see :meth:`ScreeningResult.to_html`.
 
     Parameters

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._typing import Array, Indices
+from banditsis.arrays import Array, Indices
 from banditsis.describing import known_intervals
 from banditsis.results import ScreeningResult
 
-MOST_LISTED = 100_000
+MAX_LISTED = 100_000
 #: Above this many features only the selected ones are listed: ranking all would take long.
-MOST_RANKED = 10_000_000
+MAX_RANKED = 10_000_000
 
 
 def list_features(result: ScreeningResult, most: int) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def known_pvalues(result: ScreeningResult, chosen: Indices) -> list[float | None
 def _in_order(result: ScreeningResult, most: int) -> Indices:
     """The best features. Those that a stored result does not know the score of are left out."""
     rest = np.empty(0, dtype=np.intp)
-    if len(result.selected) < most and result.n_features <= MOST_RANKED:
+    if len(result.selected) < most and result.n_features <= MAX_RANKED:
         order = np.argsort(result.ranking)[len(result.selected) : most]
         rest = order[~np.isnan(result.scores[order])]
     return np.concatenate([result.selected[:most], rest]).astype(np.intp)

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable
 
 from banditsis.describing import distinct_cells, shows_better_in_logs
+from banditsis.formatting import format_duration
 from banditsis.report.markup import plain
-from banditsis.results import Round, ScreeningResult, format_duration
+from banditsis.results import Round, ScreeningResult
 
 WIDTH, LEFT, RIGHT = 460, 72, 20
 LINE = 26

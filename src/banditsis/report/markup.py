@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 from banditsis.describing import known_intervals, shorten
-from banditsis.results import ScreeningResult, encodable, format_duration
+from banditsis.formatting import encodable, format_duration
+from banditsis.results import ScreeningResult
 
 # What could end a script element, or be read as something else than JSON inside one.
 _UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}

@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 from banditsis.describing import format_share, known_floor, known_intervals, shorten
-from banditsis.results import Round, ScreeningResult, describe_floor, format_duration
+from banditsis.formatting import format_duration
+from banditsis.results import Round, ScreeningResult, describe_floor
 
 Pairs = list[tuple[str, str]]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import mmap
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis._checks import NUMBERS
-from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
 from banditsis.kernels import gather
 from banditsis.kernels.by_row import PANEL
-from banditsis.parallel import Workers
-from banditsis.sampling import count_rows, spread, take
-from banditsis.sources.base import Calibration, Source
+from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.sources.products import (
     Strided,
@@ -25,6 +23,7 @@ from banditsis.sources.products import (
     strided,
 )
 from banditsis.statistics.base import Weights
+from banditsis.validation import NUMBERS
 
 LINE = 64  # bytes that come from memory together
 SUMS_AT_ONCE = 1 << 22  # partial sums that wait to be added
@@ -90,16 +89,8 @@ class ArraySource(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         return calibrate(self, rows, spread(rows, PILOT_ROWS), self.compute)
 
-    def sums(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        calibration, out, workers, tick = context
         if columns is not None and self._sweeps(len(columns), len(out)):
             everything = np.zeros((len(out), self.shape[1]))
             used = len(columns) / self.shape[1]
@@ -107,7 +98,7 @@ class ArraySource(Source):
             def tick_used(cells: int) -> None:
                 tick(round(cells * used))
 
-            self.sums(rows, None, weights, calibration, everything, workers, tick_used)
+            self.sums(rows, None, weights, SumContext(calibration, everything, workers, tick_used))
             out += everything[:, columns]
             return
         tiles = self._tiles(rows, columns, weights, len(out))
@@ -141,9 +132,7 @@ class ArraySource(Source):
             return self._strided.stride[1] == 1 and not isinstance(columns, np.ndarray)
         return self._strided.stride[0] == 1 and isinstance(rows, slice)
 
-    def _tiles(
-        self, rows: Rows, columns: Columns, weights: Callable[[Rows], Weights], n_sums: int
-    ) -> Iterator[Tile]:
+    def _tiles(self, rows: Rows, columns: Columns, weights: WeightFunction, n_sums: int) -> Iterator[Tile]:
         """Cut rows × columns into tiles: a function of the sizes alone, never of the threads."""
         n, p = count_rows(rows), self.shape[1] if columns is None else len(columns)
         step = TALLEST * _between(1, WEIGHTS_AT_ONCE // (TALLEST * n_sums), 32)
@@ -232,6 +221,13 @@ class ArraySource(Source):
             return block
         return np.array(block, dtype=self.compute, order="C" if self.by_row else "F")
 
+    def release(self) -> None:
+        held: Any = self.array
+        while isinstance(held, np.ndarray):
+            held = held.base
+        if isinstance(held, mmap.mmap) and hasattr(held, "madvise"):
+            held.madvise(mmap.MADV_DONTNEED)
+
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         n, p = self.shape
         if self.by_row:
@@ -247,14 +243,14 @@ def line_bytes(cells: int, density: float, itemsize: int) -> float:
     return cells * itemsize * touched
 
 
-def refuse_mask(data: Any) -> None:
+def raise_if_masked(data: Any) -> None:
     """Refuse a masked array, whose mask would be lost."""
     if np.ma.isMaskedArray(data):
         raise TypeError("masked arrays are not supported: use X.filled(np.nan) and missing='pairwise'.")
 
 
 def _check_array(array: Array) -> Array:
-    refuse_mask(array)
+    raise_if_masked(array)
     array = np.asarray(array)
     if array.ndim != 2:
         raise ValueError(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice, pairwise
 
 import numpy as np
 
-from banditsis._typing import Columns, Floats, Indices, Rows
+from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread, take
 from banditsis.parallel import Workers
-from banditsis.sampling import count_rows, spread, take
 from banditsis.sources.array import ArraySource, Job
-from banditsis.sources.base import Calibration, Source
+from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.statistics.base import Weights
 
@@ -26,8 +25,6 @@ class BlockSource(Source):
     threads may call at once.
     """
 
-    #: Rows and columns that are stored together.
-    chunk: tuple[int, int] = (1, 1)
     #: Cells of a tile.
     cells_at_once: int = CELLS_AT_ONCE
 
@@ -41,16 +38,8 @@ class BlockSource(Source):
         near = take(rows, 0, max(PILOT_ROWS, self.chunk[0]))
         return calibrate(self, rows, spread(near, PILOT_ROWS), summing_dtype(self.dtype))
 
-    def sums(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        calibration, out, workers, tick = context
         jobs = self._jobs(rows, columns, weights, calibration, len(out))
         while batch := list(islice(jobs, 8 * workers.n_jobs)):
             workers.run(batch)
@@ -62,7 +51,7 @@ class BlockSource(Source):
         self,
         rows: Rows,
         columns: Columns,
-        weights: Callable[[Rows], Weights],
+        weights: WeightFunction,
         calibration: Calibration,
         n_sums: int,
     ) -> Iterator[Job]:
@@ -101,9 +90,8 @@ class BlockSource(Source):
         part: Floats,
     ) -> None:
         block = ArraySource(self.read(rows, columns))
-        moved = Calibration(calibration.shift[columns], calibration.scale[columns])
         everything = slice(0, block.shape[0])
-        block.sums(everything, None, lambda some: weights.part(some), moved, part, Workers(1), ignore)
+        block.sums(everything, None, weights.part, SumContext(calibration.take(columns), part, Workers(1)))
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
@@ -123,10 +111,6 @@ def chunk_bytes(
     touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
     wide = -(-p // width) * (1 - (1 - n_columns / p) ** width)
     return float(min(touched * height, n) * min(wide * width, p) * dtype.itemsize)
-
-
-def ignore(cells: int) -> None:
-    """Tell nobody: the tile is told as a whole."""
 
 
 def _cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.sampling import count_rows, take
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, take
 from banditsis.sources.base import Calibration, Source
 
 PILOT_ROWS = 32

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis._checks import NUMBERS
-from banditsis._typing import Array, Columns, Rows
+from banditsis.arrays import Array, Columns, Rows
+from banditsis.formats.registry import Opened, find_column, import_optional
+from banditsis.formats.sample_ids import as_ids, find_id_columns
 from banditsis.sources.array import ArraySource, line_bytes
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.files import Opened, find_column, need
-from banditsis.sources.sample_ids import as_ids, find_id_columns
+from banditsis.validation import NUMBERS
 
 #: More different values than this are ids, not classes.
-MOST_VALUES = 10_000
+MAX_VALUES = 10_000
 
 
 class Column(NamedTuple):
@@ -106,7 +106,7 @@ def open_frame(
     apart = find_id_columns(names, but=place, like=ids_like) if ids is None and ids_like is not None else []
     if target is None and not apart and (array := _one_array(frame)) is not None:
         return Opened(ArraySource(array, names), None, ids)
-    nw = need("narwhals", "frames")
+    nw = import_optional("narwhals", "frames")
     table = nw.from_native(frame, eager_only=True)
     y, label = (None, None) if place is None else (_response(table[:, place]), names[place])
     ids = as_ids([table[:, k].to_list() for k in apart]) if apart else ids
@@ -216,8 +216,8 @@ def _has_labels(series: Any) -> bool:
 
 def _indicators(name: str, series: Any) -> list[Column]:
     """A feature for each value of a column, 1 where it has that value; made from its codes as it is read."""
-    codes, values = need("pandas", "frames").factorize(series.to_numpy().astype(object), sort=True)
-    if len(values) > MOST_VALUES:
+    codes, values = import_optional("pandas", "frames").factorize(series.to_numpy().astype(object), sort=True)
+    if len(values) > MAX_VALUES:
         raise ValueError(
             f"column {name!r} has {len(values):,} different values, too many to one-hot encode: drop it if "
             "they are ids, or put rare values together."

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from banditsis._typing import Array, Floats
+from banditsis.arrays import Array, Floats
 from banditsis.kernels import by_column, by_row, several
 from banditsis.statistics.base import Weights
 
 #: Columns of weights up to which one pass is faster than matrix products.
-MOST_SEVERAL = 24
+MAX_SEVERAL = 24
 
 
 class Strided(NamedTuple):
@@ -71,7 +71,7 @@ def add_several(flat: Array, starts: Array, shift: Array, weights: Weights, out:
 def fits_several(weights: Weights, along_rows: bool) -> bool:
     """Whether :func:`add_several` can add these sums, and is faster than matrix products."""
     columns = weights.linear.shape[1]
-    return along_rows and not weights.pairwise and weights.codes is None and columns <= MOST_SEVERAL
+    return along_rows and not weights.pairwise and weights.codes is None and columns <= MAX_SEVERAL
 
 
 def add_matrix_products(

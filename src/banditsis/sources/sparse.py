@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
-from banditsis._typing import Array, Columns, Floats, Indices, Rows
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread
 from banditsis.kernels import sparse as kernels
 from banditsis.parallel import Workers
-from banditsis.sampling import count_rows, spread
 from banditsis.sources.array import Job
-from banditsis.sources.base import Calibration
+from banditsis.sources.base import Calibration, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS, SAFE_EXPONENT
 from banditsis.statistics.base import Weights
@@ -93,24 +92,16 @@ class SparseSource(BlockSource):
         reach[stored] = np.abs(data[indptr[stored]])
         return np.flatnonzero(counts >= NEARLY_FULL * self.shape[0]), _scale(reach)
 
-    def sums(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        calibration, out, workers, tick = context
         chosen = np.arange(self.shape[1]) if columns is None else columns
         moved = calibration.shift[chosen] != 0
         if moved.any():
             dense = np.zeros((len(out), np.count_nonzero(moved)))
-            super().sums(rows, chosen[moved], weights, calibration, dense, workers, tick)
+            super().sums(rows, chosen[moved], weights, SumContext(calibration, dense, workers, tick))
             rest = np.zeros((len(out), len(chosen) - dense.shape[1]))
             if rest.size:
-                self.sums(rows, chosen[~moved], weights, calibration, rest, workers, tick)
+                self.sums(rows, chosen[~moved], weights, SumContext(calibration, rest, workers, tick))
             out[:, moved] += dense
             out[:, ~moved] += rest
             return
@@ -123,7 +114,7 @@ class SparseSource(BlockSource):
         self,
         rows: Rows,
         columns: Columns,
-        weights: Callable[[Rows], Weights],
+        weights: WeightFunction,
         scale: Floats,
         n_sums: int,
         workers: Workers,
@@ -156,7 +147,7 @@ class SparseSource(BlockSource):
         self,
         rows: Rows,
         columns: Columns,
-        weights: Callable[[Rows], Weights],
+        weights: WeightFunction,
         scale: Floats,
         n_sums: int,
         workers: Workers,

@@ -7,11 +7,11 @@ from typing import Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates
-from banditsis.laws import BetaLaw, Law
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio, seen
+from banditsis.arrays import Array, Floats, Indices, Rows
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, describe_rows_read, ratio
 from banditsis.statistics.classes import check_labels, shown
+from banditsis.statistics.covariates import Covariates
+from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 
 
 class Anova(MomentStatistic):
@@ -50,18 +50,18 @@ class Anova(MomentStatistic):
         return cls(y, pairwise, np.unique(y[:, 0]))
 
     @classmethod
-    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         from banditsis.statistics.partial import PartialAnova
 
         if cls is not Anova:  # its scores are its own
-            return super().bind_given(y, covariates)
+            return super().bind_partial(y, covariates)
         return PartialAnova.of(cls.bind(y, False), covariates)
 
     def calibrate(self, rows: Rows) -> Self:
         counts = self.summary(rows)[: len(self.labels)]
         if np.count_nonzero(counts) < 2:
             label = self.labels[np.argmax(counts)]
-            first, more = seen(rows, self.y.shape[0])
+            first, more = describe_rows_read(rows, self.y.shape[0])
             raise ValueError(
                 f"{first} have one class alone, {shown(label)}: check that the right column was taken as "
                 f"the response, and that rows are not sorted by it{more}."
@@ -108,15 +108,17 @@ class Anova(MomentStatistic):
         error = np.sqrt(share * (1 - share) * (1 / m - 1 / n)) if m < n else np.inf
         return float(np.max(np.abs(some / m - share) / error))
 
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
         n, k = float(summary.sum()), len(self.labels)
         if type(self).scores is not Anova.scores:  # a statistic of its own
             return None
         if not self.pairwise:
-            return BetaLaw(n - k, k - 1.0)
+            return BetaNull(n - k, k - 1.0)
         counts = sums[k + 1 :, columns]
         present, classes = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
-        return BetaLaw(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
+        return BetaNull(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         k = len(self.labels)

@@ -15,13 +15,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import CovariateError, Covariates
-from banditsis.laws import Law
-from banditsis.sampling import count_rows
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows
+from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.null_distributions import NullDistribution
 
 #: What to do about a statistic that cannot be given covariates.
-WITH_COVARIATES = "use 'pearson', 'anova', 'logistic', 'poisson' or 'cox', or leave the covariates out"
+COVARIATE_STATISTICS = "use 'pearson', 'anova', 'logistic', 'poisson' or 'cox', or leave the covariates out"
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,11 @@ class Statistic(ABC):
         """The user's response in a form that can be checked."""
         return y
 
+    @classmethod
+    def has_pvalues(cls) -> bool:
+        """Whether the null distribution of the scores is known."""
+        return True
+
     @abstractmethod
     def calibrate(self, rows: Rows) -> Self:
         """The same statistic, made ready by the rows that are read first; they must tell responses apart."""
@@ -126,9 +130,9 @@ class MomentStatistic(Statistic):
         """Check the responses and get ready to weigh rows."""
 
     @classmethod
-    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise CovariateError(f"statistic={cls.name!r} takes no covariates; {WITH_COVARIATES}.")
+        raise CovariateError(f"statistic={cls.name!r} takes no covariates; {COVARIATE_STATISTICS}.")
 
     @abstractmethod
     def lines(self, response: int) -> list[int]:
@@ -152,7 +156,9 @@ class MomentStatistic(Statistic):
         """Signed scores of some columns of the sums for one response; a constant column scores 0."""
 
     @abstractmethod
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
         """The law of the scores of features that have nothing to do with the response, if it is known."""
         return None
 
@@ -161,28 +167,7 @@ class MomentStatistic(Statistic):
         """How many rows each column was present in, or None if in all."""
 
 
-class Weighing:
-    """How one pass over the data weighs its rows, and what it learns of their responses."""
-
-    def __init__(self, statistic: MomentStatistic) -> None:
-        self.statistic = statistic
-
-    def __call__(self, rows: Rows) -> Weights:
-        """Weights of a few rows."""
-        return self.statistic.weights(rows)
-
-    def summary(self, rows: Rows) -> Floats:
-        """What scores need to know of the responses of the rows of the pass."""
-        return self.statistic.summary(rows)
-
-
-def weigh(statistic: MomentStatistic) -> Weighing:
-    """A way to weigh rows: where the responses are, if they are elsewhere."""
-    elsewhere = getattr(statistic.y, "weighing", None)
-    return Weighing(statistic) if elsewhere is None else elsewhere(statistic)
-
-
-def seen(rows: Rows, n: int) -> tuple[str, str]:
+def describe_rows_read(rows: Rows, n: int) -> tuple[str, str]:
     """For a message: the rows that are read first, of n, in words, and how to read more of them, if any.
 
     Examples

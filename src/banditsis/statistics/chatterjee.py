@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from banditsis._typing import Array, Floats
+from banditsis.arrays import Array, Floats
 from banditsis.kernels import ranks
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
@@ -70,7 +70,7 @@ class Chatterjee(SampleStatistic):
 
     name = "chatterjee"
     one_sided = True
-    tells_stretch = True
+    returns_null_scale = True
 
     def prepare(self, y: Floats) -> ChatterjeeSide:
         n, places = len(y), np.argsort(y, kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Array
+from banditsis.arrays import Array
 
 
 def shown(label: object) -> str:

@@ -9,19 +9,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import CovariateError, Covariates
+from banditsis.arrays import Array, Floats, Indices, Rows
 from banditsis.kernels import risk as kernels
-from banditsis.laws import Law, NormalLaw
-from banditsis.statistics.base import ratio, seen
-from banditsis.statistics.partial import check_enough
+from banditsis.statistics.base import describe_rows_read, ratio
+from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.null_distributions import NormalNull, NullDistribution
+from banditsis.statistics.partial import check_residual_rows
 from banditsis.statistics.projection import whiten
 from banditsis.statistics.sample import SampleStatistic
 
-MOST_STEPS = 50
+MAX_STEPS = 50
 ARRIVED = 1e-12
 #: Where log risks differ by more, the likelihood has no maximum.
-MOST_RISK = 60.0
+MAX_RISK = 60.0
 #: A feature of whose information no more than this share is left beside the covariates scores 0.
 RESOLUTION = 1e-11
 
@@ -102,7 +102,7 @@ class Cox(SampleStatistic):
         bound.y, bound.pairwise = y, pairwise
         return bound
 
-    def bind_given(self, y: Array, covariates: Covariates) -> Self:
+    def bind_partial(self, y: Array, covariates: Covariates) -> Self:
         bound = self.bind(y, False)
         bound.covariates = covariates
         return bound
@@ -112,10 +112,10 @@ class Cox(SampleStatistic):
 
     def calibrate(self, rows: Rows) -> Self:
         event = self.y[rows, 1]
-        check_enough(rows, 0 if self.covariates is None else self.covariates.rank, self.y.shape[0])
+        check_residual_rows(rows, 0 if self.covariates is None else self.covariates.rank, self.y.shape[0])
         if not event.any() or np.ptp(self.y[rows, 0]) == 0:
             what = "events" if not event.any() else "different times"
-            first, more = seen(rows, self.y.shape[0])
+            first, more = describe_rows_read(rows, self.y.shape[0])
             raise ValueError(f"{first} have no {what}: check that y is (time, event){more}.")
         return self
 
@@ -124,7 +124,7 @@ class Cox(SampleStatistic):
         y = np.asarray(self.y[rows], np.float64)
         return y if self.covariates is None else np.column_stack([y, self.covariates.columns(rows)])
 
-    def tells_apart(self, y: Floats) -> bool:
+    def can_rank(self, y: Floats) -> bool:
         return bool(y[:, 1].any())
 
     def prepare(self, y: Floats) -> Side:
@@ -150,8 +150,8 @@ class Cox(SampleStatistic):
         left = np.where(left > RESOLUTION * np.maximum(out[-1], 0.0), left, 0.0)
         return ratio(slope, np.sqrt(left) * np.sqrt(len(side.order)))
 
-    def null_law(self, side: Any, n_rows: int, present: Floats | None) -> Law | None:
-        return NormalLaw(float(np.sqrt(n_rows)))
+    def null_distribution(self, side: Any, n_rows: int, present: Floats | None) -> NullDistribution | None:
+        return NormalNull(float(np.sqrt(n_rows)))
 
     def drift(self, rows: Rows, n: int) -> float:
         from scipy.stats import rankdata
@@ -204,16 +204,16 @@ def make_side(time: Floats, event: Floats, Z: Floats) -> Side:
     ends, events = last[events > 0] + 1, events[events > 0]
     beta = np.zeros(Z.shape[1])
     value, side, slope, gram = _weigh(order, event, Z, ends, events, beta)
-    for _ in range(MOST_STEPS if beta.size else 0):
+    for _ in range(MAX_STEPS if beta.size else 0):
         white = whiten(gram)
         turned = white @ slope
         gain = float(turned @ turned)
-        if gain < ARRIVED and len(white) == beta.size and np.ptp(Z @ beta) < MOST_RISK:
+        if gain < ARRIVED and len(white) == beta.size and np.ptp(Z @ beta) < MAX_RISK:
             # The last step squares what error is left.
             return _weigh(order, event, Z, ends, events, beta + white.T @ turned)[1]
         for halving in range(30):
             tried = beta + white.T @ turned / 2**halving
-            if np.ptp(Z @ tried) > 10 * MOST_RISK:
+            if np.ptp(Z @ tried) > 10 * MAX_RISK:
                 continue
             new = _weigh(order, event, Z, ends, events, tried)
             if new[0] >= value or gain < 1e-8:

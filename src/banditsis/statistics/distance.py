@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis._typing import Array, Floats
+from banditsis.arrays import Array, Floats
 from banditsis.kernels import distance
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic

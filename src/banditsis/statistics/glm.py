@@ -8,22 +8,21 @@ from typing import Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates, chunks
-from banditsis.laws import Law, NormalLaw
-from banditsis.sampling import count_rows
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows
 from banditsis.statistics.base import MomentStatistic, Weights, ratio
+from banditsis.statistics.covariates import Covariates, chunks
+from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.null_model import fit
-from banditsis.statistics.partial import check_enough
+from banditsis.statistics.partial import check_residual_rows
 from banditsis.statistics.pearson import Pearson
-from banditsis.statistics.projection import leave, usable
+from banditsis.statistics.projection import residual_moments, usable
 
 
 class GeneralisedLinear(Pearson):
     """What the score tests have in common. Without covariates all weights are alike, as for Pearson."""
 
     @classmethod
-    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         return GivenCovariates(cls.bind(y, False), covariates, np.empty((0, 0)))
 
     @abstractmethod
@@ -46,8 +45,10 @@ class GeneralisedLinear(Pearson):
     def diverged(self) -> str:
         """What to tell if the null model has no maximum."""
 
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
-        return NormalLaw(np.sqrt(float(summary[0, response])))
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
+        return NormalNull(np.sqrt(float(summary[0, response])))
 
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         return None
@@ -210,10 +211,10 @@ class GivenCovariates(MomentStatistic):
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
-        raise TypeError("GivenCovariates is made by bind_given of another statistic.")
+        raise TypeError("GivenCovariates is made by bind_partial of another statistic.")
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank, self.y.shape[0])
+        check_residual_rows(rows, self.covariates.rank, self.y.shape[0])
         self.model.calibrate(rows)  # refuses a constant response
         if self.coefficients.size:
             return self
@@ -256,15 +257,19 @@ class GivenCovariates(MomentStatistic):
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         width = 1 + self.covariates.rank
         cross, gram = summary[1 : 1 + width], summary[1 + width :].reshape(width, width)
-        left = leave(sums, list(range(2, 2 + width)), [1], 2 + width, gram, cross[:, None], columns)
+        left = residual_moments(
+            sums, list(range(2, 2 + width)), [1], 2 + width, gram, cross[:, None], columns
+        )
         size = np.sqrt(usable(left, self.covariates.resolution)) * np.sqrt(summary[0])
         return ratio(left.products[0], size)
 
     def drift(self, rows: Rows, n: int) -> float:
         return self.model.drift(rows, n)
 
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
-        return NormalLaw(float(np.sqrt(summary[0])))
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
+        return NormalNull(float(np.sqrt(summary[0])))
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return None

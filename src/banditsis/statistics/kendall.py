@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis._typing import Array, Floats
+from banditsis.arrays import Array, Floats
 from banditsis.kernels import ranks
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
@@ -49,7 +49,7 @@ class Kendall(SampleStatistic):
     """
 
     name = "kendall"
-    tells_stretch = True
+    returns_null_scale = True
 
     def prepare(self, y: Floats) -> KendallSide:
         places = np.argsort(y, kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Array, Floats
+from banditsis.arrays import Array, Floats
 from banditsis.kernels import dependence
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from banditsis._typing import Floats, Rows
-from banditsis.covariates import CovariateError, Covariates, chunks
-from banditsis.sampling import count_rows, spread
+from banditsis.arrays import Floats, Rows, count_rows, spread
+from banditsis.statistics.covariates import CovariateError, Covariates, chunks
 from banditsis.statistics.projection import whiten
 
 if TYPE_CHECKING:
     from banditsis.statistics.glm import GeneralisedLinear
 
 ROWS_TO_START = 20_000
-MOST_STEPS = 100
+MAX_STEPS = 100
 #: Newton's method has arrived if its step would raise the log-likelihood by less.
 ARRIVED = 1e-10
 #: Where the likelihood is flatter than this, against the model without covariates, there is no maximum.
@@ -42,7 +41,7 @@ def _maximise(
     beta = start
     spread_of_null = float(model.variance(model.mean(start[:1]))[0])
     value, slope, gram = _derivatives(model, covariates, rows, beta)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         white = whiten(gram)
         turned = white @ slope
         step, gain = white.T @ turned, float(turned @ turned)

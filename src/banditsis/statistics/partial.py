@@ -7,14 +7,13 @@ from typing import Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import CovariateError, Covariates, chunks
-from banditsis.laws import BetaLaw, Law
-from banditsis.sampling import count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
 from banditsis.statistics.anova import Anova
-from banditsis.statistics.base import Weights, ratio, seen
+from banditsis.statistics.base import Weights, describe_rows_read, ratio
+from banditsis.statistics.covariates import CovariateError, Covariates, chunks
+from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.pearson import Pearson
-from banditsis.statistics.projection import leave, usable, whiten
+from banditsis.statistics.projection import residual_moments, usable, whiten
 
 ROWS_FOR_SLOPE = 4000
 
@@ -67,7 +66,7 @@ class PartialPearson(Pearson):
         return self.n_responses + self.covariates.rank
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank, self.y.shape[0])
+        check_residual_rows(rows, self.covariates.rank, self.y.shape[0])
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
         A = np.column_stack([np.ones(len(sample)), self.covariates.columns(sample)])
@@ -127,13 +126,15 @@ class PartialPearson(Pearson):
         one = summary[:, response]
         cross, gram = one[3 : 4 + r], one[4 + r :].reshape(r + 1, r + 1)
         given = [0, *range(1 + q, 1 + q + r)]
-        left = leave(sums, given, [1 + response], 1 + q + r, gram, cross[:, None], columns)
+        left = residual_moments(sums, given, [1 + response], 1 + q + r, gram, cross[:, None], columns)
         syy = max(one[2] - float(np.sum((whiten(gram) @ cross) ** 2)), 0.0)
         size = np.sqrt(usable(left, self.covariates.resolution)) * np.sqrt(syy)
         return np.clip(ratio(left.products[0], size), -1.0, 1.0)
 
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
-        return BetaLaw(float(summary[0, response]) - 2 - self.covariates.rank)
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
+        return BetaNull(float(summary[0, response]) - 2 - self.covariates.rank)
 
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         A = np.column_stack([np.ones(count_rows(rows)), self.covariates.columns(rows)])
@@ -165,7 +166,7 @@ class PartialAnova(Anova):
         return made
 
     def calibrate(self, rows: Rows) -> Self:
-        check_enough(rows, self.covariates.rank + len(self.labels) - 1, self.y.shape[0])
+        check_residual_rows(rows, self.covariates.rank + len(self.labels) - 1, self.y.shape[0])
         Anova.calibrate(self, rows)
         if len(self._between(self._gram(self.summary(rows)))[0]) == 0:
             raise CovariateError(
@@ -220,24 +221,28 @@ class PartialAnova(Anova):
         gram, g = self._gram(summary), 1 + self.covariates.rank
         white, _ = self._between(gram)
         classes = list(range(g, self.n_sums - 1))
-        left = leave(sums, list(range(g)), classes, self.n_sums - 1, gram[:g, :g], gram[:g, g:], columns)
+        left = residual_moments(
+            sums, list(range(g)), classes, self.n_sums - 1, gram[:g, :g], gram[:g, g:], columns
+        )
         between = np.square(white @ left.products).sum(axis=0)
         return np.sqrt(np.clip(ratio(between, usable(left, self.covariates.resolution)), 0.0, 1.0))
 
     def drift(self, rows: Rows, n: int) -> float:
         return Anova(self.y, False, self.labels).drift(rows, n)
 
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
         n = float(summary[: len(self.labels)].sum())
         between = len(self._between(self._gram(summary))[0])
-        return BetaLaw(n - 1 - self.covariates.rank - between, float(between))
+        return BetaNull(n - 1 - self.covariates.rank - between, float(between))
 
 
-def check_enough(rows: Rows, rank: int, n: int) -> None:
+def check_residual_rows(rows: Rows, rank: int, n: int) -> None:
     """Refuse to regress on more columns than the rows can tell apart, of n in all."""
     if (m := count_rows(rows)) < rank + 3:
         rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
         raise CovariateError(
             f"{rows_read}, and {rank} covariates with "
-            f"an intercept need {rank + 3:,} or more: give fewer covariates{seen(rows, n)[1]}."
+            f"an intercept need {rank + 3:,} or more: give fewer covariates{describe_rows_read(rows, n)[1]}."
         )

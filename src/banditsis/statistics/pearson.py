@@ -8,12 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Indices, Rows
-from banditsis.covariates import Covariates, chunks
+from banditsis.arrays import Array, Floats, Indices, Rows, spread
 from banditsis.kernels import influence
-from banditsis.laws import BetaLaw, Law
-from banditsis.sampling import spread
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, ratio, seen
+from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, describe_rows_read, ratio
+from banditsis.statistics.covariates import Covariates, chunks
+from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 
 CELLS_AT_ONCE = 1 << 17
 
@@ -57,11 +56,11 @@ class Pearson(MomentStatistic):
         return cls(y, pairwise, np.zeros(y.shape[1]), np.ones(y.shape[1]))
 
     @classmethod
-    def bind_given(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         from banditsis.statistics.partial import PartialPearson
 
         if cls is not Pearson:  # its scores are its own
-            return super().bind_given(y, covariates)
+            return super().bind_partial(y, covariates)
         return PartialPearson.of(cls.bind(y, False), covariates)
 
     def changed(self, **attributes: Any) -> Self:
@@ -85,7 +84,7 @@ class Pearson(MomentStatistic):
         if (low == high).any():
             k = int(np.argmax(low == high))
             where = "" if self.n_responses == 1 else f" (response {k})"
-            first, more = seen(rows, self.y.shape[0])
+            first, more = describe_rows_read(rows, self.y.shape[0])
             raise ValueError(
                 f"y{where} is constant, {low[k]:g}, in {first}, so that no feature can be ranked by it: "
                 f"check that the right column was taken as the response{more}."
@@ -156,13 +155,15 @@ class Pearson(MomentStatistic):
         spread_y = np.sqrt(np.maximum(syy - sy * (sy / n), 0.0))
         return np.clip(ratio(sxy - sx * (sy / n), spread_x * spread_y), -1.0, 1.0)
 
-    def null_law(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Law | None:
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
         if type(self).scores is not Pearson.scores:  # a statistic of its own
             return None
         n, present = float(summary[0, response]), self.present(sums, columns)
         if present is None:
-            return BetaLaw(n - 2, 1.0)
-        return BetaLaw(present - 2, 1.0, np.sqrt(n / np.maximum(present, 1)))
+            return BetaNull(n - 2, 1.0)
+        return BetaNull(present - 2, 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def drift(self, rows: Rows, n: int) -> float:
         m, sy = self.summary(rows)[:2]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis._typing import Floats, Indices
+from banditsis.arrays import Floats, Indices
 
 #: An eigenvalue below this share of the largest is rounding.
 SMALLEST = 1e-12
@@ -32,7 +32,7 @@ def whiten(gram: Floats) -> Floats:
     return lines
 
 
-class Left(NamedTuple):
+class ResidualMoments(NamedTuple):
     """What the given columns leave: Σ x̃y of each y, Σ x̃², and Σ x̃² if the first column alone is given."""
 
     products: Floats
@@ -40,7 +40,7 @@ class Left(NamedTuple):
     centred: Floats
 
 
-def leave(
+def residual_moments(
     sums: Floats,
     given: list[int],
     others: list[int],
@@ -48,7 +48,7 @@ def leave(
     gram: Floats,
     cross: Floats,
     columns: Indices | slice,
-) -> Left:
+) -> ResidualMoments:
     r"""Moments of the features beside the given columns, by lines of the sums.
 
     Parameters
@@ -75,9 +75,9 @@ def leave(
         products[:, place] = part[others] - turned.T @ explained
         squares[place] = part[square] - np.einsum("ij,ij->j", explained, explained)
         centred[place] = part[square] - (b[0] * (b[0] / gram[0, 0]))
-    return Left(products, squares, centred)
+    return ResidualMoments(products, squares, centred)
 
 
-def usable(left: Left, resolution: float) -> Floats:
+def usable(left: ResidualMoments, resolution: float) -> Floats:
     """Σ x̃², and 0 for a feature that the given columns explain."""
     return np.where(left.squares > resolution * np.maximum(left.centred, 0.0), left.squares, 0.0)

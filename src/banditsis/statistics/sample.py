@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from banditsis._typing import Array, Floats, Rows
-from banditsis.covariates import CovariateError, Covariates
-from banditsis.laws import Law
-from banditsis.statistics.base import WITH_COVARIATES, Statistic, seen
+from banditsis.arrays import Array, Floats, Rows
+from banditsis.statistics.base import COVARIATE_STATISTICS, Statistic, describe_rows_read
 from banditsis.statistics.classes import check_labels
+from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.null_distributions import NullDistribution
 
 
 class SampleStatistic(Statistic):
@@ -32,9 +32,13 @@ class SampleStatistic(Statistic):
     noise: ClassVar[float] = 0.5
     #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
     #: normal where there is no association; 0 for p-value 1, NaN where it is not known.
-    tells_stretch: ClassVar[bool] = False
+    returns_null_scale: ClassVar[bool] = False
     #: Class labels of each response, where it has classes.
     labels: list[Array] | None = None
+
+    @classmethod
+    def has_pvalues(cls) -> bool:
+        return cls.returns_null_scale or cls.null_distribution is not SampleStatistic.null_distribution
 
     @abstractmethod
     def prepare(self, y: Floats) -> Any:
@@ -51,7 +55,7 @@ class SampleStatistic(Statistic):
         column scores 0.
         """
 
-    def null_law(self, side: Any, n_rows: int, present: Floats | None) -> Law | None:
+    def null_distribution(self, side: Any, n_rows: int, present: Floats | None) -> NullDistribution | None:
         """The law of the scores of features that have nothing to do with the response, if it is known.
 
         ``side`` is what ``prepare`` made of all rows read; ``present`` how many of them each feature was
@@ -60,9 +64,9 @@ class SampleStatistic(Statistic):
         """
         return None
 
-    def bind_given(self, y: Array, covariates: Covariates) -> Self:
+    def bind_partial(self, y: Array, covariates: Covariates) -> Self:
         """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise CovariateError(f"statistic={self.name!r} takes no covariates; {WITH_COVARIATES}.")
+        raise CovariateError(f"statistic={self.name!r} takes no covariates; {COVARIATE_STATISTICS}.")
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """The same statistic for these responses, which are checked."""
@@ -79,7 +83,7 @@ class SampleStatistic(Statistic):
                 check_labels(self.name, labels, len(y), y.dtype.kind, f" {k}" if y.shape[1] > 1 else "")
         return bound
 
-    def tells_apart(self, y: Floats) -> bool:
+    def can_rank(self, y: Floats) -> bool:
         """Whether features can be ranked by the responses of some rows."""
         return bool(y.min() < y.max())
 
@@ -93,7 +97,7 @@ class SampleStatistic(Statistic):
             y = self.response(rows, k)
             if y.min() == y.max():
                 where = "" if self.n_responses == 1 else f" (response {k})"
-                first, more = seen(rows, self.y.shape[0])
+                first, more = describe_rows_read(rows, self.y.shape[0])
                 raise ValueError(
                     f"y{where} is constant, {self.y[rows, k][0]}, in {first}, so that no feature can be "
                     f"ranked by it: check that the right column was taken as the response{more}."

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis._checks import check_integer
-from banditsis._typing import Floats
+from banditsis.arrays import Floats
 from banditsis.kernels import dependence
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
+from banditsis.validation import check_integer
 
 
 class WassersteinSide(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from banditsis._typing import Floats
+from banditsis.arrays import Floats
 from banditsis.kernels import ranks
 from banditsis.kernels.sorting import make_scratch
-from banditsis.laws import BetaLaw, Law
+from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -49,7 +49,9 @@ class Spearman(SampleStatistic):
         ranks.spearman(block.T, *side, *make_scratch(len(block)), scores)
         return scores
 
-    def null_law(self, side: tuple[Floats, float], n_rows: int, present: Floats | None) -> Law:
+    def null_distribution(
+        self, side: tuple[Floats, float], n_rows: int, present: Floats | None
+    ) -> NullDistribution:
         if present is None:
-            return BetaLaw(n_rows - 2.0)
-        return BetaLaw(present - 2.0, stretch=np.sqrt(n_rows / np.maximum(present, 1.0)))
+            return BetaNull(n_rows - 2.0)
+        return BetaNull(present - 2.0, stretch=np.sqrt(n_rows / np.maximum(present, 1.0)))

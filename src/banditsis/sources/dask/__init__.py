@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from banditsis._checks import is_dask
-from banditsis._typing import Array, Columns, Floats, Indices, Rows
-from banditsis.parallel import Workers
-from banditsis.sampling import count_rows
+from banditsis.arrays import Array, Columns, Indices, Rows, count_rows
 from banditsis.sources.array import line_bytes
-from banditsis.sources.base import Calibration
+from banditsis.sources.base import Calibration, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.dask import tasks
-from banditsis.sources.dask.collections import Blocks, open_blocks, row_blocks
+from banditsis.sources.dask.collections import Blocks, open_blocks
 from banditsis.sources.dask.passes import Pass
-from banditsis.sources.dask.responses import DaskResponses, RemoteWeighing
 from banditsis.sources.dask.running import new_name, run
 from banditsis.sources.dask.splitting import split
-from banditsis.statistics.base import Weights
 
 __all__ = ["DaskSource"]
 
@@ -73,15 +68,6 @@ class DaskSource(BlockSource):
         """Where blocks of rows begin, and where the last one ends."""
         return self.blocks.edges[0]
 
-    def own_responses(self, y: Any) -> Any:
-        """Responses that stay on the cluster, or None if y is not there."""
-        if isinstance(y, DaskResponses):
-            return y.as_matrix()
-        if not is_dask(y):
-            return None
-        keys, graph, dtype, width = row_blocks(y, self.block_edges())
-        return DaskResponses(graph, keys, self.block_edges(), dtype, list(range(width)))
-
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         chosen = np.arange(self.shape[1])[slice(None) if columns is None else columns]
         pieces, panels = split(rows, self.blocks.edges[0]), split(chosen, self.blocks.edges[1])
@@ -105,36 +91,19 @@ class DaskSource(BlockSource):
             np.concatenate([part.shift for part in found]), np.concatenate([part.scale for part in found])
         )
 
-    def sums(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
-        for _ in self.sums_by_group([rows], columns, weights, calibration, out, workers, tick):
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        for _ in self.sums_by_group([rows], columns, weights, context):
             pass
 
     def sums_by_group(
-        self,
-        groups: Iterable[Rows],
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
+        self, groups: Iterable[Rows], columns: Columns, weights: WeightFunction, context: SumContext
     ) -> Iterator[None]:
         """All groups at once, since workers would stand idle between them."""
-        one_pass = Pass(self.blocks, columns, weights, calibration, len(out), tick)
+        out = context.out
+        one_pass = Pass(self.blocks, columns, weights, context.calibration, len(out), context.tick)
         for parts, ends_group in one_pass.run(groups):
             for place, part in zip(one_pass.places, parts, strict=True):
-                out[:, place] += part[0]
-            if isinstance(weights, RemoteWeighing):
-                weights.add(parts[0][1])
+                out[:, place] += part
             if ends_group:
                 yield
 

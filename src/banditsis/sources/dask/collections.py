@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._typing import Indices
+from banditsis.arrays import Indices
 from banditsis.sources.dask.running import Graph, cluster_of
 
 
@@ -107,24 +107,3 @@ def _is_sent(data: Any) -> bool:
 
     there = any(type(node).__name__ == "Future" for node in dict(data.__dask_graph__()).values())
     return not there and cluster_of(get_scheduler()) is not None
-
-
-def row_blocks(y: Any, edges: Indices) -> tuple[list[Any], Graph, np.dtype, int]:
-    """Keys of the blocks of responses, cut as the rows of X are, their tasks, dtype and number of columns."""
-    n = int(edges[-1])
-    if not hasattr(y, "chunks"):
-        y = y.to_dask_array(lengths=True)
-    elif np.isnan(np.asarray(y.chunks[0], float)).any():
-        y = y.compute_chunk_sizes()
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y must have shape (n,) or (n, responses), got {y.shape}.")
-    if y.shape[0] != n or 0 in y.shape:
-        raise ValueError(
-            f"X has {n:,} rows and y has {y.shape[0]:,} values: give one value of y for each row of X."
-        )
-    if y.dtype.kind not in "fiubUS":
-        raise TypeError(f"y must hold numbers or class labels, got dtype {y.dtype}.")
-    sizes = tuple(int(size) for size in np.diff(edges))
-    y = y.rechunk((sizes,) if y.ndim == 1 else (sizes, (y.shape[1],)))
-    keys = [(y.name, b) if y.ndim == 1 else (y.name, b, 0) for b in range(len(sizes))]
-    return keys, flat_graph(y), y.dtype, 1 if y.ndim == 1 else y.shape[1]

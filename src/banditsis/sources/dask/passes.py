@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._typing import Columns, Indices, Rows
+from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, take
 from banditsis.progress import status
-from banditsis.sampling import count_rows, take
-from banditsis.sources.base import Calibration
+from banditsis.sources.base import Calibration, WeightFunction
 from banditsis.sources.dask import tasks
 from banditsis.sources.dask.collections import Blocks
-from banditsis.sources.dask.responses import RemoteWeighing
 from banditsis.sources.dask.running import Graph, add_tree, new_name, run
 from banditsis.sources.dask.splitting import split
-from banditsis.statistics.base import Weights
 
 #: Values of weights that wait in a graph to be sent: 32 MB.
 WEIGHTS_AT_ONCE = 1 << 22
@@ -33,7 +30,7 @@ class Pass:
     columns : ndarray of int or None
         Sorted columns, None for all.
     weights : callable
-        Weights of some rows; a RemoteWeighing sends its statistic to the responses instead.
+        Weights of some rows.
     calibration : Calibration
         Of all columns.
     n_sums : int
@@ -46,13 +43,12 @@ class Pass:
         self,
         blocks: Blocks,
         columns: Columns,
-        weights: Callable[[Rows], Weights],
+        weights: WeightFunction,
         calibration: Calibration,
         n_sums: int,
         tick: Callable[[int], None],
     ) -> None:
         self.blocks, self.weights, self.n_sums, self.tick = blocks, weights, n_sums, tick
-        self.remote = weights if isinstance(weights, RemoteWeighing) else None
         self.panels: dict[int, tasks.Panel] = {}
         #: where the sums of each panel belong
         self.places: list[slice] = []
@@ -66,26 +62,24 @@ class Pass:
             start = self.places[-1].stop if self.places else 0
             self.places.append(slice(start, start + count_rows(some)))
 
-    def run(self, groups: Iterable[Rows]) -> Iterator[tuple[list[tasks.Parts], bool]]:
+    def run(self, groups: Iterable[Rows]) -> Iterator[tuple[list[Floats], bool]]:
         """Sums of one group after the other, a part for each panel, and whether the group ends with it.
 
         Weights of very many rows are sent in several graphs, cut by the number of rows alone.
         """
         waiting: list[tuple[Rows, bool]] = []
         n_rows = 0
-        most = None if self.remote else max(1, WEIGHTS_AT_ONCE // max(1, self.n_sums - 2))
+        most = max(1, WEIGHTS_AT_ONCE // max(1, self.n_sums - 2))
         for piece, ends_group in _pieces(groups, most):
-            if most is not None and n_rows + count_rows(piece) > most and waiting:
+            if n_rows + count_rows(piece) > most and waiting:
                 yield from self._run(waiting)
                 waiting, n_rows = [], 0
             waiting.append((piece, ends_group))
             n_rows += count_rows(piece)
         yield from self._run(waiting)
 
-    def _run(self, pieces: list[tuple[Rows, bool]]) -> Iterator[tuple[list[tasks.Parts], bool]]:
+    def _run(self, pieces: list[tuple[Rows, bool]]) -> Iterator[tuple[list[Floats], bool]]:
         graph: Graph = dict(self.blocks.graph)
-        if self.remote is not None:
-            graph = {**self.remote.responses.graph, **graph}
         watched: dict[Any, tuple[str, Callable[[], None]]] = {}
         name = new_name("sums")
         shared = {j: (f"{name}-panel", j) for j in self.panels}
@@ -98,7 +92,7 @@ class Pass:
                 last = self._weigh(graph, name, b, some)
                 for j in self.panels:
                     key = (name, k, b, j)
-                    graph[key] = self._task(self.blocks.key(b, j), shared[j], some, last, b)
+                    graph[key] = (tasks.block_sums, self.blocks.key(b, j), shared[j], some, last)
                     watched[key] = self.blocks.label(b, j), partial(self._tell, b, j, some)
                     leaves[j].append(key)
             for j, keys in leaves.items():
@@ -110,8 +104,6 @@ class Pass:
 
     def _weigh(self, graph: Graph, name: str, b: int, some: Rows) -> Any:
         """What tasks of a block of rows take as their weights: a value, or a key where several share it."""
-        if self.remote is not None:
-            return None
         first = int(self.blocks.edges[0][b])
         rows = slice(some.start + first, some.stop + first) if isinstance(some, slice) else some + first
         weights = self.weights(rows)
@@ -120,12 +112,6 @@ class Pass:
         key = (f"{name}-weights", b, int(some.start if isinstance(some, slice) else some[0]))
         graph[key] = weights
         return key
-
-    def _task(self, block: Any, panel: Any, some: Rows, weights: Any, b: int) -> tuple[Any, ...]:
-        if self.remote is None:
-            return (tasks.block_sums, block, panel, some, weights)
-        y = self.remote.responses
-        return (tasks.bound_sums, block, panel, some, self.remote.without_responses(), y.keys[b], y.chosen)
 
     def _tell(self, b: int, j: int, some: Rows) -> None:
         self.n_done += 1
@@ -136,13 +122,12 @@ class Pass:
         self.tick(int(width) * count_rows(some))
 
 
-def _pieces(groups: Iterable[Rows], most: int | None) -> Iterator[tuple[Rows, bool]]:
+def _pieces(groups: Iterable[Rows], most: int) -> Iterator[tuple[Rows, bool]]:
     """The groups, cut where they have more rows than that; and whether a group ends here."""
     for rows in groups:
         n = count_rows(rows)
-        step = n if most is None else most
-        for start in range(0, n, max(1, step)):
-            yield take(rows, start, start + step), start + step >= n
+        for start in range(0, n, most):
+            yield take(rows, start, start + most), start + most >= n
         if n == 0:
             yield rows, True
 

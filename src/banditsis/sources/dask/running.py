@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from banditsis.interruptions import RoundError
 from banditsis.progress import status
+from banditsis.results import RoundError
 
 #: How often Dask tries a task again that failed.
 RETRIES = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis._typing import Indices, Rows
+from banditsis.arrays import Indices, Rows
 
 
 def split(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from banditsis._typing import Array, Columns, Floats, Indices, Rows
-from banditsis.parallel import Workers
-from banditsis.sources.base import Calibration, Source
+from banditsis.arrays import Array, Columns, Indices, Rows
+from banditsis.sources.base import Calibration, Source, SourceView, SumContext, WeightFunction
 from banditsis.sources.dask import DaskSource
 from banditsis.sources.dask.collections import Blocks
 from banditsis.statistics.base import Weights
@@ -40,20 +39,26 @@ class Window:
 @lru_cache(maxsize=8)
 def _opened(path: str, options: Options) -> Source:
     """The file, opened once by each worker."""
-    from banditsis.sources import open_source
+    from banditsis.formats.opening import open_source
 
     found: Any = open_source(path, **dict(options))
     source: Source = found[0] if isinstance(found, tuple) else found
     return source
 
 
-class RowRange(Source):
+class RowRange(SourceView):
     """Neighbouring rows of another source."""
 
     def __init__(self, base: Source, start: int, stop: int) -> None:
-        self.base, self.start = base, start
-        self.shape = (stop - start, base.shape[1])
-        self.dtype, self.names, self.multiplies = base.dtype, base.names, base.multiplies
+        super().__init__(base)
+        self.start, self.shape = start, (stop - start, base.shape[1])
+        self.block_rows = 1
+
+    def block_edges(self) -> Indices:
+        return Source.block_edges(self)
+
+    def row_number(self, row: int) -> int:
+        return self.base.row_number(row + self.start)
 
     def _moved(self, rows: Rows, by: int) -> Rows:
         return slice(rows.start + by, rows.stop + by) if isinstance(rows, slice) else rows + by
@@ -64,23 +69,11 @@ class RowRange(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(self._moved(rows, self.start))
 
-    def sums(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: Callable[[Rows], Weights],
-        calibration: Calibration,
-        out: Floats,
-        workers: Workers,
-        tick: Callable[[int], None],
-    ) -> None:
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
         def weights_here(base_rows: Rows) -> Weights:
             return weights(self._moved(base_rows, -self.start))
 
-        self.base.sums(self._moved(rows, self.start), columns, weights_here, calibration, out, workers, tick)
-
-    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return self.base.bytes_touched(n_rows, n_columns, scattered=scattered)
+        self.base.sums(self._moved(rows, self.start), columns, weights_here, context)
 
 
 class FileOnWorkers(DaskSource):
@@ -100,7 +93,7 @@ class FileOnWorkers(DaskSource):
     """
 
     def __init__(self, path: Any, opened: Source | None = None, **options: Any) -> None:
-        from banditsis.sources import open_source
+        from banditsis.formats.opening import open_source
 
         found: Any = open_source(path, **options) if opened is None else opened
         self.base: Source = found[0] if isinstance(found, tuple) else found

@@ -1,0 +1,42 @@
+"""Names for types that are used everywhere."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+Indices: TypeAlias = NDArray[np.intp]
+
+
+#: Rows of a source: a run of neighbours, or sorted indices.
+Rows: TypeAlias = "slice | Indices"
+
+
+#: Columns of a source: sorted indices, or all.
+Columns: TypeAlias = "Indices | None"
+
+
+def count_rows(rows: Rows) -> int:
+    """Number of rows."""
+    return rows.stop - rows.start if isinstance(rows, slice) else rows.size
+
+
+def take(rows: Rows, start: int, stop: int) -> Rows:
+    """The ``start``-th to ``stop``-th of the rows."""
+    if isinstance(rows, slice):
+        return slice(rows.start + start, min(rows.start + stop, rows.stop))
+    return rows[start:stop]
+
+
+def spread(rows: Rows, size: int) -> Indices:
+    """About ``size`` of the rows, evenly spread over them."""
+    picks = np.unique(np.linspace(0, count_rows(rows) - 1, size).astype(np.intp))
+    return picks + rows.start if isinstance(rows, slice) else rows[picks]

@@ -1,0 +1,1 @@
+"""Files of every supported format, opened as sources."""

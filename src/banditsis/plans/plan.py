@@ -1,0 +1,449 @@
+"""Plans: how many rows to read and how many features to keep, decided before any data are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+from banditsis.validation import check_integer, check_real
+
+#: Fewer rows say nothing of a correlation.
+MIN_ROWS = 4
+
+
+class Step(NamedTuple):
+    """After this step ``n_rows`` rows have been read in all and ``n_keep`` features are left."""
+
+    n_rows: int
+    n_keep: int
+
+
+class EvidenceStep(NamedTuple):
+    """After ``n_rows`` rows in all, drop every feature whose correlation is inconsistent with a minimum.
+
+    A feature goes if ``artanh|r| + z · se < artanh(min_correlation)``, but ``n_keep`` are always kept. Once
+    no feature is undecided, or ``n_keep`` are left, the best ``n_keep`` stay (all that are left if it is 0)
+    and the run ends.
+    """
+
+    n_rows: int
+    n_keep: int
+    min_correlation: float
+    z: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A list of steps for screening ``n_features`` features over ``n_rows`` rows.
+
+    Plans are plain data: they print as a table, compare by value and know what they cost. Every screening
+    method is a plan: sure independence screening is the one step ``(n, d)``.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Shape of the data, n × p.
+    steps : tuple of Step, or of EvidenceStep
+        Row counts must not fall, feature counts must not rise.
+    name : str
+        What to call the plan in tables.
+    rereads : bool
+        Whether each step reads all rows so far again, as statistics of ranks or distances need it, and not
+        only its new ones. :func:`screen` sets it by the statistic.
+    made_by : tuple of (str, number)
+        What the steps were worked out from, such as ``(("alpha", 0.5), ("discard", 0.5))``, for the
+        parameters of a result. Plans of the same steps are equal, whatever they were made by.
+
+    Examples
+    --------
+    >>> plan = Plan.paper(10_000, 500, 50, alpha=1.0)
+    >>> plan.n_steps, plan.n_keep, plan.cells
+    (9, 50, 127362)
+    >>> print(Plan.subsample(10_000, 500, 50, 400))
+    subsample: 10,000 rows × 500 features → 50, reads 200,000 cells (4.0%)
+     step   rows  features     kept      cells
+        1    400       500       50    200,000
+    """
+
+    n_rows: int
+    n_features: int
+    steps: tuple[Step | EvidenceStep, ...]
+    name: str = "custom"
+    rereads: bool = False
+    parameters: tuple[tuple[str, int | float], ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_integer("n_rows", self.n_rows, 1)
+        check_integer("n_features", self.n_features, 1)
+        if not self.steps:
+            raise ValueError("a plan needs at least one step (n_rows, n_keep).")
+        object.__setattr__(self, "steps", tuple(_make_step(step) for step in self.steps))
+        if len({type(step) for step in self.steps}) > 1:
+            raise ValueError("the steps of a plan must all be Step, or all EvidenceStep.")
+        rows, left, least = min(3, self.n_rows), self.n_features, 0 if self.by_evidence else 1
+        for step in self.steps:
+            check_integer("n_rows of a step", step.n_rows, rows, self.n_rows)
+            check_integer("n_keep of a step", step.n_keep, least, left)
+            rows, left = step.n_rows, step.n_keep
+
+    @classmethod
+    def exact(cls, n: int, p: int, d: int) -> Plan:
+        """Sure independence screening: all rows, once [1]_.
+
+        References
+        ----------
+        .. [1] Fan, J. and Lv, J. (2008). Sure independence screening for ultrahigh dimensional
+           feature space. J. R. Stat. Soc. B 70, 849-911.
+        """
+        _check_size(n, p, d)
+        return cls(n, p, (Step(n, min(d, p)),), "exact")
+
+    @classmethod
+    def subsample(cls, n: int, p: int, d: int, m: int) -> Plan:
+        """Sure independence screening on m of the n rows."""
+        _check_size(n, p, d)
+        check_integer("m", m, min(3, n), n)
+        return cls(n, p, (Step(m, min(d, p)),), "subsample")
+
+    @classmethod
+    def paper(cls, n: int, p: int, d: int, alpha: float = 0.5, discard: float = 0.5) -> Plan:
+        r"""Algorithm 1 of the BanditSIS paper [1]_.
+
+        Round l has read, in all,
+
+        .. math:: n_l = t(n, α / 1.1^{l-1}), \quad t(n, a) = \frac{n (a^2 + 1)}{a^2 \sqrt n + 1}
+
+        rows (rounded up), and drops ``ceil(discard · (m - d))`` of the m features that are left.
+
+        Parameters
+        ----------
+        n, p, d : int
+            Rows, features, and features to keep. d ≥ p drops nothing, so it reads all rows.
+        alpha : float
+            Smaller reads more; the paper advises 0.5 to 1.1.
+        discard : float
+            Share of the surplus dropped in each round, in (0, 1].
+
+        References
+        ----------
+        .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
+           screening.
+        """
+        _check_size(n, p, d)
+        check_real("alpha", alpha, 0, math.inf)
+        check_real("discard", discard, 0, 1, high_included=True)
+        if d >= p:
+            return cls.exact(n, p, d)
+        parameters = (("alpha", float(alpha)), ("discard", float(discard)))
+        steps = []
+        left = p
+        while left > d:
+            left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is a little more than 7
+            steps.append(Step(_paper_rows(n, alpha), left))
+            alpha /= 1.1
+        return cls(n, p, tuple(steps), "paper", parameters=parameters)
+
+    @classmethod
+    def optimal(
+        cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False, pvalues: bool = False
+    ) -> Plan:
+        """The plan with the lowest predicted detection floor among those that read at most the budget.
+
+        A search over the rows and the features kept in up to 8 rounds, by
+        :meth:`detection_floor` at 95%; the same sizes always give the same plan.
+
+        Parameters
+        ----------
+        n, p, d : int
+            Rows, features, and features to keep.
+        budget : float or int
+            A float is a fraction of all n × p cells, in (0, 1]; an int is a number of cells. It must pay for
+            4 rows of every feature.
+        rereads : bool
+            Whether each round reads all its rows again, and pays for them.
+        pvalues : bool
+            Whether the budget also pays for all n rows of the d features that are left, which a run with
+            ``pvalues=True`` reads at the end.
+
+        Examples
+        --------
+        >>> paper = Plan.paper(10**6, 10**5, 1000, alpha=1.1)
+        >>> plan = Plan.optimal(10**6, 10**5, 1000, budget=paper.cells)
+        >>> plan.cells <= paper.cells, plan.detection_floor() < 0.9 * paper.detection_floor()
+        (True, True)
+        """
+        from banditsis.plans.optimal import find_steps
+
+        _check_size(n, p, d)
+        cells = _check_budget(budget, n, p)
+        if d >= p or cells >= n * p:
+            return cls.exact(n, p, d).rereading(rereads)
+        if pvalues:
+            cells = _pay_for_pvalues(cells, budget, n, p, d)
+        steps = tuple(Step(*step) for step in find_steps(n, p, d, cells, rereads))
+        given = int(budget) if isinstance(budget, Integral) else float(budget)
+        return cls(n, p, steps, "optimal", rereads, (("budget", given),))
+
+    @classmethod
+    def guaranteed(
+        cls, n: int, p: int, d: int | None, min_correlation: float, confidence: float = 0.95
+    ) -> Plan:
+        r"""Lose no feature with \|r\| ≥ ``min_correlation`` over all rows, with this probability.
+
+        Features are dropped by evidence, ``artanh|r| + z·se < artanh(min_correlation)``. Round l may lose
+        one of the p features with probability
+
+        .. math:: \frac{1 - c}{p \, l (l + 1)}, \quad \sum_l \frac{1}{l (l + 1)} = 1
+
+        so that all rounds and features together stay below 1 - c, however many rounds are run. Rows do not
+        depend on n, unless features lie close to the minimum; at worst all rows are read.
+
+        Parameters
+        ----------
+        n, p : int
+            Rows and features.
+        d : int or None
+            Features to keep; None keeps all that pass. Of more than d that pass the best d are kept, and
+            the result says what that cost.
+        min_correlation : float
+            In (0, 1).
+        confidence : float
+            Probability that nothing at or above the minimum is lost, in (0, 1).
+
+        Examples
+        --------
+        >>> plan = Plan.guaranteed(10**9, 10**6, 100, min_correlation=0.1)
+        >>> plan.steps[0].n_rows, f"{plan.fraction:.1e}"
+        (3522, '4.4e-06')
+        """
+        from banditsis.plans.guaranteed import plan_steps
+
+        _check_size(n, p, 1 if d is None else d)
+        check_real("min_correlation", min_correlation, 0, 1)
+        check_real("confidence", confidence, 0, 1)
+        if d is not None and d >= p:
+            return cls.exact(n, p, d)
+        steps = tuple(plan_steps(n, p, d or 0, min_correlation, confidence))
+        parameters = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
+        return cls(n, p, steps, "guaranteed", parameters=parameters)
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether features are dropped by evidence, so that the cost is only known on average."""
+        return isinstance(self.steps[0], EvidenceStep)
+
+    @property
+    def n_left(self) -> tuple[int, ...]:
+        """Features left after each step; for steps by evidence, as expected where there is no signal."""
+        if not self.by_evidence:
+            return tuple(step.n_keep for step in self.steps)
+        from banditsis.plans.guaranteed import expected_left
+
+        return expected_left(self)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps."""
+        return len(self.steps)
+
+    @property
+    def n_keep(self) -> int:
+        """Features left at the end; 0 stands for all that pass a guaranteed plan."""
+        return self.steps[-1].n_keep
+
+    @property
+    def cells_by_step(self) -> tuple[int, ...]:
+        """Cells that each step reads: its new rows, or all so far, × the features left before it."""
+        cells, rows, left = [], 0, self.n_features
+        for step, after in zip(self.steps, self.n_left, strict=True):
+            idle = step.n_rows == rows or (self.by_evidence and left <= self.n_keep)
+            cells.append(0 if idle else (step.n_rows if self.rereads else step.n_rows - rows) * left)
+            rows, left = step.n_rows, after
+        return tuple(cells)
+
+    @property
+    def cells(self) -> int:
+        """Cells read in all; for steps by evidence, as expected where there is no signal."""
+        return sum(self.cells_by_step)
+
+    @property
+    def max_cells(self) -> int:
+        """Cells read at worst: for steps by evidence, all, where no feature can be told from the minimum."""
+        return self.n_rows * self.n_features if self.by_evidence else self.cells
+
+    @property
+    def fraction(self) -> float:
+        """Cells read, as a fraction of n × p."""
+        return self.cells / (self.n_rows * self.n_features)
+
+    def detection_floor(
+        self, confidence: float = 0.95, *, simultaneous: bool = False, variance_inflation: float = 1.0
+    ) -> float:
+        """The detection floor to expect, before any data are read.
+
+        The cutoffs are taken to be those that independent features without signal will set; see
+        :meth:`ScreeningResult.detection_floor` for what a floor is, and :mod:`banditsis.plans.detection_floor` for
+        the law behind both.
+
+        Parameters
+        ----------
+        confidence : float
+            Probability that a feature at the floor is kept, in (0, 1).
+        simultaneous : bool
+            Whether to speak of all features at once.
+        variance_inflation : float
+            How much more correlations vary than those of normal data; 3 for a t distribution with 5
+            degrees of freedom.
+
+        Examples
+        --------
+        >>> round(Plan.paper(10**12, 10**6, 100).detection_floor(), 5)
+        0.00131
+        """
+        from banditsis.plans.detection_floor import plan_floor
+
+        check_real("confidence", confidence, 0, 1)
+        check_real("inflation", variance_inflation, 0, math.inf)
+        return plan_floor(self, confidence, simultaneous, variance_inflation)
+
+    def as_exact(self) -> Plan:
+        """The plan that keeps the same by reading every row."""
+        if self.by_evidence:
+            return replace(self, steps=(self.steps[-1],))
+        return Plan.exact(self.n_rows, self.n_features, self.n_keep).rereading(self.rereads)
+
+    def limit_rows(self, n: int) -> Plan:
+        """The same plan where only n of the rows can be used."""
+        if n >= self.n_rows:
+            return self
+        steps = tuple(step._replace(n_rows=min(step.n_rows, n)) for step in self.steps)
+        return replace(self, n_rows=n, steps=steps)
+
+    def rereading(self, rereads: bool = True) -> Plan:
+        """The same plan where each step reads all rows so far again, or only its new ones.
+
+        Examples
+        --------
+        >>> plan = Plan(1000, 20, ((100, 10), (300, 5)))
+        >>> plan.cells, plan.rereading().cells  # 100·20 + 200·10, and 100·20 + 300·10
+        (4000, 5000)
+        """
+        return self if rereads == self.rereads else replace(self, rereads=rereads)
+
+    def round_to_blocks(self, block_rows: int, least: int = 1) -> Plan:
+        """The same plan for rows that come in blocks: its row counts rounded up to whole blocks.
+
+        Parameters
+        ----------
+        block_rows : int
+            Rows of a block; the last block may be shorter.
+        least : int
+            Blocks that are read first, at least.
+
+        Examples
+        --------
+        >>> Plan.paper(10_000, 500, 50, alpha=1.0).round_to_blocks(150).steps
+        (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
+        >>> Plan.paper(10_000, 500, 50).round_to_blocks(8000, least=2).name
+        'exact'
+        """
+        steps: list[Step | EvidenceStep] = []
+        for step in self.steps:
+            blocks = max(least, -(-step.n_rows // block_rows))
+            step = step._replace(n_rows=min(self.n_rows, blocks * block_rows))
+            if steps and steps[-1].n_rows == step.n_rows:  # no new rows, no new scores
+                steps.pop()
+            steps.append(step)
+        if steps[0].n_rows == self.n_rows > self.steps[0].n_rows:
+            return self.as_exact()
+        return replace(self, steps=tuple(steps))
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → "
+            f"{f'{self.n_keep:,}' if self.n_keep else 'all that pass'}, "
+            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._by_what()}"
+        )
+        table = [("step", "rows", "features", "kept", "cells")]
+        left = self.n_features
+        for k, (step, after, cells) in enumerate(
+            zip(self.steps, self.n_left, self.cells_by_step, strict=True), 1
+        ):
+            if cells or not self.by_evidence:
+                table.append((f"{k}", f"{step.n_rows:,}", f"{left:,}", f"{after:,}", f"{cells:,}"))
+            left = after
+        columns = zip((5, 6, 9, 8, 10), zip(*table, strict=True), strict=True)
+        widths = [max(least, *map(len, column)) for least, column in columns]
+        lines = [
+            " ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in table
+        ]
+        return "\n".join([head, *lines])
+
+    def _by_what(self) -> str:
+        """For the printed form: by what evidence, or that rows are read again."""
+        step = self.steps[0]
+        if not isinstance(step, EvidenceStep):
+            return ";\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else ""
+        return (
+            f" if there is no signal, at most {self.max_cells:,};\n"
+            f"drops what is {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
+        )
+
+
+def _make_step(step: tuple[Any, ...]) -> Step | EvidenceStep:
+    return Step(*step) if len(step) == 2 else EvidenceStep(*step)
+
+
+def default_size(n: int, p: int) -> int:
+    """The paper's number of features to keep, floor(n / log n), but at most half of them.
+
+    Examples
+    --------
+    >>> default_size(1000, 2000), default_size(1000, 10)
+    (144, 5)
+    """
+    return max(1, min(math.floor(n / math.log(n)), math.ceil(p / 2)))
+
+
+def _paper_rows(n: int, alpha: float) -> int:
+    """The paper's t(n, α), rounded up; written in 1/α² so that no α overflows."""
+    b = max(alpha, 1e-9) ** -2
+    return min(n, max(3, math.ceil(n * (1 + b) / (math.sqrt(n) + b))))
+
+
+def _check_budget(budget: int | float, n: int, p: int) -> int:
+    """The budget in cells."""
+    least = min(MIN_ROWS, n) * p
+    if isinstance(budget, Integral):
+        cells = check_integer("budget", budget, 1)
+        remedy = f"the smallest budget is {least:,} cells"
+    else:
+        fraction = check_real("budget", budget, 0, 1, high_included=True)
+        cells = n * p if fraction == 1 else math.floor(fraction * n * p)
+        remedy = f"the smallest budget is {min(MIN_ROWS / n, 1.0):.3g}"
+    if cells < least:
+        raise ValueError(
+            f"budget={budget!r} pays for {cells / p:.3g} rows of each of {p:,} features, and screening needs "
+            f"at least {min(MIN_ROWS, n)}: {remedy}, or all cells with Plan.exact."
+        )
+    return cells
+
+
+def _pay_for_pvalues(cells: int, budget: int | float, n: int, p: int, d: int) -> int:
+    """What is left of the budget when the last pass is paid for."""
+    least = min(MIN_ROWS, n) * p
+    if cells - n * d < least:
+        raise ValueError(
+            f"budget={budget!r} pays for {cells:,} cells, and with pvalues=True at least {least + n * d:,} "
+            f"are read, {n * d:,} of them at the end, all rows of {d:,} features: give a larger budget, keep "
+            "fewer features, or leave the p-values out."
+        )
+    return cells - n * d
+
+
+def _check_size(n: int, p: int, d: int) -> None:
+    check_integer("n", n, 1)
+    check_integer("p", p, 1)
+    check_integer("d", d, 1)

@@ -1,0 +1,98 @@
+"""Some rows, or some columns, of another source."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from banditsis.arrays import Array, Columns, Indices, Rows
+from banditsis.sources.base import Calibration, Source, SourceView, SumContext, WeightFunction
+from banditsis.statistics.base import Weights
+
+
+class RowSubset(SourceView):
+    """Some rows of a source, in order.
+
+    Parameters
+    ----------
+    base : Source
+        The wrapped source.
+    rows : ndarray of int
+        Sorted indices.
+    """
+
+    def __init__(self, base: Source, rows: Indices) -> None:
+        super().__init__(base)
+        self.rows = rows
+        self.shape = (len(rows), base.shape[1])
+        share = len(rows) / max(1, base.shape[0])
+        self.block_rows = max(1, round(base.block_rows * share))
+
+    def block_edges(self) -> Indices:
+        if self.block_rows == 1:
+            return Source.block_edges(self)
+        return np.unique(np.searchsorted(self.rows, self.base.block_edges()))
+
+    def row_number(self, row: int) -> int:
+        return self.base.row_number(int(self.rows[row]))
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        return self.base.read(self.rows[rows], columns)
+
+    def calibrate(self, rows: Rows) -> Calibration:
+        return self.base.calibrate(self.rows[rows])
+
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        def base_weights(base_rows: Rows) -> Weights:
+            if isinstance(base_rows, slice):  # consecutive in the base, so consecutive here
+                first = int(np.searchsorted(self.rows, base_rows.start))
+                return weights(slice(first, first + base_rows.stop - base_rows.start))
+            return weights(np.searchsorted(self.rows, base_rows))
+
+        self.base.sums(self.rows[rows], columns, base_weights, context)
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        if scattered or self.base.block_rows == 1:
+            return self.base.bytes_touched(n_rows, n_columns, scattered=True)
+        # Whole blocks are read, including the rows in between.
+        n_base_rows = round(n_rows * self.base.shape[0] / max(1, len(self.rows)))
+        return self.base.bytes_touched(n_base_rows, n_columns, scattered=False)
+
+
+class ColumnSubset(SourceView):
+    """Some columns of a source, in order.
+
+    Parameters
+    ----------
+    base : Source
+        The wrapped source.
+    columns : ndarray of int
+        Sorted indices.
+    """
+
+    def __init__(self, base: Source, columns: Indices) -> None:
+        super().__init__(base)
+        self.columns = columns
+        self.shape = (base.shape[0], len(columns))
+        if base.names is not None:
+            self.names = [base.names[k] for k in columns]
+
+    @classmethod
+    def without(cls, base: Source, column: int) -> ColumnSubset:
+        """All columns but one."""
+        return cls(base, np.delete(np.arange(base.shape[1]), column))
+
+    def name(self, column: int) -> str:
+        return self.base.name(int(self.columns[column]))
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        return self.base.read(rows, self.columns if columns is None else self.columns[columns])
+
+    def calibrate(self, rows: Rows) -> Calibration:
+        return self.base.calibrate(rows).take(self.columns)
+
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        shift = np.zeros(self.base.shape[1], context.calibration.shift.dtype)
+        scale = np.ones_like(shift)
+        shift[self.columns], scale[self.columns] = context.calibration.shift, context.calibration.scale
+        chosen = self.columns if columns is None else self.columns[columns]
+        self.base.sums(rows, chosen, weights, context._replace(calibration=Calibration(shift, scale)))

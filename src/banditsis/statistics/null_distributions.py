@@ -1,0 +1,157 @@
+"""Null laws: p-values from scores, as logarithms, so that none is too small to tell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from banditsis.arrays import Array, Floats, Indices
+
+#: Below this a p-value is taken from a continued fraction of its logarithm.
+TINY = 1e-250
+METHODS = ("bh", "by", "bonferroni")
+
+
+class NullDistribution(ABC):
+    """How the scores of features that have nothing to do with the response are distributed."""
+
+    @abstractmethod
+    def log10_pvalues(self, scores: Floats) -> Floats:
+        """Decimal logarithms of the p-values of the scores of all features."""
+
+
+@dataclass(frozen=True, eq=False)
+class BetaNull(NullDistribution):
+    r"""A score whose square is a share of variance: Student's t and the F test.
+
+    Under the null, and normal errors, :math:`s^2 \sim \mathrm{Beta}(b / 2, a / 2)`, with b degrees of
+    freedom between and a left over; with b = 1 this is the two-sided t test of a correlation.
+
+    Parameters
+    ----------
+    residual, between : float or ndarray
+        Degrees of freedom a and b. A feature with none left over has p-value 1.
+    stretch : float or ndarray
+        What scores are multiplied with first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> BetaNull(98.0, 1.0).log10_pvalues(np.array([0.0, 0.2, -0.9999])).round(3)
+    array([   0.   ,   -1.337, -182.345])
+    """
+
+    residual: float | Floats
+    between: float | Floats = 1.0
+    stretch: float | Floats = 1.0
+
+    def log10_pvalues(self, scores: Floats) -> Floats:
+        from scipy.special import betaincc
+
+        share = np.minimum((scores * self.stretch) ** 2, 1.0)
+        a, b = (np.broadcast_to(np.divide(d, 2.0), share.shape) for d in (self.residual, self.between))
+        log = np.where(np.isnan(share), np.nan, 0.0)
+        known = (a > 0) & (b > 0) & (share > 0)
+        a, b, share = a[known], b[known], share[known]
+        with np.errstate(divide="ignore"):
+            found = np.log(betaincc(b, a, share))
+        tiny = (found < np.log(TINY)) & (share < 1)
+        found[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
+        log[known] = found
+        return np.asarray(log / np.log(10))
+
+
+def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
+    r"""Logarithm of :math:`I_{1-s}(a, b)` far out, where it is less than its leading term suggests.
+
+    The leading term :math:`x^a s^b / (a B(a, b))` times a continued fraction, by Lentz's method.
+    """
+    from scipy.special import betaln
+
+    x = 1.0 - share
+    front = a * np.log1p(-share) + b * np.log(share) - np.log(a) - betaln(a, b)
+    c, d = np.ones_like(x), 1.0 / (1.0 - (a + b) * x / (a + 1.0))
+    h = d.copy()
+    for m in range(1, 500):
+        step = np.ones_like(x)
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 / (1.0 + term * d)
+            c = 1.0 + term / c
+            step = c * d
+            h *= step
+        if np.all(np.abs(step - 1.0) < 1e-15):
+            break
+    return np.asarray(front + np.log(h))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalNull(NullDistribution):
+    r"""A score that is normal when multiplied with ``stretch``: :math:`p = 2 Φ(-|z|)`, the test by χ²₁.
+
+    Parameters
+    ----------
+    stretch : float or ndarray
+        z = stretch × score.
+    two_sided : bool
+        Whether both signs count; if not, large scores alone do, and p = Φ(-z), or 1 with a stretch of 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NormalNull(10.0).log10_pvalues(np.array([0.0, 0.196, 5.0])).round(1)
+    array([   0. ,   -1.3, -544.7])
+    """
+
+    stretch: float | Floats
+    two_sided: bool = True
+
+    def log10_pvalues(self, scores: Floats) -> Floats:
+        from scipy.special import log_ndtr
+
+        z = scores * self.stretch
+        if self.two_sided:
+            log = np.minimum(np.log(2) + log_ndtr(-np.abs(z)), 0.0)
+        else:
+            log = np.where(np.equal(self.stretch, 0.0), 0.0, log_ndtr(-z))
+        return np.asarray(log / np.log(10))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPvalues(NullDistribution):
+    """P-values that were worked out before; ``complete`` if all were stored, and not some alone."""
+
+    log10: Floats
+    complete: bool = True
+
+    def log10_pvalues(self, scores: Floats) -> Floats:
+        return self.log10
+
+
+def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
+    r"""Features that a correction for multiplicity keeps at this level, smallest p-value first.
+
+    Every feature counts among the p that were looked at; one without a p-value (NaN) is never kept.
+    Sorted, the i-th of p is kept if it or a later one has :math:`p_{(i)} ≤ i \, α / (p\, c)`: c is 1 for
+    Benjamini and Hochberg, :math:`1 + 1/2 + … + 1/p` for Benjamini and Yekutieli, which allows for any
+    dependence. Bonferroni asks for :math:`p_{(i)} ≤ α / p`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> adjust(np.log10([0.9, 0.012, 0.001, 0.04]), 0.05, "bh")
+    array([2, 1])
+    """
+    p = len(log10_pvalues)
+    values = np.where(np.isnan(log10_pvalues), np.inf, log10_pvalues)
+    order = np.argsort(values, kind="stable")
+    place: Array = np.arange(1, p + 1)
+    if method == "bonferroni":
+        return np.asarray(order[values[order] <= np.log10(level / p)])
+    total = float(np.sum(1.0 / place)) if method == "by" else 1.0
+    passed = np.flatnonzero(values[order] <= np.log10(place * (level / (p * total))))
+    return np.asarray(order[: passed[-1] + 1] if passed.size else order[:0])

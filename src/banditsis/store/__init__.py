@@ -1,0 +1,1 @@
+"""The shuffled store: data rewritten in random row order, so any prefix is a random sample."""

@@ -1,0 +1,68 @@
+"""The command line, as a person runs it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from banditsis import Plan
+
+
+def banditsis(*arguments):
+    command = [sys.executable, "-m", "banditsis.cli.app", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_demo():
+    result = banditsis("demo", "--rows", "20000", "--features", "300", "--keep", "20")
+    assert result.returncode == 0, result.stderr
+    assert "SIS reads everything" in result.stdout
+    assert "kept 10 of the 10" in " ".join(result.stdout.split())
+
+
+def test_help_and_version():
+    assert "demo" in banditsis("--help").stdout
+    assert banditsis("--version").stdout.startswith("banditsis 0.")
+
+
+def test_a_mistake_gets_a_message_and_no_traceback():
+    result = banditsis("demo", "--rows", "10")
+    assert result.returncode == 2
+    assert "1000" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_planning_without_data():
+    result = banditsis("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6")
+    assert result.returncode == 0, result.stderr
+    assert "optimal: 1,000,000,000,000 rows × 1,000,000 features" in result.stdout
+    assert "Detection floor" in result.stdout
+    assert "full SIS (exact)" in result.stdout
+
+
+def test_planning_as_json():
+    sizes = ("plan", "--rows", "1e7", "--features", "10000", "--keep", "50")
+    record = json.loads(banditsis(*sizes, "--min-correlation", "0.1", "--dtype", "float64", "--json").stdout)
+    assert record["name"] == "guaranteed"
+    assert record["bytes"] == 8 * record["cells"] < 8 * record["most_cells"]
+    assert record["detection_floor"] == 0.1
+    several = json.loads(banditsis(*sizes, "--compare", "--json").stdout)
+    assert several["full SIS (exact)"]["fraction"] == 1
+    assert several["this plan"]["cells"] == Plan.paper(10**7, 10_000, 50).cells
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--budget", "1e-9"), "the smallest budget is 4e-06"),
+        (("--alpha", "1", "--budget", "0.1"), "at most one of"),
+        (("--min-correlation", "2"), "min_correlation must be in (0, 1), got 2"),
+        (("--rows", "many"), "not a number"),
+    ],
+)
+def test_planning_the_impossible_gets_a_message(options, message):
+    result = banditsis("plan", "--rows", "1e6", "--features", "1e4", "--keep", "10", *options)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert message in " ".join(result.stderr.replace("│", " ").split())

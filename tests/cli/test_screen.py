@@ -1,0 +1,475 @@
+"""The commands screen, shuffle and info, as a person runs them."""
+
+import csv
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from banditsis import Plan, screen
+from banditsis.cli.app import app
+from banditsis.results import ScreeningResult
+
+rng = np.random.default_rng(0)
+N, P = 4000, 60
+X = rng.standard_normal((N, P))
+Y = X[:, 7] - X[:, 42] + rng.standard_normal(N)
+SORTED = np.argsort(Y)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data with a target in a file of its own, and with one as the last column."""
+    place = tmp_path_factory.mktemp("data")
+    np.save(place / "x.npy", X)
+    np.save(place / "y.npy", Y)
+    np.save(place / "both.npy", np.column_stack([X, Y]))
+    np.save(place / "gaps.npy", np.where(rng.random(X.shape) < 0.05, np.nan, X))
+    np.save(place / "short.npy", Y[:100])
+    (place / "empty.npy").write_bytes(b"")
+    (place / "torn.npy").write_bytes((place / "x.npy").read_bytes()[:1000])
+    (place / "picture.parquet").write_bytes(b"\x89PNG and so on")
+    return place
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def said(result):
+    return " ".join(result.stderr.split())
+
+
+def screened(folder, *options, target="y.npy"):
+    return run("screen", folder / "x.npy", "--target", folder / target, "--seed", 0, *options)
+
+
+def test_a_readable_result(folder):
+    result = screened(folder, "--keep", 5, "--alpha", 1)
+    assert result.exit_code == 0
+    assert re.search(r"rank +feature +score +95% interval +rows read", result.stdout)
+    assert re.search(r"1 +x(7|42) ", result.stdout)
+    assert "5 of 60 features selected" in result.stdout
+    assert "Detection floor: 0." in result.stdout
+    assert "in row order" in said(result)  # how the target was joined
+    assert "Plan: paper" in said(result)
+
+
+def test_json_is_the_result_and_nothing_else(folder):
+    result = screened(folder, "--keep", 5, "--json")
+    read = ScreeningResult.from_json(result.stdout)
+    expected = screen(X, Y, Plan.paper(N, P, 5), random_state=0)
+    np.testing.assert_array_equal(read.selected, expected.selected)
+    record = json.loads(result.stdout)
+    assert record["features"][0].keys() >= {"rank", "name", "index", "score"}
+    assert record["cells_read"] == expected.cells_read
+    assert result.stderr == ""
+
+
+def test_a_column_of_the_data_as_target(folder):
+    for target in ("x60", "61"):
+        result = run("screen", folder / "both.npy", "--target", target, "--keep", 2, "--exact", "--json")
+        assert {f["index"] for f in json.loads(result.stdout)["features"]} == {7, 42}
+
+
+@pytest.mark.parametrize(
+    ("options", "plan"),
+    [
+        (("--exact", "--keep", 3), "exact"),
+        (("--budget", 0.3, "--keep", 3), "optimal"),
+        (("--budget", 100_000, "--keep", 3), "optimal"),
+        (("--min-correlation", 0.4, "--keep", 3), "guaranteed"),
+        ((), "paper"),
+    ],
+)
+def test_plans(folder, options, plan):
+    result = screened(folder, "--json", *options)
+    assert result.exit_code == 0, result.stderr
+    record = json.loads(result.stdout)
+    assert record["parameters"]["plan"] == plan
+    assert {f["index"] for f in record["features"][:2]} == {7, 42}
+    assert len(record["features"]) == (3 if options else 30)
+
+
+def test_files_are_written(folder, tmp_path):
+    import pyarrow.parquet as pq
+
+    for ending in ("csv", "parquet", "json"):
+        result = screened(folder, "--keep", 4, "--exact", "--quiet", "--output", tmp_path / f"out.{ending}")
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    with open(tmp_path / "out.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = pq.read_table(tmp_path / "out.parquet").to_pydict()
+    record = json.loads((tmp_path / "out.json").read_text())
+    scores = screen(X, Y, Plan.exact(N, P, 4)).scores
+    for k, feature in enumerate(record["features"]):
+        assert rows[k]["name"] == table["name"][k] == feature["name"]
+        assert float(rows[k]["score"]) == table["score"][k] == pytest.approx(scores[feature["index"]])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.json", "out.parquet"]
+
+
+def test_classes_gaps_and_orders(folder, tmp_path):
+    np.save(tmp_path / "classes.npy", (Y > 0).astype(int))
+    classes = ("--target", tmp_path / "classes.npy", "--statistic", "anova", "--keep", 2, "--exact", "--json")
+    record = json.loads(run("screen", folder / "x.npy", *classes).stdout)
+    assert {f["index"] for f in record["features"]} == {7, 42}
+    gaps = ("--target", folder / "y.npy", "--keep", 2, "--row-order", "random")
+    assert "NaN" in said(run("screen", folder / "gaps.npy", *gaps))
+    result = run("screen", folder / "gaps.npy", *gaps, "--missing", "pairwise")
+    assert result.exit_code == 0
+    assert "present" in result.stdout
+
+
+def test_covariates_pvalues_and_interactions(folder, tmp_path):
+    from banditsis import Interactions
+
+    options = ("--exact", "--keep", 2, "--json", "--pvalues")
+    record = json.loads(screened(folder, *options, "--covariates", "x7").stdout)
+    expected = screen(X, Y, Plan.exact(N, P, 2), covariates=X[:, 7])
+    assert [f["index"] for f in record["features"]] == expected.selected.tolist()
+    assert record["features"][0]["score"] == pytest.approx(expected.scores[42])
+    (tmp_path / "age.csv").write_text("age,seven\n" + "".join(f"1,{value!r}\n" for value in X[:, 7].tolist()))
+    from_file = json.loads(screened(folder, *options, "--covariates", f"{tmp_path}/age.csv:seven,age").stdout)
+    assert from_file["features"][0]["score"] == pytest.approx(expected.scores[42])
+    assert "p-value" in screened(folder, "--keep", 2, "--pvalues").stdout
+    np.save(tmp_path / "x.npy", X[:, :8])
+    np.save(tmp_path / "y.npy", X[:, 2] * X[:, 5])
+    pairs = ("--target", tmp_path / "y.npy", "--interactions", "--exact", "--keep", 1, "--json")
+    record = json.loads(run("screen", tmp_path / "x.npy", *pairs).stdout)
+    assert record["features"][0]["name"] == "x2 × x5"
+    assert Interactions(X[:, :8]).shape[1] == record["n_features"]
+
+
+def test_a_report(folder, tmp_path):
+    result = screened(folder, "--keep", 3, "--report", tmp_path / "out.html")
+    assert result.exit_code == 0, result.stderr
+    assert "x42" in (tmp_path / "out.html").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
+
+
+def test_sorted_rows_are_not_trusted(folder, tmp_path):
+    np.save(tmp_path / "x.npy", X[SORTED])
+    np.save(tmp_path / "y.npy", Y[SORTED])
+    options = ("--target", tmp_path / "y.npy", "--row-order", "stored", "--keep", 3, "--quiet")
+    result = run("screen", tmp_path / "x.npy", *options)
+    assert result.stderr.startswith("warning: ")
+    assert "shuffle" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("x.npy", "--target", "y.npy", "--alpha", 1, "--budget", 0.1), 2, "at most one of"),
+        (("x.npy", "--target", "y.npy", "--exact", "--alpha", 1), 2, "at most one of"),
+        (("x.npy", "--target", "y.npy", "--budget", 1e-9), 2, "smallest budget"),
+        (("x.npy", "--target", "y.npy", "--output", "best.xlsx"), 2, "should end in .csv"),
+        (("x.npy", "--target", "y.npy", "--output", "nowhere/best.csv"), 2, "does not exist"),
+        (("x.npy", "--target", "y.npy", "--keep", 0), 2, "--keep"),
+        (("x.npy", "--target", "y.npy", "--memory-limit", "lots"), 2, "no size such as"),
+        (("x.npy", "--target", "y.npy", "--statistic", "pearl"), 2, "'pearson'"),
+        (("x.npy", "--target", "y.npy", "--row-order", "random-ish"), 2, "'random'"),
+        (("x.npy",), 2, "--target"),
+        (("x.npy", "--target", "short.npy"), 1, "100 values for the 4,000 rows"),
+        (("x.npy", "--target", "no.npy"), 1, "does not exist"),
+        (("x.npy", "--target", "x61"), 1, "no column 'x61'"),
+        (("nothing.npy", "--target", "y.npy"), 1, "does not exist"),
+        (("empty.npy", "--target", "y.npy"), 1, "is empty"),
+        (("torn.npy", "--target", "y.npy"), 1, "torn.npy"),
+        (("picture.parquet", "--target", "y.npy"), 1, "named as a Parquet file"),
+        (("gaps.npy", "--target", "y.npy"), 1, "contains NaN in column"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_a_code(folder, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    result = run("screen", *arguments)
+    assert result.exit_code == code, result.stderr
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    if code == 1:
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_debugging_shows_where(folder, monkeypatch):
+    monkeypatch.setenv("BANDITSIS_DEBUG", "1")
+    with pytest.raises(FileNotFoundError):
+        run("screen", folder / "nothing.npy", "--target", folder / "y.npy")
+
+
+def test_shuffle_then_screen(folder, tmp_path):
+    store = tmp_path / "x.zarr"
+    result = run("shuffle", folder / "both.npy", store, "--target", "x60", "--seed", 1)
+    assert result.exit_code == 0, result.stderr
+    assert "banditsis info" in said(result)
+    again = run("shuffle", folder / "both.npy", store)
+    assert (again.exit_code, "--force" in said(again)) == (1, True)
+    record = json.loads(run("screen", store, "--keep", 2, "--json").stdout)  # it carries its target
+    assert {f["index"] for f in record["features"]} == {7, 42}
+    assert record["parameters"]["row_order"] == "stored"
+    result = run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
+    assert "before they were shuffled" in said(result)
+    assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {7, 42}
+
+
+def test_info(folder, tmp_path):
+    result = run("info", folder / "x.npy", "--keep", 5)
+    assert result.exit_code == 0
+    assert "4,000 rows × 60 features" in result.stdout
+    assert "paper, α = 0.5" in result.stdout
+    run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--seed", 9)
+    record = json.loads(run("info", tmp_path / "x.zarr", "--json", "--verify").stdout)
+    assert (record["n_rows"], record["shuffled"], record["seed"], record["verified"]) == (N, True, 9, True)
+    costs = {cost["plan"]: cost for cost in record["costs"]}
+    assert costs["exact"]["bytes"] == 8 * N * P
+    assert costs["paper, α = 0.5"]["cells"] < N * P
+    shard = next((tmp_path / "x.zarr" / "rows_1" / "c").rglob("0"))
+    shard = shard if shard.is_file() else shard / "0"
+    content = bytearray(shard.read_bytes())
+    content[5] ^= 1
+    shard.write_bytes(content)
+    damaged = run("info", tmp_path / "x.zarr", "--verify")
+    assert (damaged.exit_code, "checksum of rows_1" in said(damaged)) == (1, True)
+    assert "no checksums" in said(run("info", folder / "x.npy", "--verify"))
+
+
+def test_help_and_completion():
+    text = " ".join(run("screen", "--help").stdout.split())
+    for part in ("--min-correlation", "banditsis screen data.parquet", "Exit codes: 0 done"):
+        assert part in text
+    from banditsis.cli.screen import complete_row_orders, complete_statistics
+
+    assert complete_statistics("pe") == ["pearson"]
+    assert "random" in complete_row_orders("")
+
+
+SLOW = """
+import sys, time
+import numpy as np
+import pandas as pd
+from banditsis.sources.array import ArraySource
+from banditsis.cli.app import app
+sums, calls = ArraySource.sums, []
+def slowly(self, *args):
+    sums(self, *args)
+    calls.append(1)
+    print("round", flush=True, file=sys.stderr)
+    time.sleep(30 if len(calls) > 2 else 0)
+ArraySource.sums = slowly
+app()
+"""
+
+
+def test_ctrl_c_shows_what_is_known(folder):
+    """A real process, interrupted in its third round."""
+    files = [str(folder / "x.npy"), "--target", str(folder / "y.npy")]
+    options = ["screen", *files, "--keep", "3", "--json", "--seed", "0", "--jobs", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert process.stderr is not None
+    for _ in range(3):
+        process.stderr.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    record = json.loads(out)
+    assert 1 <= len(record["rounds"]) <= 2
+    assert {7, 42} <= {f["index"] for f in record["features"]}
+
+
+def test_covariates_of_another_file(tmp_path):
+    """They are joined with the data as these were opened: target, one-hot columns, ids and all."""
+    frame = pd.DataFrame(X[:500, :6], columns=list("abcdef"))
+    frame["kind"], frame["id"], frame["y"] = "u", np.arange(500) + 1000, Y[:500]
+    frame.loc[::2, "kind"] = "v"
+    frame.loc[3, "y"] = np.nan
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    aside = pd.DataFrame({"age": X[:500, 0], "id": frame["id"]})
+    aside.sample(frac=1, random_state=0).to_csv(tmp_path / "z.csv", index=False)
+    options = ("--target", "y", "--one-hot", "--exact", "--keep", 3, "--json")
+    result = run("screen", tmp_path / "x.csv", *options, "--covariates", f"{tmp_path / 'z.csv'}:age")
+    record = json.loads(result.stdout)
+    assert record["n_features"] == 8  # six, two kinds, and no id
+    known = np.flatnonzero(frame["y"].notna())
+    expected = screen(X[known, :6], Y[known], Plan.exact(len(known), 6, 3), covariates=X[known, 0])
+    scores = {f["name"]: f["score"] for f in record["features"]}
+    for k in expected.selected[:2]:
+        name = "abcdef"[k]
+        assert name not in scores or scores[name] == pytest.approx(expected.scores[k])
+    assert set(scores) & set("abcdef")
+
+
+def test_warnings_of_ids_are_never_hidden(folder, tmp_path):
+    pd.DataFrame({"id": np.arange(N), "y": Y}).to_csv(tmp_path / "t.csv", index=False)
+    for option in ("-q", "--json"):
+        result = run("screen", folder / "x.npy", "--target", tmp_path / "t.csv", "--keep", 2, option)
+        assert result.exit_code == 0
+        assert "warning:" in result.stderr
+        assert "joined by their order alone" in said(result)
+
+
+def test_no_header_is_told(tmp_path):
+    (tmp_path / "x.csv").write_text(
+        "2019,2020,2021\n" + "\n".join(f"{k},{k * k % 7},{k % 3}" for k in range(50))
+    )
+    assert (
+        "no header: the first line of the file was taken as values" in run("info", tmp_path / "x.csv").stdout
+    )
+    result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact")
+    assert "Note: no header" in result.stdout
+    assert "the target is the column 'x1' of the data, its column 2" in said(result)
+    result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact", "--json")
+    assert json.loads(result.stdout)["notes"] == [
+        "no header: the first line of the file was taken as values."
+    ]
+
+
+def test_no_floor_and_no_interval_of_blocks(tmp_path):
+    frame = pd.DataFrame(rng.standard_normal((60_000, 20)).astype("f4"), columns=[f"a{k}" for k in range(20)])
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=500)
+    costs = json.loads(run("info", tmp_path / "x.parquet", "--json").stdout)["costs"]
+    assert {cost["detection_floor"] is None for cost in costs if cost["row_order"] == "blocks"} == {
+        False,
+        True,
+    }
+    assert "withheld" in run("info", tmp_path / "x.parquet").stdout
+    result = run(
+        "screen", tmp_path / "x.parquet", "--target", "a3", "--keep", 2, "--row-order", "blocks", "--alpha", 1
+    )
+    assert "95% interval" not in result.stdout
+    assert "use --row-order random" in result.stdout
+
+
+def fault(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    return run("screen", tmp_path / name, "--target", "y", "--statistic", "anova", "--alpha", 1, "--keep", 1)
+
+
+TEXTS = {
+    "gzip": (
+        "x.csv",
+        gzip.compress(b"a,y\n1,2\n"),
+        "its content is that of a gzip file: rename it to x.csv.gz",
+    ),
+    "UTF-16": ("x.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
+    "decimal commas": ("x.csv", b"a;y\n1,5;2\n2,5;3\n", "has decimal commas in column 'a', as in '1,5'"),
+    "gap": ("x.csv", b"a,y\n1,u\n,v\n2,u\n3,v\n", "or use --missing pairwise to leave NaN out"),
+    "text": ("x.csv", b"a,b,y\n1,q,u\n2,r,v\n2,s,u\n", "encode it with --one-hot, or leave it out"),
+    "one class": ("x.csv", b"a,y\n1,hi\n2,hi\n4,hi\n5,hi\n", "got one class: 'hi'."),
+    "empty": ("x.csv", b"", "x.csv is empty"),
+    "header alone": ("x.csv", b"a,y\n", "has no rows"),
+    "target alone": ("x.csv", b"y\n1\n2\n3\n", "has no column that could be a feature"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_faults_of_texts(tmp_path, name):
+    file, content, message = TEXTS[name]
+    result = fault(tmp_path, file, content)
+    assert result.exit_code == 1
+    assert message in said(result)
+
+
+def test_sorted_classes(folder, tmp_path):
+    np.save(tmp_path / "y.npy", np.repeat(["hi", "lo"], N // 2))
+    options = ("--statistic", "anova", "--row-order", "stored", "--keep", 2)
+    result = run("screen", folder / "x.npy", "--target", tmp_path / "y.npy", *options)
+    assert "have one class alone, 'hi': " in said(result)
+    assert "rows are not sorted by it, or read more rows (a smaller --alpha, or --exact)" in said(result)
+
+
+ARRAYS = {
+    "objects": (np.array([[1, "a"]], dtype=object), "holds Python objects: save numbers"),
+    "three dimensions": (np.zeros((4, 3, 2)), "has shape (4, 3, 2): features have two dimensions"),
+    "one dimension": (np.zeros(4), "has shape (4,): features have two dimensions"),
+    "records": (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "holds records (a, b): save its fields"),
+    "no features": (np.zeros((50, 0)), "no features"),
+    "no rows": (np.zeros((0, 5)), "no rows"),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("command", ["info", "screen"])
+def test_arrays_that_are_no_features(folder, tmp_path, name, command):
+    array, message = ARRAYS[name]
+    np.save(tmp_path / "x.npy", array, allow_pickle=True)
+    options = ("--target", folder / "y.npy") if command == "screen" else ()
+    result = run(command, tmp_path / "x.npy", *options)
+    assert result.exit_code == 1
+    assert message in said(result)
+
+
+def test_an_unfinished_store(folder, tmp_path):
+    (tmp_path / "x.zarr.partial").mkdir()
+    (tmp_path / "x.zarr.partial" / "journal.jsonl").write_text("")
+    for command in (("info",), ("screen", "--target", "y")):
+        result = run(command[0], tmp_path / "x.zarr.partial", *command[1:])
+        assert "is an unfinished shuffle: give the same `banditsis shuffle` command again" in said(result)
+    result = run("shuffle", folder / "x.npy", ".", "--force")
+    assert result.exit_code == 1
+    assert ". is no name of a store: give one, such as data.zarr" in said(result)
+
+
+def test_no_jobs_are_refused_before_any_data_are_read(tmp_path):
+    result = run("screen", tmp_path / "gone.npy", "--target", "y", "--jobs", 0)
+    assert result.exit_code == 2
+    assert "--jobs must not be 0" in said(result)
+
+
+def test_names_with_line_breaks_and_single_things(tmp_path):
+    frame = pd.DataFrame({"a\nb": X[:50, 0], "y": Y[:50]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    result = run("screen", tmp_path / "x.parquet", "--target", "y", "--exact", "--keep", 1)
+    assert re.search(r"^ *1 +a b +[+-]0", result.stdout, re.MULTILINE)
+    assert "1 of 1 feature selected" in result.stdout
+    assert "50 rows × 1 feature," in said(result)
+
+
+def test_lists_are_not_to_be_encoded(tmp_path):
+    pd.DataFrame({"a": [[1, 2], [3]], "y": [1.0, 2.0]}).to_parquet(tmp_path / "x.parquet")
+    result = run("screen", tmp_path / "x.parquet", "--target", "y")
+    assert "'a' (list); turn it into columns of numbers, or leave it out" in said(result)
+
+
+def test_a_pvalue_of_zero_is_a_number_in_json(tmp_path):
+    np.save(tmp_path / "x.npy", np.column_stack([X[:, :3], X[:, 0]]))
+    result = run("screen", tmp_path / "x.npy", "--target", 4, "--exact", "--keep", 2, "--json")
+    first, second = (feature["log10_pvalue"] for feature in json.loads(result.stdout)["features"])
+    assert first == -1e308
+    assert second > -10
+    assert ScreeningResult.from_json(result.stdout).log10_pvalues[0] == -np.inf
+
+
+def test_old_conversions_are_removed(tmp_path):
+    path = tmp_path / "x.csv"
+    (tmp_path / ".banditsis").mkdir()
+    other = tmp_path / ".banditsis" / "other.csv.1f-2a.parquet"
+    other.write_bytes(b"")
+    for k in range(2):
+        np.savetxt(path, X[: 1000 + k, :5], delimiter=",", header="a,b,c,d,y", comments="")
+        result = run("screen", path, "--target", "y", "--memory-limit", "16kB", "--keep", 1)
+        assert "converted once" in said(result)
+    left = [file for file in (tmp_path / ".banditsis").iterdir() if file != other]
+    assert len(left) == 1
+    assert other.exists()

@@ -1,0 +1,392 @@
+"""Rows in blocks or as stored: the same answers, cheap, and never silently wrong."""
+
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from banditsis import SIS, BanditSIS, Interrupted, Plan, screen
+from banditsis.arrays import count_rows
+from banditsis.engine.exchangeability import (
+    BoundedDeviation,
+    _spread_drifts,
+    bound,
+    design_effect,
+    group_spread,
+)
+from banditsis.engine.sampling import draw_rows, resolve_row_order
+from banditsis.results import ScreeningResult
+from banditsis.sources.array import ArraySource
+from banditsis.sources.blocks import BlockSource
+
+
+class Chunked(BlockSource):
+    """An array as a chunked store would give it, which counts the rows of each read."""
+
+    def __init__(self, array, chunk=(50, 8), shuffled=False):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.chunk, self.shuffled, self.reads = chunk, shuffled, []
+
+    def read(self, rows, columns):
+        self.reads.append(rows)
+        some = self.array[rows]
+        return some if columns is None else some[:, columns]
+
+
+def data(n=4000, p=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    return X, X[:, 3] - 0.5 * X[:, 8] + rng.standard_normal(n)
+
+
+@given(n=st.integers(1, 300), size=st.integers(1, 60), seed=st.integers(0, 99), data=st.data())
+def test_blocks_are_whole_disjoint_and_complete(n, size, seed, data):
+    edges = np.append(np.arange(0, n, size), n)
+    totals = [*sorted(data.draw(st.lists(st.integers(1, n), max_size=4))), n]
+    seen = []
+    pieces = draw_rows(n, totals, "blocks", np.random.default_rng(seed), edges=edges)
+    for total, rows in zip(totals, pieces, strict=True):
+        listed = np.arange(n)[rows]
+        assert (np.diff(listed) > 0).all()
+        seen.extend(listed)
+        assert total - size < len(seen) or len(seen) == n
+        blocks, counts = np.unique(np.array(listed) // size, return_counts=True)
+        np.testing.assert_array_equal(counts, np.diff(edges)[blocks])
+    assert sorted(seen) == list(range(n))
+
+
+def test_every_block_is_as_likely_first():
+    edges = np.append(np.arange(0, 95, 10), 95)
+    firsts = [next(draw_rows(95, [10], "blocks", np.random.default_rng(s), edges=edges)) for s in range(3000)]
+    counts = np.bincount([rows[0] // 10 for rows in firsts], minlength=10)
+    assert np.abs(counts - 300).max() < 5 * np.sqrt(270)
+
+
+def test_plans_are_rounded_up_to_whole_blocks():
+    plan = Plan(1000, 50, ((30, 20), (90, 10), (130, 5), (980, 2)))
+    assert plan.round_to_blocks(1) == plan
+    rounded = plan.round_to_blocks(100)
+    assert [tuple(step) for step in rounded.steps] == [(100, 10), (200, 5), (1000, 2)]
+    assert [step.n_rows for step in plan.round_to_blocks(100, least=4).steps] == [400, 1000]
+    assert plan.round_to_blocks(1000) == Plan.exact(1000, 50, 2)
+    assert Plan.exact(1000, 50, 2).round_to_blocks(300) == Plan.exact(1000, 50, 2)
+
+
+def test_auto_takes_what_is_cheap():
+    X, _ = data(40_000, 20)
+    plan = Plan.paper(40_000, 20, 2, alpha=1.1)
+    assert resolve_row_order(ArraySource(X), plan, "auto").row_order == "random"
+    assert resolve_row_order(ArraySource(X), plan, "blocks") == ("random", plan, [])
+    assert resolve_row_order(Chunked(X, (1, 20)), plan, "auto").row_order == "random"
+    order, rounded, _ = resolve_row_order(Chunked(X, (1000, 10)), plan, "auto")
+    assert order == "blocks"
+    assert rounded.steps[0].n_rows == 8000
+    order, rounded, _ = resolve_row_order(Chunked(X, (1000, 10), shuffled=True), plan, "auto")
+    assert (order, rounded.steps[0].n_rows) == ("stored", 1000)
+    guaranteed = Plan.guaranteed(40_000, 20, 2, 0.5)
+    assert resolve_row_order(Chunked(X, (1000, 10)), guaranteed, "auto") == ("random", guaranteed, [])
+    order, rounded, notes = resolve_row_order(Chunked(X, (30_000, 10)), plan, "auto")
+    assert (order, rounded.name) == ("blocks", "exact")
+    assert "every row was read: rows come in blocks of 30,000" in notes[0]
+
+
+@pytest.mark.parametrize("chunk", [(50, 8), (64, 40), (7, 3), (333, 5)])
+def test_blocks_find_what_random_rows_find(chunk):
+    X, y = data()
+    source = Chunked(X, chunk)
+    result = screen(source, y, Plan.paper(4000, 40, 2), row_order="blocks", random_state=1)
+    assert set(result.selected) == {3, 8}
+    assert result.parameters["row_order"] == "blocks"
+    assert result.cells_read < X.size
+    again = screen(ArraySource(X), y, Plan.paper(4000, 40, 2), row_order="blocks", random_state=1)
+    assert again.parameters["row_order"] == "random"
+
+
+def test_rounds_tell_the_rows_that_were_read():
+    X, y = data(1030)
+    source = Chunked(X, (100, 8))
+    for seed in range(6):  # the short block comes early in some
+        plan = Plan(1030, 40, ((800, 10), (900, 5), (1030, 2)))
+        result = screen(source, y, plan, row_order="blocks", random_state=seed)
+        rows = [r.n_rows for r in result.rounds]
+        assert rows[0] in (800, 730)
+        assert rows[-1] == 1030
+        assert [r.cells for r in result.rounds] == [
+            rows[0] * 40, (rows[1] - rows[0]) * 10, (rows[2] - rows[1]) * 5
+        ]  # fmt: skip
+        exact = screen(X, y, Plan.exact(1030, 40, 2))
+        np.testing.assert_allclose(result.scores[result.selected], exact.scores[result.selected], atol=1e-12)
+
+
+def test_a_small_chunked_source_becomes_exact_and_says_so():
+    X, y = data(300)
+    result = screen(Chunked(X, (100, 8)), y, Plan.paper(300, 40, 2, alpha=1.1))
+    assert result.fraction_read == 1
+    assert any("every row was read" in note for note in result.notes)
+    np.testing.assert_allclose(result.scores, screen(X, y, Plan.exact(300, 40, 2)).scores, atol=1e-12)
+
+
+def test_blocks_of_the_rows_whose_response_is_known():
+    X, y = data(30_000)
+    y[::3] = np.nan
+    source = Chunked(X, (50, 8))
+    plan = Plan.paper(30_000, 40, 2)
+    result = screen(source, y, plan, row_order="blocks", missing="pairwise", random_state=0)
+    assert set(result.selected) == {3, 8}
+    touched = {int(row) // 50 for rows in source.reads for row in np.arange(30_000)[rows]}
+    # Whole blocks of the file, not of the rows that are left.
+    assert len(touched) == pytest.approx(600 * result.rounds[-1].n_rows / 20_000, abs=2)
+
+
+def batches(X, y):
+    X[:, ::2] += np.repeat(np.random.default_rng(5).standard_normal((10, 20)), len(X) // 10, axis=0)
+    return X, y
+
+
+def trend(X, y):
+    X[:, :10] += np.linspace(-1.5, 1.5, len(X))[:, None]
+    return X, y
+
+
+UNSUITABLE = {
+    "sorted by y": lambda X, y: (X[np.argsort(y)], np.sort(y)),
+    "sorted by the size of y": lambda X, y: (X[np.argsort(np.abs(y))], y[np.argsort(np.abs(y))]),
+    "largest first": lambda X, y: (X[np.argsort(-np.abs(y))], y[np.argsort(-np.abs(y))]),
+    "sorted by a feature": lambda X, y: (X[np.argsort(X[:, 21])], y[np.argsort(X[:, 21])]),
+    "batches": batches,
+    "time trend": trend,
+    "response in batches": lambda X, y: (X, y + np.repeat(np.arange(10) % 5, len(y) // 10)),
+}
+
+
+@pytest.mark.parametrize("row_order", ["blocks", "stored"])
+@pytest.mark.parametrize("kind", UNSUITABLE)
+def test_unsuitable_orders_are_never_silent(kind, row_order):
+    for seed in range(5):
+        X, y = UNSUITABLE[kind](*data(20_000, seed=seed))
+        plan = Plan.paper(20_000, 40, 2, alpha=1.1)
+        with pytest.warns(UserWarning, match="not in random order") as caught:
+            result = screen(Chunked(X, (50, 8)), y, plan, row_order=row_order, random_state=seed)
+        assert len(caught) == 1
+        message = str(caught[0].message)
+        assert message in result.notes
+        assert message in str(result)
+        assert message in ScreeningResult.from_json(result.to_json()).notes
+        assert "banditsis shuffle" in message
+        assert "row_order='random'" in message
+
+
+def test_first_rows_that_differ_from_the_rest_in_features_alone():
+    X, y = data(20_000)
+    X[2000:, 5:] += 1.0  # a second batch, which the first rows do not show
+    with pytest.warns(UserWarning, match="between the first 257 rows and the others"):
+        screen(X, y, Plan.paper(20_000, 40, 2, alpha=1.1), row_order="stored")
+
+
+@pytest.mark.parametrize("statistic", ["logistic", "spearman"])  # weighted squares, and no sums at all
+@pytest.mark.parametrize("row_order", ["blocks", "stored"])
+def test_features_are_read_again_where_sums_do_not_show_them(statistic, row_order):
+    X, y = data(20_000)
+    y = (y > 0).astype(float) if statistic == "logistic" else y
+    plan = Plan.paper(20_000, 40, 2, alpha=1.1)
+    screen(Chunked(X), y, plan, statistic=statistic, row_order=row_order, random_state=0)
+    X[:, 10:20] += np.repeat(np.random.default_rng(0).standard_normal((200, 10)), 100, axis=0)
+    with pytest.warns(
+        UserWarning, match=r"features? .*differs? between (blocks|groups) of neighbouring rows"
+    ):
+        screen(Chunked(X), y, plan, statistic=statistic, row_order=row_order, random_state=0)
+
+
+def test_classes_that_come_in_batches():
+    X, _ = data(20_000)
+    y = np.repeat(["a", "b", "c", "d"], 5000)
+    with pytest.warns(UserWarning, match="response differs between blocks of 50"):
+        screen(Chunked(X), y, Plan.paper(20_000, 40, 2), statistic="anova", row_order="blocks")
+
+
+@pytest.mark.parametrize("row_order", ["blocks", "stored"])
+@pytest.mark.parametrize("chunk", [(50, 8), (2, 40), (400, 10)])
+def test_shuffled_data_raise_no_alarm(row_order, chunk):
+    """Warnings are errors here. Constant, sparse and heavy-tailed columns, gaps, classes."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = data(4000, seed=seed)
+        X[:, 10] = 1e6
+        X[:, 11:20] = rng.random((4000, 9)) < np.geomspace(1e-3, 0.3, 9)
+        X[:, 20:30] = rng.standard_cauchy((4000, 10))
+        X[:, 30:35] = X[:, [3]] + 1e-3 * X[:, 30:35]
+        plan = Plan.paper(4000, 40, 5)
+        screen(Chunked(X, chunk), y, plan, row_order=row_order, random_state=seed)
+        for odd in (rng.standard_cauchy(4000), rng.standard_normal(4000) ** 9, rng.random(4000) < 0.1):
+            screen(Chunked(X, chunk), odd.astype(float), plan, row_order=row_order, random_state=seed)
+        X[rng.random(X.shape) < 0.3] = np.nan
+        screen(Chunked(X, chunk), y, plan, row_order=row_order, missing="pairwise", random_state=seed)
+        labels = rng.choice(["a", "b", "rare"], 4000, p=[0.5, 0.495, 0.005])
+        screen(Chunked(X, chunk), labels, plan, statistic="anova", row_order=row_order, missing="pairwise")
+
+
+@pytest.mark.parametrize(("m", "groups"), [(40, 4), (256, 8), (640, 16)])
+def test_chance_stays_below_the_bound(m, groups):
+    """Sixty thousand shuffled features of every kind, and not one false alarm."""
+    rng = np.random.default_rng(7)
+    alarm, alarm_of_mean = bound(m, groups, 300), bound(m, groups, 1, sparse=False)
+    for _ in range(200):
+        X = rng.standard_normal((m, 300))
+        X[:, 50:100] = rng.standard_cauchy((m, 50))
+        X[:, 100:250] = rng.random((m, 150)) < rng.integers(1, 30, 150) / m
+        X[:, 250:] = X[:, [0]]
+        spread = group_spread(np.array_split(X, groups))
+        assert np.nanmax(spread) < alarm
+        sizes = np.column_stack([BoundedDeviation.of(X[:, k])(X[:, k]) for k in range(0, 300, 20)])
+        assert np.nanmax(group_spread(np.array_split(sizes, groups))) < alarm
+        assert np.nanmean(spread) < alarm_of_mean
+
+
+def test_the_design_effect_is_that_of_the_definition():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(1000) + np.repeat(rng.standard_normal(20), 50)
+    edges = np.append(np.arange(0, 1000, 70), 1000)
+    parts = np.split(y, edges[1:-1])
+    between = sum(len(part) * (part.mean() - y.mean()) ** 2 for part in parts)
+    expected = between / ((y - y.mean()) ** 2).sum() * 999 / (len(parts) - 1)
+    assert design_effect(y, edges) == pytest.approx(expected)
+    np.testing.assert_allclose(group_spread([part[:, None] for part in parts]), [expected])
+
+
+def test_warnings_point_at_the_line_of_the_user():
+    X, y = data(20_000)
+    X = X[np.argsort(y)]
+    y = np.sort(y)
+    source = Chunked(X)
+    selector = BanditSIS(2, row_order="blocks")
+    for call in (
+        lambda: screen(source, y, Plan.paper(20_000, 40, 2), row_order="blocks"),
+        lambda: selector.fit(source, y),
+        lambda: BanditSIS(2, row_order="stored").fit_transform(X, y),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [w.filename for w in caught] == [__file__]
+
+
+def test_floors_where_the_store_was_shuffled():
+    X, y = data(20_000)
+    plan = Plan.paper(20_000, 40, 2)
+    result = screen(Chunked(X, shuffled=True), y, plan)
+    assert result.parameters["row_order"] == "stored"
+    assert result.parameters["shuffled"]
+    random = screen(X, y, plan, random_state=0)
+    assert result.detection_floor() == pytest.approx(random.detection_floor(), rel=0.5)
+    with pytest.raises(ValueError, match="whole blocks of rows are no simple random sample"):
+        screen(Chunked(X), y, plan, row_order="blocks").detection_floor()
+
+
+def test_intervals_where_rows_are_no_random_sample():
+    X, y = data(20_000)
+    plan = Plan.paper(20_000, 40, 2)
+    for order, what in (("blocks", "whole blocks of rows"), ("stored", "rows in stored order")):
+        result = screen(Chunked(X), y, plan, row_order=order)
+        with pytest.raises(ValueError, match=f"intervals are withheld: {what} are no simple random sample"):
+            result.interval()
+        full = screen(
+            Chunked(X), y, plan, row_order=order, pvalues=True
+        )  # of which all rows are read at last
+        np.testing.assert_allclose(full.interval(), screen(X, y, Plan.exact(20_000, 40, 2)).interval())
+    assert screen(Chunked(X), y, Plan.exact(20_000, 40, 2), row_order="blocks").interval().shape == (2, 2)
+    assert screen(Chunked(X, shuffled=True), y, plan).interval().shape == (2, 2)
+
+
+@pytest.mark.parametrize("law", ["normal", "cauchy", "sparse"])
+def test_deviations_of_the_first_rows_stay_below_their_bound(law):
+    """Shuffled responses of every kind, and not one false alarm."""
+    rng = np.random.default_rng(3)
+    y = {
+        "normal": rng.standard_normal((2000, 400)),
+        "cauchy": rng.standard_cauchy((2000, 400)),
+        "sparse": (rng.random((2000, 400)) < 2e-3) * 1.0,
+    }[law]
+    for m in (20, 200):
+        assert not any(_spread_drifts(y[:, [k]], slice(0, m)) for k in range(400))
+    assert _spread_drifts(np.sort(np.abs(y[:, [0]]), axis=0)[::-1], slice(0, 200)) or law == "sparse"
+
+
+def test_guarantees_on_a_shuffled_store():
+    X, y = data(20_000)
+    plan = Plan.guaranteed(20_000, 40, None, 0.3)
+    for order in ("auto", "stored"):
+        result = screen(Chunked(X, shuffled=True), y, plan, row_order=order)
+        assert set(result.selected) == {3, 8}
+    with pytest.raises(ValueError, match="with row_order='random' alone, got 'blocks'"):
+        screen(Chunked(X), y, plan, row_order="blocks")
+
+
+class Failing(Chunked):
+    """Fails at some read."""
+
+    def __init__(self, array, at, fail):
+        super().__init__(array, (50, 40))
+        self.at, self.fail = at, fail
+
+    def read(self, rows, columns):
+        if len(self.reads) == self.at:
+            self.fail()
+        return super().read(rows, columns)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_an_interrupted_run_tells_what_is_known(n_jobs):
+    X, y = data(20_000, 60)
+    plan = Plan.paper(20_000, 60, 2)
+    whole = screen(Failing(X, None, None), y, plan, row_order="random", random_state=0)
+    source = Failing(X, None, None)
+    screen(source, y, plan, row_order="random", random_state=0, n_jobs=n_jobs)
+    total = len(source.reads)
+    interrupted = Failing(X, total // 2, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted) as caught:
+        screen(interrupted, y, plan, row_order="random", random_state=0, n_jobs=n_jobs)
+    result = caught.value.result
+    done = len(result.rounds)
+    assert 0 < done < len(whole.rounds)
+    assert [r.n_kept for r in result.rounds] == [r.n_kept for r in whole.rounds[:done]]
+    assert len(result.selected) == whole.rounds[done - 1].n_kept
+    assert set(whole.selected) <= set(result.selected)
+    assert (np.diff(np.abs(result.scores[result.selected])) <= 0).all()
+    assert any("interrupted" in note for note in result.notes)
+    assert "features selected" in str(result)
+    assert result.ranking.min() == 1
+
+
+def test_an_interruption_before_the_first_round_ends():
+    X, y = data()
+    with pytest.raises(Interrupted) as caught:
+        screen(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y, Plan.paper(4000, 40, 2))
+    assert caught.value.result is None
+    with pytest.raises(KeyboardInterrupt, match="no round was finished"):
+        BanditSIS(2).fit(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y)
+
+
+def test_a_failing_read_leaves_what_is_known():
+    def fail():
+        raise OSError("the disk has gone")
+
+    X, y = data(20_000, 60)
+    with pytest.raises(OSError, match="the disk has gone") as caught:
+        screen(Failing(X, 4, fail), y, Plan.paper(20_000, 60, 2), row_order="random", n_jobs=1)
+    assert len(caught.value.partial.rounds) > 0
+    assert "partial" in caught.value.__notes__[0]
+    with pytest.raises(OSError, match="the disk has gone") as caught:
+        screen(Failing(X, 0, fail), y, Plan.paper(20_000, 60, 2), row_order="random")
+    assert not hasattr(caught.value, "partial")
+
+
+def test_subsamples_of_a_chunked_source_read_whole_blocks():
+    X, y = data(20_000)
+    source = Chunked(X, (100, 8))
+    result = SIS(2, max_samples=1000, random_state=0).fit(source, y).result_
+    assert result.parameters["row_order"] == "blocks"
+    assert result.rounds[0].n_rows == 1000
+    assert count_rows(source.reads[-1]) <= 1000

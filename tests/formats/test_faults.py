@@ -1,0 +1,226 @@
+"""Files with faults: one clear message each, and nothing is written."""
+
+import gzip
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from bed_reader import to_bed
+
+import files
+from banditsis import Plan, open_source, screen
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((400, 6))
+NAMES = list("abcdef")
+
+
+def open_and_screen(path, **options):
+    source = open_source(path, **options)
+    screen(source, np.arange(float(source.shape[0])), Plan.exact(*source.shape, 1))
+
+
+def message_of(path, **options):
+    """What a user is told who opens a file and screens it; the folder must stay as it is."""
+    before = sorted(path.parent.rglob("*"))
+    with pytest.raises((ValueError, TypeError, FileNotFoundError)) as caught:
+        open_and_screen(path, **options)
+    message = str(caught.value)
+    assert sorted(path.parent.rglob("*")) == before
+    assert "\n" not in message
+    assert len(message) < 400
+    return message
+
+
+def write_bed(X, names):
+    path = files.new_path("data.bed")
+    to_bed(path, np.round(np.abs(X)) % 3)
+    return path
+
+
+def write_compressed_csv(X, names):
+    path = files.write_csv(X, names)
+    packed = path.with_name("data.csv.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    return packed
+
+
+WRITERS = {
+    "Parquet": files.write_parquet,
+    "Feather": files.write_feather,
+    "gzipped CSV": write_compressed_csv,
+    "HDF5": files.write_hdf5,
+    "chunked HDF5": lambda X, names: files.write_hdf5(X, names, chunks=(40, 4), compression="gzip"),
+    "AnnData": files.write_h5ad,
+    "sparse AnnData": lambda X, names: files.write_h5ad(X, names, "csr_matrix", chunks=(40,)),
+    "PLINK": write_bed,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def write(request):
+    return WRITERS[request.param]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.95])
+def test_truncated(write, share):
+    path = write(X, NAMES)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    assert path.name in message_of(path)
+
+
+def test_empty(write):
+    path = write(X, NAMES)
+    path.write_bytes(b"")
+    assert message_of(path) == f"{path} is empty."
+
+
+def test_the_beginning_is_overwritten(write):
+    path = write(X, NAMES)
+    path.write_bytes(b"12345678" + path.read_bytes()[8:])
+    assert path.name in message_of(path)
+
+
+def test_wrong_extension(write):
+    path = write(X, NAMES)
+    right = {path.suffix, ".h5"} if path.suffix == ".h5ad" else {path.suffix}
+    for ending in sorted({".parquet", ".h5", ".bed", ".feather", ".csv"} - right):
+        path = path.rename(path.with_name(f"other{ending}"))
+        assert f"other{ending} is named as a" in message_of(path)
+
+
+def test_nothing_but_nan(write):
+    if write is write_bed:
+        path = files.new_path("data.bed")
+        to_bed(path, np.full((20, 3), np.nan))
+    else:
+        path = write(np.full((40, 6), np.nan), NAMES)
+    assert "NaN" in message_of(path)
+
+
+def corrupt(path, start, length=8):
+    data = bytearray(path.read_bytes())
+    data[start : start + length] = bytes(255 - byte for byte in data[start : start + length])
+    path.write_bytes(bytes(data))
+
+
+def test_a_corrupted_page_of_parquet():
+    path = files.write_parquet(X, NAMES)
+    corrupt(path, 4, 60)
+    assert f"{path} is no whole Parquet file" in message_of(path)
+
+
+def test_a_corrupted_chunk_of_hdf5():
+    path = WRITERS["chunked HDF5"](X, NAMES)
+    with h5py.File(path) as file:
+        start = file["features"].id.get_chunk_info(0).byte_offset
+    corrupt(path, start)
+    assert f"{path} is no whole HDF5 file" in message_of(path)
+
+
+def test_corrupted_gzip():
+    path = write_compressed_csv(X, NAMES)
+    corrupt(path, path.stat().st_size // 2, 200)
+    assert f"{path} is no whole" in message_of(path)
+
+
+def test_zarr_metadata():
+    path = files.write_zarr(X, NAMES, chunks=(100, 3))
+    whole = (path / "zarr.json").read_text()
+    (path / "zarr.json").write_text(whole[:100])
+    assert f"{path} has damaged Zarr metadata" in message_of(path)
+    (path / "zarr.json").write_text(whole.replace("float64", "float65"))
+    assert f"{path} has damaged Zarr metadata" in message_of(path)
+    (path / "zarr.json").unlink()
+    assert f"{path} has no Zarr metadata" in message_of(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"compressors": None}, {"shards": (200, 6)}], ids=str)
+def test_zarr_chunks(options):
+    path = files.write_zarr(X, NAMES, chunks=(100, 3), **options)
+    chunk = path / "c" / "1" / "0"
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:100])
+    assert f"{chunk} is damaged" in message_of(path)
+    if "compressors" not in options:
+        chunk.write_bytes(bytes(len(whole)))
+        assert f"{chunk} is damaged" in message_of(path)
+
+
+def test_zarr_that_is_no_matrix():
+    path = files.write_zarr(X[0], NAMES, chunks=(3,))
+    assert message_of(path) == f"{path} is an array of shape (6,); it must be rows × features."
+
+
+def test_duplicate_columns():
+    twice = ["a", "b", "a", "d", "e", "f"]
+    told = "has several columns called 'a' (columns 1, 3): rename them."
+    parquet, feather = files.new_path("data.parquet"), files.new_path("data.feather")
+    table = pa.Table.from_arrays([pa.array(x) for x in X.T], names=twice)
+    pq.write_table(table, parquet)
+    with pa.ipc.new_file(feather, table.schema) as writer:
+        writer.write_table(table)
+    for path in (parquet, feather, files.write_csv(X, twice), files.write_h5ad(X, twice)):
+        assert message_of(path) == f"{path} {told}"
+    path = files.write_csv(X, twice)
+    assert message_of(path, memory_limit=1) == f"{path} {told}"
+
+
+TEXTS = {
+    b"a,b\n1,2\n3\n": "has 1 values in line 3 and 2 in the first: give every line the same number.",
+    b"a,b\n1,2\n3,4,5\n": "has 3 values in line 3 and 2 in the first: give every line the same number.",
+    b"a,b\n1,2\n3,x\n": "has numbers and text in column 'b': 'x' in line 3;",
+    b"a,b\n1,caf\xe9\n": "is not UTF-8 text: line 2 has byte 0xe9 at position 6;",
+    b"caf\xe9,b\n1,2\n": "is not UTF-8 text: line 1 has byte 0xe9 at position 4;",
+    b"a,b\n": "has no rows.",
+    b"\n\n": "has no values: it is empty.",
+    b"a,b\nx,2\ny,3\n": "has 1 column that is not numeric: 'a' (string);",
+    b"a\0,b\n1,2\n": "is no text: its first line holds zero bytes.",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts(text):
+    path = files.new_path("data.csv")
+    path.write_bytes(text)
+    assert message_of(path).startswith(f"{path} {TEXTS[text]}")
+
+
+@pytest.mark.parametrize("bad", [b"1,x\n", b"1\n", b"1,\xe9\n"])
+def test_faults_behind_the_first_block_of_a_text(bad, monkeypatch):
+    monkeypatch.setattr("banditsis.formats.csv.BLOCK", 1 << 12)
+    path = files.new_path("data.csv")
+    path.write_bytes(b"a,b\n" + b"1,2\n" * 5000 + bad)
+    for options in ({}, {"memory_limit": 1}):
+        assert "line 5,002" in message_of(path, **options)
+
+
+def test_files_of_a_folder_must_agree():
+    path = files.write_parquet_folder(X, NAMES)
+    pq.write_table(files.table(X, ["a", "b", "c", "d", "e", "g"]), path / "c.parquet")
+    assert f"{path / 'c.parquet'} differs from a.parquet" in message_of(path)
+
+
+def test_hdf5_of_pandas():
+    path = files.new_path("frame.h5")
+    with h5py.File(path, "w") as file:  # what pandas marks its groups with
+        file.create_group("frame").attrs["pandas_type"] = "frame"
+    assert "written by pandas" in message_of(path)
+
+
+def test_anndata_without_its_parts():
+    path = files.write_h5ad(X, NAMES)
+    with h5py.File(path, "a") as file:
+        del file["var"]
+    assert f"{path} has no var, as an .h5ad file has: it holds X, obs." in message_of(path)
+
+
+def test_plink_without_its_parts():
+    path = write_bed(X, NAMES)
+    bim = path.with_suffix(".bim")
+    bim.write_text("".join(bim.read_text().splitlines(keepends=True)[:-1]))
+    assert "400 samples (.fam) and 5 SNPs (.bim) make" in message_of(path)
+    bim.unlink()
+    assert message_of(path).startswith(f"{bim} is missing")

@@ -1,0 +1,332 @@
+"""What formats bring besides their cells: targets, names, ids, missing values; and that little is read."""
+
+import gzip
+import shutil
+from decimal import Decimal
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from bed_reader import to_bed
+
+import files
+from banditsis import Plan, open_source, screen
+from banditsis.formats.chunks import ChunkReader
+from banditsis.formats.registry import open_file
+from banditsis.sources.array import ArraySource
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((90, 6))
+NAMES = list("abcdef")
+WRITERS = {
+    "Parquet": files.write_parquet,
+    "folder of Parquet": lambda X, names: _folder_of(files.write_parquet(X, names)),
+    "Feather": files.write_feather,
+    "CSV": files.write_csv,
+    "Zarr": lambda X, names: files.write_zarr(X, names, chunks=(40, 4)),
+    "HDF5": files.write_hdf5,
+    "chunked HDF5": lambda X, names: files.write_hdf5(X, names, chunks=(40, 4)),
+    "AnnData": files.write_h5ad,
+    "sparse AnnData": lambda X, names: files.write_h5ad(X, names, "csr_matrix"),
+}
+
+
+def _folder_of(path):
+    return path.parent.rename(path.parent.with_suffix(".parts"))
+
+
+@pytest.fixture(params=WRITERS)
+def path(request):
+    return WRITERS[request.param](X, NAMES)
+
+
+@pytest.mark.parametrize(("target", "column"), [("c", 2), ("a", 0), ("6", 5)])
+def test_a_column_is_taken_out_as_target(path, target, column):
+    source, y = open_source(path, target=target)
+    np.testing.assert_array_equal(y, X[:, column])
+    rest = np.delete(np.arange(6), column)
+    np.testing.assert_array_equal(source.read(slice(0, 90), None), X[:, rest])
+    assert [source.name(j) for j in range(5)] == [NAMES[j] for j in rest]
+
+
+def test_a_target_that_is_not_there(path):
+    with pytest.raises(ValueError, match=r"no column 'nothing'"):
+        open_source(path, target="nothing")
+
+
+def kinds():
+    return pa.table(
+        {
+            "whole": pa.array([1, None, 3], pa.int16()),
+            "flag": pa.array([True, False, None]),
+            "money": pa.array([Decimal("1.50"), None, Decimal("-2.25")]),
+            "city": pa.array(["Bonn", None, "Rome"]).dictionary_encode(),
+            "code": pa.array([7, 7, 9]).dictionary_encode(),
+            "empty": pa.nulls(3),
+        }
+    )
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_kinds_of_columns(ending):
+    path = files.new_path(f"kinds.{ending}")
+    if ending == "parquet":
+        pq.write_table(kinds(), path)
+    else:
+        with pa.ipc.new_file(path, kinds().schema) as writer:
+            writer.write_table(kinds())
+    with pytest.raises(
+        TypeError, match=r"not numeric: 'city' \(categories of string\); encode it with one_hot"
+    ):
+        open_source(path)
+    source = open_source(path, one_hot=True)
+    assert source.names == ["whole", "flag", "money", "city=Bonn", "city=Rome", "code", "empty"]
+    expected = [
+        [1, 1, 1.5, 1, 0, 7, np.nan],
+        [np.nan, 0, np.nan, 0, 0, 7, np.nan],
+        [3, np.nan, -2.25, 0, 1, 9, np.nan],
+    ]
+    np.testing.assert_array_equal(source.read(slice(0, 3), None), expected)
+    labels = open_file(path, "city").y
+    assert labels.tolist() == ["Bonn", None, "Rome"]
+
+
+def test_narrow_columns_are_float32():
+    path = files.new_path("narrow.parquet")
+    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int16()), "b": pa.array([0.5, 1], pa.float32())}), path)
+    assert open_source(path).dtype == np.float32
+    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), path)
+    assert open_source(path).dtype == np.float64
+
+
+def test_nested_columns_are_skipped_over():
+    path = files.new_path("nested.parquet")
+    nested = pa.array([{"u": 1.0, "v": 2.0}, {"u": 3.0, "v": 4.0}])
+    pq.write_table(pa.table({"s": nested, "l": [[1], [2, 3]], "x": [5.0, 6.0]}), path)
+    with pytest.raises(TypeError, match=r"'s' \(struct\), 'l' \(list\)"):
+        open_source(path)
+    pq.write_table(pa.table({"s": nested, "x": [5.0, 6.0]}), path)
+    source, _ = open_source(path, target="s")
+    np.testing.assert_array_equal(source.read(slice(0, 2), None), [[5], [6]])
+
+
+def test_the_index_of_pandas_gives_ids():
+    frame = pd.DataFrame({"a": [1.0, 2], "b": [3.0, 4]}, index=["r1", "r2"])
+    parquet, text = files.new_path("frame.parquet"), files.new_path("frame.csv")
+    frame.to_parquet(parquet)
+    frame.to_csv(text)
+    for path in (parquet, text):
+        opened = open_file(path)
+        assert opened.ids.tolist() == ["r1", "r2"]
+        assert opened.source.names == ["a", "b"]
+
+
+def bytes_read():
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        pytest.skip("the system does not count the bytes that a process reads")
+    return int(counters.read_text().split()[1])
+
+
+def test_parquet_reads_only_the_columns_asked_for():
+    path = files.new_path("wide.parquet")
+    wide = rng.standard_normal((2000, 200))
+    pq.write_table(files.table(wide, [f"x{j}" for j in range(200)]), path, row_group_size=500)
+    source = open_source(path)
+    columns = np.arange(7, 200, 20)
+    before = bytes_read()
+    block = source.read(slice(500, 1500), columns)
+    read = bytes_read() - before
+    np.testing.assert_array_equal(block, wide[500:1500, columns])
+    assert read < 1.2 * path.stat().st_size * (10 / 200) * (1000 / 2000)
+
+
+def test_zarr_reads_only_the_lines_asked_for():
+    wide = rng.standard_normal((4096, 64))
+    path = files.write_zarr(wide, None, chunks=(4096, 64), compressors=None, order="F", zarr_format=2)
+    source = open_source(path)
+    before = bytes_read()
+    block = source.read(slice(0, 4096), np.array([3, 40]))
+    read = bytes_read() - before
+    np.testing.assert_array_equal(block, wide[:, [3, 40]])
+    assert read < 1.2 * 2 * 4096 * 8
+
+
+ZARRS = {
+    "gzip": {"compressors": zarr.codecs.GzipCodec()},
+    "blosc": {"compressors": zarr.codecs.BloscCodec()},
+    "checksum": {"compressors": [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]},
+    "big endian": {"serializer": zarr.codecs.BytesCodec(endian="big"), "compressors": None},
+    "transposed": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
+    "sharded": {"shards": (80, 8), "compressors": None},
+    "shards of one chunk": {"shards": (40, 4)},
+    "version 2": {"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}},
+}
+
+
+@pytest.mark.parametrize("kind", ZARRS)
+def test_zarr_codecs(kind):
+    path = files.write_zarr(X, NAMES, chunks=(40, 4), **ZARRS[kind])
+    reader = ChunkReader(zarr.open_array(str(path), mode="r"))
+    assert reader.layout is not None  # not through the library
+    rows, columns = np.array([1, 2, 39, 40, 79, 89]), np.array([0, 2, 5])
+    np.testing.assert_array_equal(reader.read(rows, columns), X[np.ix_(rows, columns)])
+    np.testing.assert_array_equal(reader.read(slice(3, 88), slice(1, 6)), X[3:88, 1:6])
+
+
+def test_zarr_groups():
+    path = files.new_path("group.zarr")
+    group = zarr.create_group(str(path))
+    for name, values in {"X": X, "other": X[:, :2], "y": X[:, 0] * 2}.items():
+        group.create_array(name, data=values)
+    group.attrs["feature_names"] = NAMES
+    source, y = open_source(path, target="y")
+    assert source.names == NAMES
+    np.testing.assert_array_equal(y, 2 * X[:, 0])
+    assert open_source(path / "other").shape == (90, 2)
+    with pytest.raises(ValueError, match=r"no column 'z'.*Arrays of 90 values: y\."):
+        open_source(path, target="z")
+    shutil.rmtree(path / "X")
+    group.create_array("more", data=X)
+    with pytest.raises(
+        ValueError, match=r"2 two-dimensional arrays, none of them called X: open one of .*more"
+    ):
+        open_source(path)
+
+
+def test_chunks_that_are_not_there_are_told():
+    path = files.write_zarr(X, NAMES, chunks=(40, 4))
+    (path / "c" / "1" / "0").unlink()
+    with pytest.warns(UserWarning, match=r"1 of 6 chunks are not there and read as 0\.0"):
+        source = open_source(path)
+    assert (source.read(slice(40, 80), slice(0, 4)) == 0).all()
+
+
+def test_hdf5_paths_within_files():
+    path = files.new_path("two.h5")
+    with h5py.File(path, "w") as file:
+        file["group/first"], file["group/second"], file["group/y"] = X, 2 * X, X[:, 0]
+    with pytest.raises(ValueError, match=r"two\.h5:/group/first, "):
+        open_source(path)
+    source, y = open_source(f"{path}:/group/second", target="y")
+    assert isinstance(source, ArraySource)  # a memory map
+    np.testing.assert_array_equal(source.array, 2 * X)
+    np.testing.assert_array_equal(y, X[:, 0])
+    with pytest.raises(ValueError, match="has no dataset /third"):
+        open_source(f"{path}:/third")
+
+
+def test_anndata_targets_and_ids():
+    path = files.write_h5ad(X, NAMES, "csc_matrix")
+    opened = open_file(path, "kind")
+    assert opened.y[:3].tolist() == ["B", "T", "B"]
+    assert opened.ids[:2].tolist() == ["cell0", "cell1"]
+    assert open_file(path, "age").y[5] == 5
+    with h5py.File(path, "a") as file:
+        codes = file["obs/kind/codes"]
+        codes[0] = -1
+    assert open_file(path, "kind").y[:2].tolist() == [None, "T"]
+
+
+def test_sparse_anndata_without_its_zeros():
+    sparse = np.where(rng.random((90, 40)) < 0.1, 1.5, 0)
+    rows, columns = np.array([0, 1, 50, 89]), np.array([3, 20, 39])
+    for kind in ("csr_matrix", "csc_matrix"):
+        path = files.write_h5ad(sparse, [f"g{j}" for j in range(40)], kind)
+        for limit in (None, 1):  # in memory, and tile by tile
+            source = open_source(path, memory_limit=limit)
+            np.testing.assert_array_equal(source.read(rows, columns), sparse[np.ix_(rows, columns)])
+    assert source.block_rows == 90  # by column: all rows come together
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "txt"])
+def test_text_tables(ending):
+    text = "a,b\n1,2\n3,\n" if "csv" in ending else "a\tb\n1\t2\n3\t\n"
+    path = files.new_path(f"data.{ending}")
+    path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    source = open_source(path)
+    assert source.names == ["a", "b"]
+    np.testing.assert_array_equal(source.read(slice(0, 2), None), [[1, 2], [3, np.nan]])
+
+
+def test_marks_and_blank_lines_above_a_table():
+    path = files.new_path("data.csv")
+    path.write_bytes(b"\xef\xbb\xbf\n\n" + b"a;b\n1;2\n\n3;4\n")
+    source, y = open_source(path, target="b")
+    assert source.names == ["a"]
+    assert y.tolist() == [2, 4]
+    path.write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 2), None), [[1, 2], [3, 4]])
+
+
+def test_hdf5_of_truth_values():
+    path = files.write_hdf5(X > 0, NAMES)
+    np.testing.assert_array_equal(open_source(path).read(slice(3, 80), None), X[3:80] > 0)
+
+
+def test_a_table_without_a_header():
+    source, y = open_source(files.write_csv(X, None), target="x2")
+    assert [source.name(j) for j in range(5)] == ["x0", "x1", "x3", "x4", "x5"]
+    np.testing.assert_array_equal(y, X[:, 2])
+
+
+def test_a_table_larger_than_memory_is_converted_once():
+    path = files.write_csv(X, NAMES)
+    with pytest.warns(UserWarning, match=r"GB may be used: it was converted once to .*\.parquet"):
+        source = open_source(path, memory_limit=1000)
+    np.testing.assert_array_equal(source.read(slice(0, 90), None), X)
+    again, y = open_source(path, target="b", memory_limit=1000)  # without a warning
+    assert again.shape == (90, 5)
+    np.testing.assert_array_equal(y, X[:, 1])
+
+
+def genotypes(path, n=30, p=12):
+    X = rng.integers(0, 3, (n, p)).astype("f4")
+    X[rng.random(X.shape) < 0.1] = np.nan
+    ids = {"fid": [f"F{i}" for i in range(n)], "iid": [f"I{i}" for i in range(n)]}
+    pheno = ["-9", *map(str, rng.standard_normal(n - 1))]
+    sid = ["rs1", ".", ".", *(f"rs{j}" for j in range(4, p + 1))]
+    to_bed(path, X, properties={**ids, "sid": sid, "pheno": pheno, "bp_position": range(p)})
+    return X, np.array([np.nan, *map(float, pheno[1:])])
+
+
+def test_plink():
+    path = files.new_path("small.bed")
+    X, pheno = genotypes(path)
+    opened = open_file(path, "phenotype")
+    source = opened.source
+    assert opened.ids[1] == "F1\tI1"
+    assert source.block_rows == 30
+    np.testing.assert_array_equal(opened.y, pheno)
+    rows, columns = np.array([0, 3, 29]), np.array([1, 5, 11])
+    np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
+    np.testing.assert_array_equal(source.read(slice(4, 20), None), X[4:20])
+    assert source.names[0] == "rs1"
+    assert source.names[1] != source.names[2]
+    plan = Plan.exact(30, 12, 3)
+    result = screen(source, pheno, plan, missing="pairwise")
+    expected = screen(X, pheno, plan, missing="pairwise")
+    np.testing.assert_array_equal(result.selected, expected.selected)
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
+
+
+MICE = Path(__file__).parents[3] / "shared" / "data" / "gemma_mouse_hs1940"
+
+
+@pytest.mark.skipif(not MICE.exists(), reason="the data of the mice are not beside the project")
+def test_mice(tmp_path):
+    """CD8 of heterogeneous-stock mice: the best SNPs lie on chromosome 17 (Valdar et al. 2006)."""
+    for ending in ("bed", "bim", "fam", "pheno.txt"):
+        with gzip.open(MICE / f"mouse_hs1940.{ending}.gz") as packed:
+            (tmp_path / f"mice.{ending}").write_bytes(packed.read())
+    cd8 = np.genfromtxt(tmp_path / "mice.pheno.txt", usecols=0, missing_values="NA")
+    source = open_source(tmp_path / "mice.bed")
+    result = screen(source, cd8, Plan.exact(*source.shape, 8), missing="pairwise")
+    assert np.isfinite(cd8).sum() == 1410
+    assert (source.bed.chromosome[result.selected] == "17").all()
+    assert round(float(np.abs(result.scores).max()), 3) == 0.402

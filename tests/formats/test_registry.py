@@ -1,0 +1,225 @@
+"""Files of NumPy, SciPy and scikit-learn; which format a file has; one clear message for what is wrong."""
+
+import gzip
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.io import mmwrite
+from sklearn.datasets import dump_svmlight_file
+
+from banditsis import BanditSIS, Plan, open_source, screen
+from banditsis.engine.sampling import resolve_row_order
+from banditsis.formats.registry import OPENERS, find_column, find_format, open_file
+from banditsis.sources import memmap as mapped
+from banditsis.sources.memmap import MappedSource
+
+rng = np.random.default_rng(0)
+N, P = 200, 12
+X = np.where(rng.random((N, P)) < 0.4, rng.standard_normal((N, P)), 0.0)
+Y = X[:, 2] - X[:, 7] + 0.1 * rng.standard_normal(N)
+
+
+def _svmlight(path):
+    dump_svmlight_file(X, Y, str(path), zero_based=True)
+
+
+def _gzipped_market(path):
+    mmwrite(path.with_suffix(""), sparse.coo_array(X))
+    path.write_bytes(gzip.compress(path.with_suffix("").with_suffix(".mtx").read_bytes()))
+
+
+WRITERS = {
+    "x.npy": lambda path: np.save(path, X),
+    "columns.npy": lambda path: np.save(path, np.asfortranarray(X)),
+    "dense.npz": lambda path: np.savez(path, X),
+    "sparse.npz": lambda path: sparse.save_npz(path, sparse.csr_array(X)),
+    "columns.npz": lambda path: sparse.save_npz(path, sparse.csc_matrix(X)),
+    "x.mtx": lambda path: mmwrite(path, sparse.coo_array(X)),
+    "dense.mtx": lambda path: mmwrite(path, X),
+    "x.mtx.gz": _gzipped_market,
+    "x.svmlight": _svmlight,
+    "x.libsvm": _svmlight,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def path(request, tmp_path):
+    WRITERS[request.param](tmp_path / request.param)
+    return tmp_path / request.param
+
+
+def test_every_file_gives_the_same_selection(path):
+    source = open_source(path)
+    assert source.shape == (N, P)
+    np.testing.assert_allclose(source.read(slice(0, N), None), X, rtol=1e-12)
+    plan = Plan.paper(N, P, 3)
+    expected = screen(X, Y, plan, random_state=0)
+    result = screen(open_source(str(path)), Y, plan, row_order="random", random_state=0)
+    np.testing.assert_array_equal(result.selected, expected.selected)
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-9)
+
+
+def test_a_column_of_the_same_file_is_the_target(path):
+    if "svm" in path.name:
+        source, y = open_source(path, target="label")
+        np.testing.assert_allclose(y, Y)
+        assert source.shape == (N, P)
+        return
+    for wanted in ("x3", "4"):
+        source, y = open_source(path, target=wanted)
+        np.testing.assert_allclose(y, X[:, 3], rtol=1e-12)
+        assert source.shape == (N, P - 1)
+        assert [source.name(j) for j in (0, 3, 10)] == ["x0", "x4", "x11"]
+        np.testing.assert_allclose(source.read(slice(0, N), None), np.delete(X, 3, axis=1), rtol=1e-12)
+        scores = screen(source, Y, Plan.exact(N, P - 1, 2)).scores
+        np.testing.assert_allclose(
+            scores, screen(np.delete(X, 3, axis=1), Y, Plan.exact(N, P - 1, 2)).scores, atol=1e-9
+        )
+
+
+def test_selectors_take_files_as_sources(path):
+    source = open_source(path)
+    selector = BanditSIS(3, random_state=0).fit(source, Y)
+    kept = selector.transform(source)
+    np.testing.assert_allclose(kept, X[:, selector.get_support()], rtol=1e-12)
+    assert selector.n_features_in_ == P
+    with pytest.raises(ValueError, match="X has 11 features, but BanditSIS is expecting 12"):
+        selector.transform(open_source(X[:, 1:]))
+    named = open_source(X, [f"f{j}" for j in range(P)])
+    again = BanditSIS(3, random_state=0).fit(named, Y)
+    np.testing.assert_array_equal(again.get_feature_names_out(), named_of(named, again))
+    with pytest.raises(ValueError, match=r"was called 'f\d+' when the selector was fitted"):
+        again.transform(open_source(X, [f"g{j}" for j in range(P)]))
+
+
+def named_of(source, selector):
+    return [source.name(int(j)) for j in selector.get_support(indices=True)]
+
+
+def test_arrays_beside_the_matrix_of_a_npz(tmp_path):
+    np.savez(tmp_path / "both.npz", X=X, y=Y)
+    source, y = open_source(tmp_path / "both.npz", target="y")
+    assert source.shape == (N, P)
+    np.testing.assert_array_equal(y, Y)
+    with pytest.raises(ValueError, match="has no column 'why': did you mean 'y'"):
+        open_source(tmp_path / "both.npz", target="why")
+
+
+def test_maps_larger_than_memory_know_their_pages(tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped, "AS_IN_MEMORY", 0)
+    wide, narrow = np.zeros((3000, 2000), "f4"), rng.standard_normal((40_000, 8))
+    np.save(tmp_path / "wide.npy", wide)
+    np.save(tmp_path / "narrow.npy", narrow)
+    np.save(tmp_path / "columns.npy", np.asfortranarray(narrow))
+    opened = {name: open_source(tmp_path / f"{name}.npy") for name in ("wide", "narrow", "columns")}
+    assert all(isinstance(source, MappedSource) for source in opened.values())
+    assert [source.block_rows for source in opened.values()] == [1, 64, 8192]
+    assert resolve_row_order(opened["wide"], Plan.paper(3000, 2000, 9), "auto").row_order == "random"
+    y = narrow[:, 3] + rng.standard_normal(40_000)
+    for name in ("narrow", "columns"):
+        result = screen(opened[name], y, Plan.paper(40_000, 8, 1), random_state=0)
+        assert result.parameters["row_order"] == "blocks"
+        assert result.selected[0] == 3
+        random = screen(opened[name], y, Plan.paper(40_000, 8, 1), row_order="random", random_state=0)
+        expected = screen(narrow, y, Plan.paper(40_000, 8, 1), random_state=0)
+        np.testing.assert_allclose(random.scores, expected.scores, atol=1e-12)
+        assert (result.fraction_read == 1) == (name == "columns")  # which has few blocks
+
+
+def test_formats_by_name_and_content(tmp_path):
+    for name, written in WRITERS.items():
+        written(tmp_path / name)
+    assert find_format(tmp_path / "x.mtx.gz") == "matrixmarket"
+    assert find_format(tmp_path / "x.libsvm") == "svmlight"
+    (tmp_path / "x.npy").rename(tmp_path / "renamed.dat")
+    assert find_format(tmp_path / "renamed.dat") == "npy"  # the content tells
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "zarr.json").write_text("{}")
+    assert find_format(store) == "zarr"
+    parts = tmp_path / "parts" / "year=1"
+    parts.mkdir(parents=True)
+    (parts / "a.parquet").write_bytes(b"PAR1")
+    (tmp_path / "parts" / "_SUCCESS").write_text("")
+    assert find_format(tmp_path / "parts") == "parquet"
+    assert all(":open_" in opener for opener in OPENERS.values())
+
+
+def _write(path, content):
+    path.write_bytes(content)
+
+
+def _save_as(path, save, suffix):
+    save(path.with_name(f"other{suffix}"), X)
+    path.with_name(f"other{suffix}").rename(path)
+
+
+def _truncated(path):
+    np.save(path, X)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _truncated_zip(path):
+    np.savez(path, X)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+WRONG = {
+    "empty.npy": (lambda path: _write(path, b""), "empty.npy is empty"),
+    "text.npy": (lambda path: _write(path, b"a,b\n1,2\n"), "named as a NumPy file, and its content is not"),
+    "really.parquet": (
+        lambda path: _save_as(path, np.save, ".npy"),
+        "content is that of a NumPy file: rename",
+    ),
+    "zip.npy": (lambda path: _save_as(path, np.savez, ".npz"), "that of a NumPy or SciPy .npz"),
+    "cut.npy": (_truncated, "cannot be read as a NumPy array, it may be truncated"),
+    "cut.npz": (_truncated_zip, "cannot be read as .npz, it may be truncated"),
+    "objects.npy": (lambda path: np.save(path, np.array([[{}]])), "holds Python objects"),
+    "vector.npy": (lambda path: np.save(path, Y), "features have two dimensions"),
+    "words.npy": (lambda path: np.save(path, np.array([["a", "b"]])), "must hold numbers"),
+    "vectors.npz": (
+        lambda path: np.savez(path, Y, Y),
+        "two dimensions, and holds arr_0",
+    ),
+    "two.npz": (lambda path: np.savez(path, X, X), "must hold one array of two dimensions"),
+    "bad.mtx": (lambda path: _write(path, b"%%MatrixMarket matrix nonsense\n1 1\n"), "as Matrix Market"),
+    "cut.mtx": (
+        lambda path: _write(path, b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n"),
+        "as Matrix Market",
+    ),
+    "complex.mtx": (lambda path: mmwrite(path, sparse.coo_array(X * 1j)), "real numbers"),
+    "bad.svmlight": (lambda path: _write(path, b"1 2:3 x:y\n"), "as svmlight"),
+    "unknown.xyz": (lambda path: _write(path, b"1 2 3"), "says nothing of its format"),
+    "cut.mtx.gz": (lambda path: _write(path, b"\x1f\x8b\x08\x00broken"), "as Matrix Market"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_one_clear_message_for_each_wrong_file(name, tmp_path):
+    write, message = WRONG[name]
+    write(tmp_path / name)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        open_source(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path):
+    np.save(tmp_path / "data.npy", X)
+    with pytest.raises(FileNotFoundError, match=r"dat\.npy does not exist.*there is data\.npy"):
+        open_source(tmp_path / "dat.npy")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="neither a Zarr store nor one of Parquet"):
+        open_source(tmp_path / "folder")
+    np.savez(tmp_path / "data.npz", X)
+    with pytest.raises(ValueError, match="more than the limit of 1,000"):
+        open_file(tmp_path / "data.npz", memory_limit=1000)
+
+
+def test_columns_by_name_and_number():
+    assert find_column(["2", "b"], "2", "x") == 0  # a name comes first
+    assert find_column(["a", "b"], "2", "x") == 1
+    with pytest.raises(ValueError, match=r"x has no column 'prize': did you mean 'price'\?"):
+        find_column(["price", "age"], "prize", "x")
+    with pytest.raises(ValueError, match="there are 'a', 'b'"):
+        find_column(["a", "b"], "3", "x")

@@ -1,0 +1,103 @@
+"""Addresses, against real servers on this machine: one that speaks S3, one that speaks HTTP."""
+
+import functools
+import gc
+import http.server
+import logging
+import threading
+
+import dask.array as da
+import numpy as np
+import pytest
+import s3fs
+import zarr
+from moto.server import ThreadedMotoServer
+
+from banditsis import Plan, open_source, screen
+from banditsis.formats.remote import is_address
+
+# fsspec keeps its connections until they are collected.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((400, 30))
+Y = X[:, 3] - X[:, 8] + rng.standard_normal(400)
+PLAN = Plan.exact(400, 30, 2)
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """The address of a bucket; credentials are where fsspec looks for them."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "someone")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        files = s3fs.S3FileSystem()
+        files.mkdir("data")
+        yield "s3://data"
+        files.clear_instance_cache()
+        del files
+        gc.collect()
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def stored(bucket):
+    array = zarr.create_array(f"{bucket}/x.zarr", shape=X.shape, chunks=(64, 11), dtype="f8")
+    array[:] = X
+    return f"{bucket}/x.zarr"
+
+
+def test_what_an_address_is():
+    assert is_address("gs://bucket/x.parquet")
+    assert not is_address("/tmp/x.zarr")
+    assert not is_address("C:/x.zarr")
+
+
+def test_a_zarr_array_in_a_bucket(stored):
+    source = open_source(stored)
+    assert source.block_rows == 64
+    np.testing.assert_array_equal(
+        source.read(np.array([0, 63, 64]), np.array([1, 29])), X[[0, 63, 64]][:, [1, 29]]
+    )
+    found = screen(source, Y, PLAN)
+    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
+
+
+def test_a_dask_array_in_a_bucket(stored):
+    found = screen(da.from_zarr(stored), Y, PLAN)
+    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
+
+
+def test_a_file_in_a_bucket_is_copied_once(bucket, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    s3fs.S3FileSystem().put(str(tmp_path / "x.npy"), f"{bucket}/x.npy")
+    found = screen(open_source(f"{bucket}/x.npy"), Y, PLAN)
+    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
+
+
+def test_what_is_not_there_is_named(bucket):
+    with pytest.raises(FileNotFoundError, match=r"s3://data/none.zarr does not exist"):
+        open_source(f"{bucket}/none.zarr")
+
+
+def test_a_file_behind_http(tmp_path):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    np.save(tmp_path / "x.npy", X)
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        source = open_source(f"http://127.0.0.1:{server.server_port}/x.npy")
+        server.shutdown()
+    np.testing.assert_array_equal(source.read(slice(0, 400), None), X)

@@ -1,0 +1,333 @@
+"""Targets of other files: read, joined on ids or by row order, and refused with a reason."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from banditsis import Plan, open_source, screen
+from banditsis.formats.registry import Opened
+from banditsis.formats.targets import join, open_with_target, read_target, split_target
+from banditsis.sources.views import RowSubset
+from banditsis.store.writer import shuffle
+
+N, P = 6, 3
+X = np.arange(18.0).reshape(N, P) ** 2 % 7
+IDS = np.array([f"s{k}" for k in range(N)])
+PAIRS = np.array([f"fam{k // 2}\ts{k}" for k in range(N)])
+
+
+def write(path, text):
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+TWO, PAIR = ["s0", "s1"], ["f\ts0", "f\ts1"]
+READABLE = {  # name, text, column, values, ids
+    "commas with a header": ("t.csv", "id,a,b\ns0,1,4\ns1,NA,5\n", "a", [1, np.nan], TWO),
+    "by number": ("t.csv", "id,a,b\ns0,1,4\ns1,2,5\n", "3", [4, 5], TWO),
+    "tabs": ("t.tsv", "a\tb\n1\t4\n2\t5\n", "b", [4, 5], None),
+    "packed": ("t.csv.gz", "a,b\n1,4\n2,5\n", "a", [1, 2], None),
+    "semicolons, quotes": ("t.csv", 'a;"the b"\n1;4\n2;5\n', "the b", [4, 5], None),
+    "no header": ("t.csv", "1,4\n2,5\n3,6\n", "2", [4, 5, 6], None),
+    "one column, no header": ("t.txt", "1.5\n2\n\n-3e2\n", None, [1.5, 2, -300], None),
+    "one column with a header": ("t.txt", "y\n1.5\n2\n", None, [1.5, 2], None),
+    "one column beside ids": ("t.csv", "sample,y\ns0,1\ns1,2\n", None, [1, 2], TWO),
+    "byte order mark": ("t.csv", "\ufeffa,b\n1,4\n", "a", [1], None),
+    "labels": (
+        "t.csv",
+        "id,kind\ns0,tumour\ns1,normal\ns2,\n",
+        "kind",
+        ["tumour", "normal", None],
+        [*IDS[:3]],
+    ),
+    "labels, no header": ("t.csv", "yes\nno\nyes\nno\n", "1", ["yes", "no", "yes", "no"], None),
+    "a nameless index, as pandas writes it": ("t.csv", ",y\ns0,1\ns1,2\n", "y", [1, 2], TWO),
+    "PLINK family": (
+        "t.fam",
+        "f s0 0 0 1 1.5\nf s1 0 0 2 -9\n",
+        "phenotype",
+        [1.5, np.nan],
+        ["f\ts0", "f\ts1"],
+    ),
+    "PLINK phenotypes": (
+        "t.pheno",
+        "FID IID bmi\nf s0 20\nf s1 -9\n",
+        "bmi",
+        [20, np.nan],
+        ["f\ts0", "f\ts1"],
+    ),
+    "phenotypes, no header": ("t.pheno", "1 1 20\n1 2 21\n", "3", [20, 21], ["1\t1", "1\t2"]),
+    "two ids in a table": ("t.csv", "FID,IID,y\nf,s0,20\n", None, [20], ["f\ts0"]),
+}
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_text_files(name, tmp_path):
+    file, text, column, values, ids = READABLE[name]
+    read = read_target(write(tmp_path / file, text), column)
+    if isinstance(values[0], str):
+        assert list(read.values) == values
+    else:
+        np.testing.assert_array_equal(read.values, values)
+    assert (None if read.ids is None else list(read.ids)) == ids
+
+
+def test_vectors_and_matrices_of_numpy(tmp_path):
+    np.save(tmp_path / "v.npy", np.arange(4))
+    np.save(tmp_path / "m.npy", np.arange(8).reshape(4, 2))
+    np.testing.assert_array_equal(read_target(tmp_path / "v.npy", None).values, range(4))
+    np.testing.assert_array_equal(read_target(tmp_path / "m.npy", "2").values, [1, 3, 5, 7])
+    with pytest.raises(ValueError, match="say which"):
+        read_target(tmp_path / "m.npy", None)
+    with pytest.raises(ValueError, match="has no column 'x'"):
+        read_target(tmp_path / "v.npy", "x")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_columns_of_arrow_files(tmp_path, suffix):
+    frame = pd.DataFrame({"id": IDS, "y": [1.0, 2, np.nan, 4, 5, 6], "kind": list("ababab")})
+    getattr(frame, f"to_{suffix}")(tmp_path / f"t.{suffix}")
+    read = read_target(tmp_path / f"t.{suffix}", "y")
+    np.testing.assert_array_equal(read.values, frame["y"])
+    assert list(read.ids) == list(IDS)
+    assert list(read_target(tmp_path / f"t.{suffix}", "kind").values) == list("ababab")
+    with pytest.raises(ValueError, match="has no column 'knd': did you mean 'kind'"):
+        read_target(tmp_path / f"t.{suffix}", "knd")
+
+
+def test_forms_of_a_target(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path / "t.csv", "y\n1\n")
+    assert split_target("t.csv:y") == (file.relative_to(tmp_path), "y")
+    assert split_target(f"{file}") == (file, None)
+    assert split_target("rs123:A") == (None, "rs123:A")
+    for target in ("gone.csv:y", "gone.npy"):
+        with pytest.raises(FileNotFoundError, match=r"the target's file gone\.\w+ does not exist"):
+            split_target(target)
+
+
+def test_joined_on_ids(tmp_path):
+    file = write(tmp_path / "t.csv", "id,y\ns5,50\ns1,10\nother,7\ns3,NA\ns0,0\n")
+    target = join(Opened(open_source(X), None, IDS), read_target(file, "y"), file)
+    np.testing.assert_array_equal(target.y, [0, 10, 50])
+    np.testing.assert_array_equal(target.source.read(slice(0, 3), None), X[[0, 1, 5]])
+    assert isinstance(target.source, RowSubset)
+    assert not isinstance(target.source.base, RowSubset)
+    assert target.how.endswith(
+        "joined on the ids of samples: 4 of 6 rows have a value, 1 of its ids are not in the data; "
+        "1 row without a value was left out."
+    )
+
+
+@pytest.mark.parametrize("text", ["FID IID y\nfam0 s1 10\nfam2 s5 50\n", "IID y\ns1 10\ns5 50\n"])
+def test_families_and_individuals(tmp_path, text):
+    file = write(tmp_path / "t.txt", text)
+    for ids in (PAIRS, IDS):
+        target = join(Opened(open_source(X), None, ids), read_target(file, "y"), file)
+        np.testing.assert_array_equal(target.y, [10, 50])
+        np.testing.assert_array_equal(target.source.read(slice(0, 2), None), X[[1, 5]])
+
+
+def test_by_row_order(tmp_path):
+    file = write(tmp_path / "t.txt", "\n".join(map(str, range(N))))
+    target = open_with_target(X, str(file))
+    assert target.how == f"{file} was taken in row order: 6 values."
+    np.testing.assert_array_equal(target.y, range(N))
+    short = write(tmp_path / "short.txt", "1\n2\n")
+    with pytest.raises(ValueError, match="has 2 values for the 6 rows of the data, and there are no ids"):
+        open_with_target(X, str(short))
+
+
+def test_the_index_of_a_pandas_frame(tmp_path):
+    frame = pd.DataFrame(X, index=IDS, columns=list("abc"))
+    file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in reversed(range(N))))
+    source, y = open_source(frame, target=f"{file}:y")
+    np.testing.assert_array_equal(y, range(N))
+    assert source.names == ["a", "b", "c"]
+    screen(source, y, Plan.exact(N, 3, 1))
+
+
+REFUSED = {
+    "duplicates": ("id,y\ns1,1\ns1,2\n", "y", "the id of a sample 's1' occurs 2 times in .*t.csv"),
+    "no match": ("id,y\nA,1\nB,2\n", "y", "none of the ids .* look like 'A', here like 's0'"),
+    "no such column": ("id,y\ns1,1\n", "z", "has no column 'z': there are 'id', 'y'"),
+    "several columns": ("id,y,z\ns1,1,2\n", None, "has several columns: say which, as .*; there are y, z"),
+    "ragged": ("id,y\ns1,1\ns2,2,3\n", "y", "has 2 columns, but 3 in line 3"),
+    "nothing known": ("id,y\ns1,NA\ns2,\n", "y", "no value in any row"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name, tmp_path):
+    text, column, message = REFUSED[name]
+    file = write(tmp_path / "t.csv", text)
+    with pytest.raises(ValueError, match=message):
+        join(Opened(open_source(X), None, IDS), read_target(file, column), file)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "latin.csv").write_bytes("y\nm\xfc\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="no UTF-8 text"):
+        read_target(tmp_path / "latin.csv", None)
+    (tmp_path / "empty.csv").write_bytes(b"")
+    with pytest.raises(ValueError, match="is empty"):
+        read_target(tmp_path / "empty.csv", None)
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"y\n" + b"1\n" * 999)[:-9])
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        read_target(tmp_path / "cut.csv.gz", None)
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"cannot be a target: it must end in \.npy"):
+        read_target(tmp_path / "t.xlsx", None)
+
+
+def test_ids_of_the_data_must_be_unique(tmp_path):
+    file = write(tmp_path / "t.csv", "id,y\ns1,1\n")
+    with pytest.raises(ValueError, match="'s0' occurs 6 times in the data"):
+        join(Opened(open_source(X), None, np.array(["s0"] * N)), read_target(file, "y"), file)
+
+
+def names_and_target(data, target):
+    source, y = open_source(data, target=str(target))
+    return list(source.names), y
+
+
+@pytest.mark.parametrize("name", ["id", "Sample", "sample_id", "IID"])
+@pytest.mark.parametrize("kind", ["text", "numbers", "leading zeros"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "frame"])
+def test_a_column_of_ids_in_the_data(tmp_path, name, kind, suffix):
+    ids = {"text": IDS, "numbers": np.arange(100, 100 + N), "leading zeros": [f"{k:03}" for k in range(N)]}[
+        kind
+    ]
+    frame = pd.DataFrame({"a": X[:, 0], name: ids, "b": X[:, 1]})
+    target = pd.DataFrame({"y": np.arange(N) * 1.0, "id": ids}).iloc[::-1]
+    target.to_csv(tmp_path / "t.csv", index=False)
+    data = tmp_path / f"x.{suffix}"
+    if suffix == "frame":
+        data = frame
+    else:
+        getattr(frame, f"to_{suffix}")(data, **({"index": False} if suffix == "csv" else {}))
+    for wanted in (tmp_path / "t.csv", f"{tmp_path / 't.csv'}:y"):  # the ids are not its first column
+        names, y = names_and_target(data, wanted)
+        assert names == ["a", "b"]
+        np.testing.assert_array_equal(y, range(N))
+
+
+def test_a_pair_of_ids_in_the_data(tmp_path):
+    write(tmp_path / "x.csv", "FID,IID,a\n1,1,5\n1,2,6\n2,1,7\n")
+    write(tmp_path / "t.txt", "FID IID y\n2 1 3\n1 2 2\n1 1 -9.0\n")
+    target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.txt'}:y")
+    np.testing.assert_array_equal(target.y, [2, 3])
+    np.testing.assert_array_equal(target.source.read(slice(0, 2), None), [[6], [7]])
+    assert "; -9 counts as missing in it; 1 row without a value was left out" in target.how
+
+
+def test_ids_of_a_table_too_large_for_memory(tmp_path):
+    ids = np.arange(2000) + 10
+    pd.DataFrame({"id": ids, "a": ids * 2.0, "b": 1.0}).to_csv(tmp_path / "x.csv", index=False)
+    pd.DataFrame({"id": ids, "y": ids}).iloc[::-1].to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match="converted once"):
+        target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=1 << 14)
+    np.testing.assert_array_equal(target.y, ids)
+    assert list(target.source.names) == ["a", "b"]
+
+
+def test_an_id_column_is_a_feature_where_the_target_has_no_ids(tmp_path):
+    write(tmp_path / "x.csv", "id,a\n3,1\n2,5\n1,4\n")
+    write(tmp_path / "t.txt", "1\n2\n3\n")
+    assert names_and_target(tmp_path / "x.csv", tmp_path / "t.txt")[0] == ["id", "a"]
+    assert names_and_target(tmp_path / "x.csv", "a")[0] == ["id"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_the_index_of_pandas_in_a_target_file(tmp_path, suffix):
+    frame = pd.DataFrame({"y": np.arange(N) * 1.0}, index=pd.Index(IDS, name="patient")).iloc[::-1]
+    if suffix == "parquet":
+        frame.to_parquet(tmp_path / "t.parquet")
+    else:
+        import pyarrow as pa
+        from pyarrow import feather
+
+        feather.write_feather(pa.Table.from_pandas(frame), tmp_path / "t.feather")
+    data = pd.DataFrame(X, index=IDS, columns=list("abc"))
+    for target in (tmp_path / f"t.{suffix}", f"{tmp_path / f't.{suffix}'}:y"):
+        np.testing.assert_array_equal(names_and_target(data, target)[1], range(N))
+
+
+def test_ids_on_one_side_alone(tmp_path):
+    file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in range(N)))
+    with pytest.warns(UserWarning, match=r"t\.csv has ids of samples, and the data have none: .*order alone"):
+        open_source(X, target=f"{file}:y")
+    np.save(tmp_path / "y.npy", np.arange(N))
+    with pytest.warns(UserWarning, match=r"the data have ids of samples, and .*y\.npy has none") as caught:
+        open_source(pd.DataFrame(X, index=IDS), target=str(tmp_path / "y.npy"))
+    assert caught[0].filename == __file__
+
+
+DELIMITED = {
+    "decimal commas": ("a;y\n1,5;2,25\n2,5;3,5\n", "y", [2.25, 3.5]),
+    "decimal commas, no header": ("1,5;2,25\n2,5;3,5\n", "2", [2.25, 3.5]),
+    "one column of decimal commas": ("y\n1,5\n-2,5\n", None, [1.5, -2.5]),
+    "bars": ("a|y\n1|2\n3|4\n", "y", [2, 4]),
+    "commas within a text of semicolons": ("a;b, the other;y\n1;2;3\n4;5;6\n", "y", [3, 6]),
+    "tabs in names": ("a,y\tand z\n1,2\n", "y\tand z", [2]),
+}
+
+
+@pytest.mark.parametrize("name", DELIMITED)
+def test_delimiters_are_those_of_data(tmp_path, name):
+    text, column, values = DELIMITED[name]
+    read = read_target(write(tmp_path / "t.csv", text), column)
+    np.testing.assert_array_equal(read.values, values)
+    assert ("decimal commas were read as points" in read.note) == ("decimal" in name)
+
+
+@pytest.mark.parametrize("file", ["t.pheno", "t.txt", "t.fam"])
+def test_minus_nine_as_a_number(tmp_path, file):
+    rows = "f s0 -9.0\nf s1 -9\nf s2 -9.5\nf s3 7\n"
+    text = rows.replace(" -", " 0 0 1 -").replace(" 7", " 0 0 1 7")
+    text = text if file == "t.fam" else "FID IID y\n" + rows
+    read = read_target(write(tmp_path / file, text), "phenotype" if file == "t.fam" else "y")
+    np.testing.assert_array_equal(read.values, [np.nan, np.nan, -9.5, 7])
+    assert read.note == "-9 counts as missing in it"
+    plain = read_target(write(tmp_path / "p.csv", "id,y\na,-9\nb,1\n"), "y")
+    np.testing.assert_array_equal(plain.values, [-9, 1])
+
+
+def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "x.csv", "a,price,y.csv\n1,2,3\n4,5,6\n7,8,1\n")
+    for name in ("price", "y.csv", "2"):
+        write(tmp_path / name, "q\n0\n0\n0\n")
+    for target, expected in (("price", [2, 5, 8]), ("y.csv", [3, 6, 1]), ("2", [2, 5, 8])):
+        np.testing.assert_array_equal(open_source("x.csv", target=target)[1], expected)
+    assert open_with_target("x.csv", "2").how == "the target is the column 'price' of the data, its column 2."
+    write(tmp_path / "nothing", "q\n0\n")
+    with pytest.raises(ValueError, match="nothing cannot be a target"):
+        open_source("x.csv", target="nothing")
+
+
+def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
+    frame = pd.DataFrame({"id": np.arange(1, N + 1), "a": X[:, 0]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_csv(tmp_path / "counted.csv")
+    target = pd.DataFrame({"y": np.arange(N) * 1.0})
+    target.to_csv(tmp_path / "t.csv")  # with a nameless index that counts from 0
+    with pytest.warns(UserWarning, match="joined by their order alone"):
+        names, y = names_and_target(tmp_path / "x.csv", tmp_path / "t.csv")
+    assert names == ["id", "a"]
+    np.testing.assert_array_equal(y, range(N))
+    target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
+    with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):
+        open_source(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")
+
+
+def test_a_path_as_target(tmp_path):
+    np.save(tmp_path / "y.npy", np.arange(N))
+    np.testing.assert_array_equal(open_source(X, target=tmp_path / "y.npy")[1], range(N))
+    store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", seed=0)
+    np.testing.assert_array_equal(open_source(store, target="y")[1], open_source(store).original_rows)

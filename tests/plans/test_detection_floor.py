@@ -1,0 +1,165 @@
+"""The detection floor: its law against simulation, its printed form, and where it is withheld."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from banditsis import Plan, ScreeningResult, screen
+from banditsis.plans.detection_floor import (
+    chain_variance,
+    detection_floor,
+    error_level,
+    null_cutoffs,
+    null_shares,
+)
+
+PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))
+
+
+def make(kind, n, p, rng, strengths):
+    """Standardised features, of which the first have the given correlations with the response."""
+    if kind == "genotypes":
+        X = rng.binomial(2, rng.uniform(0.05, 0.5, p), (n, p)).astype(float)
+    else:
+        X = rng.standard_normal((n, p))
+    if kind == "t5":
+        X *= np.sqrt(3 / rng.chisquare(5, n))[:, None]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    noise = rng.standard_normal(n) * math.sqrt(1 - np.square(strengths).sum())
+    return X, X[:, : len(strengths)] @ strengths + noise
+
+
+def correlations(X, y):
+    y = (y - y.mean()) / y.std()
+    return np.abs(y @ (X - X.mean(axis=0)) / X.std(axis=0) / len(y))
+
+
+def test_one_round_is_fishers_interval():
+    floor = detection_floor([403], [0.1], 10**9, 1.0, 0.05)
+    assert math.atanh(floor) == pytest.approx(math.atanh(0.1) + norm.isf(0.05) / 20, rel=1e-4)
+    assert detection_floor([403], [0.1], 10**9, 4.0, 0.05) > floor
+    assert detection_floor([403], [0.1], 500, 1.0, 0.05) < floor
+
+
+def test_three_rounds_are_a_normal_orthant():
+    rows, cutoffs, n, error = [100, 160, 300], [0.12, 0.14, 0.15], 1000, 0.05
+    mean = math.atanh(detection_floor(rows, cutoffs, n, 1.7, error))
+    v = [chain_variance(m, n, 1.7) for m in rows]
+    cov = [[v[max(i, j)] for j in range(3)] for i in range(3)]
+    above = multivariate_normal(mean=np.zeros(3), cov=cov).cdf(mean - np.arctanh(cutoffs))
+    assert above == pytest.approx(1 - error, abs=1e-4)
+
+
+def test_cutoffs_without_signal_are_those_of_a_simulation():
+    rng = np.random.default_rng(0)
+    found = []
+    for seed in range(8):
+        X, y = rng.standard_normal((2000, 3000)), rng.standard_normal(2000)
+        plan = Plan(2000, 3000, ((60, 1000), (90, 400), (400, 30)))
+        found.append([r.cutoff for r in screen(X, y, plan, random_state=seed).rounds])
+    expected = null_cutoffs([60, 90, 400], [1000, 400, 30], 3000)
+    np.testing.assert_allclose(np.mean(found, axis=0), expected, rtol=0.03)
+    shares = null_shares([60, 90, 400], expected)
+    np.testing.assert_allclose(shares, np.array([1000, 400, 30]) / 3000, rtol=1e-3)
+
+
+def test_rounds_that_follow_closely_need_no_finer_grid():
+    wide = Plan.paper(1000, 2000, 144, 1.5, 1 / 3).detection_floor()
+    twice = Plan(1000, 2000, tuple(s for s in Plan.paper(1000, 2000, 144, 1.5, 1 / 3).steps for _ in "ab"))
+    assert twice.detection_floor() == pytest.approx(wide, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["normal", "t5", "genotypes"])
+def test_a_feature_at_the_floor_is_lost_about_one_time_in_twenty(kind):
+    rng = np.random.default_rng(1)
+    lost, seen, floor = 0, 0, 0.22
+    strengths = np.linspace(0.99, 1.05, 5)
+    for seed in range(4):
+        X, y = make(kind, 20_000, 400, rng, floor * strengths)
+        r = correlations(X, y)
+        for draw in range(25):
+            result = screen(X, y, PLAN, random_state=100 * seed + draw)
+            floor = result.detection_floor()
+            near = (r >= floor) & (r < 1.08 * floor)
+            lost += np.count_nonzero(near & ~result.support)
+            seen += np.count_nonzero(near)
+    assert seen > 100
+    assert 0.005 < lost / seen < 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / seen)
+
+
+def test_all_features_at_once():
+    rng = np.random.default_rng(2)
+    X, y = make("normal", 20_000, 400, rng, np.full(30, 0.17))
+    r = correlations(X, y)
+    lost = 0
+    for seed in range(40):
+        result = screen(X, y, PLAN, random_state=seed)
+        floor = result.detection_floor(simultaneous=True)
+        assert floor > result.detection_floor()
+        lost += bool((r[~result.support] >= floor).any())
+    assert lost <= 6  # 2 expected at most
+    e = error_level(0.95, True, 40)
+    assert 40 * e / (1 - e) == pytest.approx(0.05)
+
+
+def test_what_was_predicted_comes():
+    rng = np.random.default_rng(3)
+    X, y = make("normal", 20_000, 400, rng, np.array([0.5, 0.4, 0.3]))
+    for plan in (PLAN, Plan.paper(20_000, 400, 40, 1.0), Plan.subsample(20_000, 400, 40, 800)):
+        floors = [screen(X, y, plan, random_state=seed).detection_floor() for seed in range(5)]
+        assert np.mean(floors) == pytest.approx(plan.detection_floor(), rel=0.07)
+
+
+def test_reading_everything_leaves_nothing_to_chance():
+    rng = np.random.default_rng(4)
+    X, y = make("normal", 500, 50, rng, np.array([0.5]))
+    result = screen(X, y, Plan.exact(500, 50, 5), row_order="stored")
+    assert result.detection_floor(0.999) == result.rounds[-1].cutoff
+    assert "every row was read" in str(result)
+    everything = screen(X, y, Plan.exact(500, 50, 50))
+    assert everything.detection_floor() == 0
+
+
+def test_the_floor_is_printed_and_stored():
+    rng = np.random.default_rng(5)
+    X, y = make("normal", 20_000, 400, rng, np.array([0.5]))
+    result = screen(X, y, PLAN, random_state=0)
+    floor = result.detection_floor()
+    assert f"detection floor: {floor:.4f}; a feature with |r| at or above it" in str(result)
+    assert ScreeningResult.from_json(result.to_json()).detection_floor() == floor
+    assert result.detection_floor(0.99) > floor > result.detection_floor(0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"row_order": "stored"}, "no simple random sample; use row_order='random'"),
+        ({"statistic": "anova"}, "statistic='anova'"),
+        ({"missing": "pairwise"}, "missing='pairwise'"),
+    ],
+)
+def test_where_no_floor_is_known(options, reason):
+    rng = np.random.default_rng(6)
+    X, y = make("normal", 20_000, 400, rng, np.array([0.5]))
+    y = y > 0 if options.get("statistic") == "anova" else y
+    result = screen(X, y, PLAN, random_state=0, **options)
+    with pytest.raises(ValueError, match=reason):
+        result.detection_floor()
+    assert "detection floor: withheld" in str(result)
+
+
+def test_constant_and_perfect_features_do_no_harm():
+    rng = np.random.default_rng(7)
+    X, y = make("normal", 20_000, 400, rng, np.array([0.5]))
+    X[:, 1], X[:, 2] = 3.0, y
+    result = screen(X * 1e200, y, PLAN, random_state=0)
+    assert result.variance_inflation == pytest.approx(1, abs=0.1)
+    assert screen(np.ones((20_000, 400)), y, PLAN, random_state=0).variance_inflation == 1
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, float("nan")])
+def test_impossible_confidence(confidence):
+    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\)"):
+        PLAN.detection_floor(confidence)

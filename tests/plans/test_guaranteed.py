@@ -1,0 +1,182 @@
+"""min_correlation: nothing at or above it is lost, at a cost that does not depend on n."""
+
+import math
+
+import numpy as np
+import pytest
+
+from banditsis import BanditSIS, Plan, screen
+from banditsis.engine.sampling import draw_rows
+from banditsis.plans.plan import EvidenceStep
+
+
+def make(kind, n, p, rng, strengths):
+    if kind == "genotypes":
+        X = rng.binomial(2, rng.uniform(0.05, 0.5, p), (n, p)).astype(float)
+    elif kind == "equicorrelated":
+        X = rng.standard_normal((n, p)) * math.sqrt(0.7) + math.sqrt(0.3) * rng.standard_normal((n, 1))
+    else:
+        X = rng.standard_normal((n, p))
+    if kind == "t5":
+        X *= np.sqrt(3 / rng.chisquare(5, n))[:, None]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    rest = max(0.05, 1 - np.square(strengths).sum())
+    noise = rng.standard_t(3, n) / math.sqrt(3) if kind == "heavy noise" else rng.standard_normal(n)
+    return X, X[:, : len(strengths)] @ strengths + noise * math.sqrt(rest)
+
+
+def correlations(X, y):
+    y = (y - y.mean()) / y.std()
+    return np.abs(y @ (X - X.mean(axis=0)) / X.std(axis=0) / len(y))
+
+
+@pytest.mark.parametrize("kind", ["normal", "t5", "genotypes", "heavy noise", "equicorrelated"])
+def test_nothing_at_or_above_the_minimum_is_lost(kind):
+    """With confidence 0.5 half of the runs might lose something; features lie all around the minimum."""
+    rng = np.random.default_rng(0)
+    X, y = make(kind, 30_000, 120, rng, np.linspace(0.13, 0.22, 10))
+    r = correlations(X, y)
+    plan = Plan.guaranteed(30_000, 120, None, 0.15, 0.5)
+    lost = fraction = 0
+    for seed in range(20):
+        result = screen(X, y, plan, random_state=seed)
+        lost += bool((r[~result.support] >= 0.15).any())
+        fraction += result.fraction_read / 20
+        assert (np.abs(result.scores[result.selected]) >= 0.14).all()
+    assert lost <= 10
+    assert fraction < 1
+
+
+def test_rows_do_not_depend_on_n():
+    plans = [Plan.guaranteed(n, 10**4, 50, 0.1) for n in (10**6, 10**7, 10**12)]
+    assert plans[1].cells <= 1.05 * plans[0].cells
+    assert plans[2].cells <= 1.01 * plans[1].cells
+    assert plans[0].max_cells == 10**10
+
+
+def test_expected_cells_are_those_of_a_run_without_signal():
+    rng = np.random.default_rng(1)
+    plan = Plan.guaranteed(20_000, 500, 5, 0.15)
+    cells = []
+    for seed in range(5):
+        X, y = rng.standard_normal((20_000, 500)), rng.standard_normal(20_000)
+        cells.append(screen(X, y, plan, random_state=seed).cells_read)
+    # The run reckons with an inflation a little above 1.
+    assert plan.cells < np.mean(cells) < 1.25 * plan.cells
+
+
+def test_the_best_are_kept_and_the_rest_reported():
+    rng = np.random.default_rng(2)
+    X, y = make("normal", 20_000, 200, rng, np.full(8, 0.3))
+    plan = Plan.guaranteed(20_000, 200, 3, 0.15)
+    result = screen(X, y, plan, random_state=0)
+    assert len(result.selected) == 3
+    assert result.cells_read < 0.5 * X.size
+    (note,) = [note for note in result.notes if "were asked for" in note]
+    assert note.startswith("8 features have |r| of 0.15 or more, and 3 were asked for: the last cut lost 5")
+    everything = screen(X, y, Plan.guaranteed(20_000, 200, None, 0.15), random_state=0)
+    assert sorted(everything.selected) == list(range(8))
+
+
+def test_fewer_than_asked_for_are_filled_up():
+    rng = np.random.default_rng(3)
+    X, y = make("normal", 20_000, 200, rng, np.array([0.5]))
+    result = screen(X, y, Plan.guaranteed(20_000, 200, 10, 0.15), random_state=0)
+    assert len(result.selected) == 10
+    assert result.selected[0] == 0
+    assert any("because 10 were asked for" in note for note in result.notes)
+
+
+def test_nothing_passes():
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((20_000, 100)), rng.standard_normal(20_000)
+    result = screen(X, y, Plan.guaranteed(20_000, 100, None, 0.15), random_state=0)
+    assert len(result.selected) == 0
+    assert "no feature has |r| of 0.15 or more." in str(result)
+    assert result.detection_floor() <= result.detection_floor(simultaneous=True) <= 0.151
+
+
+def test_features_at_the_minimum_are_read_to_the_last_row():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(5000)
+    X = np.column_stack([x, rng.standard_normal((5000, 30))])
+    y = 0.2 * x + rng.standard_normal(5000)
+    exactly = float(correlations(X, y)[0])
+    result = screen(X, y, Plan.guaranteed(5000, 31, None, exactly * (1 - 1e-12)), random_state=0)
+    assert result.rounds[-1].n_rows == 5000
+    assert result.selected.tolist() == [0]
+
+
+def test_several_responses_end_each_at_its_own_time():
+    rng = np.random.default_rng(6)
+    X, y = make("normal", 20_000, 100, rng, np.array([0.16, 0.5]))
+    plan = Plan.guaranteed(20_000, 100, None, 0.15)
+    together = screen(X, np.column_stack([y, X[:, 7]]), plan, random_state=0)
+    for k, response in enumerate((y, X[:, 7])):
+        alone = screen(X, response, plan, random_state=0)
+        np.testing.assert_array_equal(alone.selected, together[k].selected)
+        assert [r.n_rows for r in alone.rounds] == [r.n_rows for r in together[k].rounds]
+
+
+def test_estimator():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((60_000, 1000), dtype=np.float32)
+    y = X[:, 3] - X[:, 8] + rng.standard_normal(60_000)
+    selector = BanditSIS(min_correlation=0.2, random_state=0).fit(X, y)
+    assert selector.get_support(indices=True).tolist() == [3, 8]
+    assert selector.result_.fraction_read < 0.1
+    small = BanditSIS(min_correlation=0.2, random_state=0).fit(X[:2000, :50], y[:2000])
+    assert small.get_support(indices=True).tolist() == [3, 8]
+    assert small.result_.fraction_read == 1
+    assert "every row was read: it is about as fast here as the guarantee" in str(small.result_)
+    affordable = BanditSIS(5, budget=0.1, random_state=0).fit(X[:2000, :50], y[:2000])
+    assert affordable.result_.fraction_read == 1
+    assert "about as fast here as budget=0.1" in str(affordable.result_)
+
+
+def test_rows_drawn_as_needed_are_a_uniform_sample():
+    counts = np.zeros(40)
+    for seed in range(2000):
+        pieces = list(draw_rows(40, [5, 9, 25, 40], "random", np.random.default_rng(seed), as_needed=True))
+        assert [len(piece) for piece in pieces] == [5, 4, 16, 15]
+        assert len(np.unique(np.concatenate(pieces))) == 40
+        counts[np.concatenate(pieces[:2])] += 1
+    assert abs(counts - 2000 * 9 / 40).max() < 4.5 * math.sqrt(2000 * 9 / 40 * 31 / 40)
+    huge = draw_rows(10**15, [1000, 10**15], "random", np.random.default_rng(0), as_needed=True)
+    assert len(next(huge)) == 1000
+
+
+def test_a_guaranteed_plan_prints():
+    text = str(Plan.guaranteed(10**9, 10**6, 100, 0.1))
+    assert "if there is no signal, at most 1,000,000,000,000,000" in text
+    assert "standard errors (later more) below 0.1" in text
+    assert "all that pass" in str(Plan.guaranteed(10**9, 10**6, None, 0.1))
+    plan = Plan.guaranteed(10**5, 100, 200, 0.1)
+    assert plan == Plan.exact(10**5, 100, 200)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_correlation": 1.2}, r"min_correlation must be in \(0, 1\), got 1.2"),
+        ({"min_correlation": 0}, r"min_correlation must be in \(0, 1\), got 0"),
+        ({"min_correlation": 0.1, "confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
+        ({"min_correlation": 0.1, "budget": 0.5}, "at most one of .* budget=0.5 and min_correlation=0.1"),
+        ({"alpha": 0.5, "budget": 0.5}, "at most one of .* alpha=0.5 and budget=0.5"),
+        ({"min_correlation": 0.1, "row_order": "stored"}, "with row_order='random' alone, got 'stored'"),
+        ({"min_correlation": 0.1, "missing": "pairwise"}, "with missing='raise' alone, got 'pairwise'"),
+        ({"min_correlation": 0.1, "statistic": "anova"}, "with statistic='pearson' alone, got 'anova'"),
+        ({"budget": 1e-9}, "the smallest budget is 0.04"),
+    ],
+)
+def test_contradictions(options, message):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((100, 10))
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.raises(ValueError, match=message):
+        BanditSIS(3, **options).fit(X, y)
+
+
+def test_steps_of_two_kinds_do_not_mix():
+    with pytest.raises(ValueError, match="all be Step, or all EvidenceStep"):
+        Plan(100, 10, ((50, 5), EvidenceStep(100, 5, 0.1, 3.0)))

@@ -1,0 +1,106 @@
+"""Plans are plain data, and cost what they say."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from banditsis import Plan, Step
+from banditsis.plans.plan import default_size
+
+
+def test_exact_and_subsample():
+    assert Plan.exact(100, 20, 5).steps == ((100, 5),)
+    assert Plan.exact(100, 20, 50).steps == ((100, 20),)
+    assert Plan.subsample(100, 20, 5, 30).steps == ((30, 5),)
+    assert Plan.subsample(100, 20, 5, 30).cells == 600
+
+
+def test_paper_as_printed():
+    plan = Plan.paper(1000, 2000, 144, alpha=1.5)
+    sizes, rows, left, alpha = [], [], 2000, 1.5
+    while left > 144:
+        left = math.floor((left + 144) / 2)
+        rows.append(math.ceil(1000 * (alpha**2 + 1) / (alpha**2 * math.sqrt(1000) + 1)))
+        sizes.append(left)
+        alpha /= 1.1
+    assert plan.steps == tuple(zip(rows, sizes, strict=True))
+
+
+def test_model_sizes_of_the_published_table():
+    plan = Plan.paper(1000, 2000, 10, discard=1 / 3)
+    assert [s.n_keep for s in plan.steps[:9]] == [1336, 894, 599, 402, 271, 184, 126, 87, 61]
+
+
+@given(
+    n=st.integers(3, 10**12),
+    p=st.integers(1, 10**6),
+    d=st.integers(1, 10**6),
+    alpha=st.floats(1e-300, 1e300),
+    discard=st.floats(0.01, 1),
+)
+def test_paper_for_any_size(n, p, d, alpha, discard):
+    plan = Plan.paper(n, p, d, alpha, discard)
+    assert plan.n_keep == min(d, p)
+    rows, left, cells = 0, p, 0
+    for step in plan.steps:
+        assert rows <= step.n_rows <= n
+        assert step.n_keep < left or d >= p
+        cells += (step.n_rows - rows) * left
+        rows, left = step
+    assert cells == plan.cells <= n * p
+    assert plan.fraction == cells / (n * p)
+    if d >= p:
+        assert plan == Plan.exact(n, p, d)
+
+
+def test_cost_grows_like_the_root_of_n():
+    cells = [Plan.paper(n, 2000, 30).cells for n in (10**4, 10**6, 10**8)]
+    slopes = [math.log10(b / a) / 2 for a, b in itertools.pairwise(cells)]
+    assert all(0.45 < slope < 0.6 for slope in slopes)
+
+
+def test_plans_are_values():
+    assert Plan.paper(100, 20, 5) == Plan.paper(100, 20, 5)
+    assert len({Plan.paper(100, 20, 5), Plan.paper(100, 20, 5), Plan.exact(100, 20, 5)}) == 2
+    assert Plan(100, 20, ((10, 8), (50, 5))).steps == (Step(10, 8), Step(50, 5))
+
+
+def test_a_plan_prints_as_a_table():
+    lines = str(Plan.paper(10_000, 500, 50)).splitlines()
+    assert lines[0].startswith("paper: 10,000 rows × 500 features → 50")
+    assert len(lines) == 2 + Plan.paper(10_000, 500, 50).n_steps
+
+
+def test_fewer_rows():
+    plan = Plan.paper(10_000, 500, 50).limit_rows(500)
+    assert plan.n_rows == 500
+    assert max(step.n_rows for step in plan.steps) == 500
+    assert Plan.exact(10, 5, 2).limit_rows(20) == Plan.exact(10, 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Plan(10, 5, ()), "at least one step"),
+        (lambda: Plan(10, 5, ((8, 3), (6, 2))), "n_rows of a step must be from 8 to 10, got 6"),
+        (lambda: Plan(10, 5, ((11, 3),)), "n_rows of a step must be from 3 to 10, got 11"),
+        (lambda: Plan(10, 5, ((8, 3), (9, 4))), "n_keep of a step must be from 1 to 3, got 4"),
+        (lambda: Plan.exact(10, 5, 0), "d must be at least 1, got 0"),
+        (lambda: Plan.exact(10, 0, 1), "p must be at least 1, got 0"),
+        (lambda: Plan.subsample(10, 5, 2, 11), "m must be from 3 to 10, got 11"),
+        (lambda: Plan.paper(10, 5, 2, alpha=-1), "alpha must be a finite number greater than 0, got -1"),
+        (lambda: Plan.paper(10, 5, 2, discard=1.5), r"discard must be in \(0, 1\], got 1.5"),
+    ],
+)
+def test_impossible_plans(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_default_size():
+    assert default_size(1000, 2000) == 144
+    assert default_size(1000, 11) == 6
+    assert default_size(3, 1) == 1

@@ -1,0 +1,358 @@
+"""The HTML report and the notebook view: complete, self-contained, and everything in them escaped."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, screen
+from banditsis.report import figures, render
+from banditsis.report.markup import embed_json
+from banditsis.results import describe_floor
+
+rng = np.random.default_rng(7)
+X = rng.standard_normal((2000, 60))
+Y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "</script><script>alert(3)</script>",
+    "<!-- <script>",
+    "' onmouseover='alert(4)",
+    "]]></style>&amp;&#60;",
+    "line\u2028separator\u2029and\x00null",
+    "a lone surrogate \ud800",
+    "$title ${script} $$",
+    "größe µ 大きさ",
+]
+VOID = {"meta", "input", "line", "rect", "circle", "polyline", "img", "br", "link"}
+
+
+class Page(HTMLParser):
+    """What a parser sees: elements with attributes, their texts, and whether they close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self._open = [], {}, []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append((tag, dict(attrs).get("id", tag)))
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if self._open:
+            name = self._open[-1][1]
+            self.texts[name] = self.texts.get(name, "") + data
+
+    @property
+    def features(self):
+        return json.loads(self.texts["features"])
+
+
+@pytest.fixture(scope="module")
+def result():
+    return screen(X, Y, Plan.paper(2000, 60, 6), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def hostile(result):
+    names = [HOSTILE[k % len(HOSTILE)] for k in range(60)]
+    parameters = {**result.parameters, HOSTILE[0]: HOSTILE[1], "plan": HOSTILE[2]}
+    return replace(
+        result,
+        selected=np.arange(10),
+        names=names,
+        parameters=parameters,
+        versions={HOSTILE[3]: HOSTILE[4]},
+        notes=tuple(HOSTILE),
+    )
+
+
+def test_features_there_and_back(result):
+    features = Page(result.to_html()).features
+    order = np.argsort(result.ranking)
+    assert features["index"] == order.tolist()
+    assert features["selected"] == 6
+    assert features["name"] == [f"x{j}" for j in order]
+    np.testing.assert_allclose(features["score"], result.scores[order], rtol=1e-5)
+    np.testing.assert_allclose(np.c_[features["low"], features["high"]], result.interval(), rtol=1e-5)
+    assert features["rows"] == result.rows_read[order].tolist()
+    assert features["round"] == (result.last_round[order] + 1).tolist()
+
+
+def test_says_what_was_asked_found_and_how_sure(result):
+    text = result.with_notes(["a note of mine."]).to_html(title="Genes & traits")
+    page = Page(text)
+    assert page.texts["title"] == page.texts["h1"] == "Genes & traits"
+    for part in (
+        "2,000 rows × 60 features",
+        "Pearson's correlation with the response".replace("'", "&#x27;"),
+        "6 of 60",
+        f"{100 * result.fraction_read:.1f}%",
+        describe_floor(result)[len("detection floor") :],
+        f"at or above {result.detection_floor(simultaneous=True):.4f}",
+        "A note of mine.",
+        *(f"<dt>{key}</dt><dd>{value}</dd>" for key, value in result.versions.items()),
+        "<dt>seed</dt><dd>0</dd>",
+    ):
+        assert part in text
+    for r in result.rounds:
+        assert f'<td class="number">{r.n_rows:,}</td>' in text
+        assert f"{r.cells:,} cells in this round" in text
+
+
+def test_the_code_in_it_gives_the_same_result(result):
+    others = [screen(X, Y > 0, Plan.exact(2000, 60, 3), statistic=name) for name in ("anova", "chatterjee")]
+    for same in (result, *others):
+        code = Page(same.to_html()).texts["code"]
+        names = {"X": X, "y": Y if same is result else Y > 0}
+        exec(code, names)
+        np.testing.assert_array_equal(names["result"].scores, same.scores)
+        assert [r.cells for r in names["result"].rounds] == [r.cells for r in same.rounds]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [Plan.paper(2000, 60, 6), Plan.exact(2000, 60, 6), Plan(2000, 60, ((300, 10), (2000, 6)))],
+    ids=lambda plan: plan.name,
+)
+def test_the_code_in_it_gives_the_same_pvalues(plan):
+    """The round that reads everything at the end is no step of the plan."""
+    result = screen(X, Y, plan, pvalues=True, random_state=3)
+    assert result.parameters["pvalues"] is True
+    names = {"X": X, "y": Y}
+    exec(Page(result.to_html()).texts["code"], names)
+    again = names["result"]
+    np.testing.assert_array_equal(again.scores, result.scores)
+    np.testing.assert_array_equal(again.selected, result.selected)
+    np.testing.assert_array_equal(again.log10_pvalues, result.log10_pvalues)
+    assert [r.cells for r in again.rounds] == [r.cells for r in result.rounds]
+    assert again.notes == result.notes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"squares": True, "center": True}, {"main_effects": False}],
+    ids=lambda options: str(options),
+)
+def test_the_code_in_it_makes_the_same_products(options):
+    source = Interactions(X[:, :9], **options)
+    result = screen(source, Y, Plan.paper(*source.shape, 4), random_state=1)
+    text = result.to_html()
+    assert "columns and products of two: Interactions(X" in text
+    names = {"X": X[:, :9], "y": Y}
+    exec(Page(text).texts["code"], names)
+    np.testing.assert_array_equal(names["result"].scores, result.scores)
+    assert names["result"].selected_names == result.selected_names
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (
+            Plan.paper(2000, 60, 6, alpha=0.7, discard=0.3),
+            [("α", "0.7"), ("Dropped in a round", "30% of the")],
+        ),
+        (Plan.optimal(2000, 60, 6, 0.25), [("Budget", "25% of the cells")]),
+        (Plan.optimal(2000, 60, 6, 30_000), [("Budget", "30,000 cells")]),
+        (
+            Plan.guaranteed(2000, 60, 6, 0.3, confidence=0.9),
+            [("Smallest |r| to keep", "0.3"), ("Probability", "90% that nothing")],
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_says_what_a_plan_was_made_by(plan, said):
+    result = screen(X, Y, plan, pvalues=True, random_state=0)
+    text = result.to_html()
+    for topic, value in said:
+        assert f"<dt>{topic}</dt><dd>{value}" in text
+    for key, value in plan.parameters:
+        assert result.parameters[key] == value
+        assert f"<dt>{key}</dt><dd>{value}</dd>" in text
+    assert "<dt>P-values</dt><dd>from all rows" in text
+    assert ScreeningResult.from_json(result.to_json()).parameters == result.parameters
+    assert plan == replace(plan, parameters=())
+
+
+def test_no_code_where_it_would_not_do(result):
+    guaranteed = screen(X, Y, Plan.guaranteed(2000, 60, None, 0.3), random_state=0)
+    gappy = replace(result, parameters={**result.parameters, "missing": "pairwise"})
+    own = replace(result, parameters={**result.parameters, "statistic": "slope"})
+    moved = Interactions(X[:, :5], center=np.zeros(5))
+    means = screen(moved, Y, Plan.exact(*moved.shape, 2))
+    assert means.parameters["features"] == "Interactions(X, center=means)"
+    odd = replace(result, parameters={**result.parameters, "features": "print(X)"})
+    for other in (guaranteed, gappy, own, means, odd):
+        assert "The same again" not in other.to_html()
+
+
+def test_needs_nothing_else(result):
+    """No address of anything, and a policy that allows the page's own script and style alone."""
+    text = result.to_html()
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", re.sub(r"// .*", "", text))
+    page = Page(text)
+    assert not [tag for tag, attributes in page.elements if {"src", "href", "style"} & set(attributes)]
+    (policy,) = (a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ")
+    digests = re.findall(r"'sha256-([^']+)'", policy)
+    script, style = (re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1] for tag in ("script", "style"))
+    assert digests == [
+        base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in (script, style)
+    ]
+    assert "unsafe" not in policy
+
+
+def test_names_are_shown_and_not_run(hostile, result):
+    """However they are called, the page has the same elements, and the names come back as they were."""
+    text = render(hostile, HOSTILE[0])
+    page, plain = Page(text), Page(render(replace(hostile, names=None), "title"))
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
+    assert page.features["name"][:10] == HOSTILE
+    assert page.texts["title"] == HOSTILE[0]
+    scripts = [a for tag, a in page.elements if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "features"}, {}]
+    assert not [a for _, a in page.elements if any(key.startswith("on") for key in a)]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_json_in_a_script(text):
+    embedded = embed_json({text: [text]})
+    assert json.loads(embedded) == {text: [text]}
+    assert not set("<>&\u2028\u2029") & set(embedded)
+    embedded.encode()
+
+
+def test_written_whole_or_not_at_all(result, tmp_path, monkeypatch):
+    path = tmp_path / "out.html"
+    path.write_text("before")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        with pytest.raises(OSError, match="full"):
+            result.to_html(path)
+    assert path.read_text() == "before"
+    assert result.to_html(str(path), title="t") is None
+    assert path.read_text("utf-8") == result.to_html(title="t")
+    assert [file.name for file in tmp_path.iterdir()] == ["out.html"]
+
+
+def test_size(result):
+    assert len(result.to_html()) < 60_000
+
+
+def test_long_lists_are_cut_and_say_so(result):
+    text = render(result, "t", most=20)
+    assert len(Page(text).features["index"]) == 20
+    assert "The table has the best 20 of 60 features." in text
+    few = render(result, "t", most=4)
+    assert Page(few).features["selected"] == 4
+    back = ScreeningResult.from_json(result.to_json())
+    assert "The table has the selected features." in back.to_html()
+    assert Page(back.to_html()).features["index"] == result.selected.tolist()
+
+
+def test_long_names_are_shortened_without_a_script(result):
+    long = "<b>" + "gene " * 1000 + "</b>"
+    text = replace(result, names=[long] * 60).to_html()
+    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", text, re.DOTALL)
+    assert len(noscript) < 3000
+    assert "&lt;b&gt;gene gene" in noscript
+    assert Page(text).features["name"] == [long] * 60
+
+
+def test_other_results():
+    """One round, classes without intervals, NaN, rows in stored order, nothing selected."""
+    classes = SIS(3, statistic="anova").fit(X, Y > 0).result_
+    assert Page(classes.to_html()).features["low"] is None
+    assert "No intervals are known" in classes.to_html()
+    gappy = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    for result in (
+        BanditSIS(3, missing="pairwise", random_state=0).fit(gappy, Y).result_,
+        screen(X, Y, Plan.paper(2000, 60, 3), row_order="stored"),
+    ):
+        assert "withheld" in result.to_html()
+    nothing = screen(X, rng.standard_normal(2000), Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
+    assert len(nothing.selected) == 0
+    assert "Nothing passed." in nothing.to_html()
+    assert "selected for being large" not in nothing.to_html()
+    assert "Nothing was selected" in ScreeningResult.from_json(nothing.to_json()).to_html()
+    assert Page(nothing._repr_html_())
+
+
+def test_pvalues(result):
+    """In the table where a result has them."""
+
+    class Tested(ScreeningResult):
+        has_pvalues = True
+
+        @property
+        def log10_pvalues(self):
+            return np.where(self.support, -400.5, np.nan)
+
+    tested = Tested(**vars(result))
+    assert Page(tested.to_html()).features["log10p"] == [-400.5] * 6 + [None] * 54
+    assert "Each p-value" in tested.to_html()
+    assert Page(result.to_html()).features["log10p"] is None
+
+
+def test_cells_read_again_count_once(result):
+    """Some statistics read all rows so far in every round."""
+    rounds = tuple(replace(r, cells=r.n_rows * r.n_features) for r in result.rounds)
+    again = replace(result, rounds=rounds)
+    assert again.cells_read > result.cells_read
+    assert f"Not read: {2000 * 60 - result.cells_read:,} of 120,000 cells." in again.to_html()
+
+
+def test_charts_have_the_numbers(result):
+    bars = re.findall(r'class="bar" x="(\d+)" y="\d+" width="([\d.]+)"', figures.funnel(result))
+    left = [60, *(r.n_kept for r in result.rounds)]
+    place = figures.log_scale(max(60, result.rounds[-1].n_rows), 1)
+    np.testing.assert_allclose(
+        [float(w) for _, w in bars], [place(n) - figures.LEFT for n in left], atol=0.06
+    )
+    blocks = re.findall(
+        r'class="read" fill-opacity="[\d.]+" x="\d+" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"',
+        figures.reading_map(result),
+    )
+    area = sum(float(width) * float(height) for _, width, height in blocks)
+    whole = (figures.WIDTH - figures.LEFT - figures.RIGHT) * 300
+    assert area / whole == pytest.approx(result.fraction_read, rel=0.01)
+
+
+def test_notebook(result, hostile):
+    text = result._repr_html_()
+    assert len(text) < 5000
+    assert "<b>6 of 60 features selected</b>" in text
+    assert describe_floor(result) in text
+    for name in result.selected_names:
+        assert f"<td>{name}</td>" in text
+    page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
+    many = replace(result, selected=np.arange(50))
+    assert "… and 40 more" in many._repr_html_()
+
+
+def test_estimators_in_a_notebook():
+    selector = SIS(2)
+    assert "features selected" not in selector._repr_mimebundle_()["text/html"]
+    selector.fit(X, Y)
+    for text in (selector._repr_mimebundle_()["text/html"], selector._repr_html_()):
+        assert text.count(selector.result_._repr_html_()) == 1
+        assert "sk-" in text
+    assert set(selector._repr_mimebundle_()) == {"text/plain", "text/html"}
+    assert "<b>" not in selector._repr_mimebundle_()["text/plain"]

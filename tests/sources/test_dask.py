@@ -1,0 +1,412 @@
+"""Dask collections: the same answers as in memory, small sums, and what happens when things fail."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from distributed import Client, LocalCluster
+from typer.testing import CliRunner
+
+from banditsis import SIS, BanditSIS, Plan, open_source, screen
+from banditsis.cli.app import app
+from banditsis.sources.dask import DaskSource
+from banditsis.sources.dask.running import add_tree, run
+from banditsis.sources.dask.splitting import split
+from banditsis.sources.dask.windows import FileOnWorkers, connected
+
+rng = np.random.default_rng(0)
+N, P = 2000, 60
+X = rng.standard_normal((N, P)) + 3
+Y = X[:, 3] - X[:, 40] + rng.standard_normal(N)
+LABELS = np.where(Y > 1, "high", np.where(Y < -1, "low", "middle"))
+PLAN = Plan.paper(N, P, 5)
+UNEVEN = ((300, 1, 699, 500, 500), (25, 35))
+
+
+@pytest.fixture(params=["threads", "sync"])
+def local(request):
+    with dask.config.set(scheduler=request.param):
+        yield
+
+
+def lazy(x, chunks=UNEVEN):
+    return da.from_array(x, chunks=chunks) + 0
+
+
+def test_rows_are_split_at_the_real_edges():
+    edges = np.array([0, 3, 3, 10])
+    assert split(slice(1, 9), edges) == [(0, slice(1, 3)), (2, slice(0, 6))]
+    found = split(np.array([0, 2, 3, 4, 9]), edges)
+    assert [block for block, _ in found] == [0, 2]
+    np.testing.assert_array_equal(found[0][1], [0, 2])
+    np.testing.assert_array_equal(found[1][1], [0, 1, 6])
+    assert split(slice(4, 4), edges) == []
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 70])
+def test_a_tree_combines_its_leaves_in_order(local, n):
+    graph = {("leaf", k): [k] for k in range(n)}
+    root = add_tree(graph, list(graph), "joined", lambda parts: [k for part in parts for k in part])
+    assert run(graph, [root]) == [list(range(n))]
+
+
+@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["y here", "y there"])
+@pytest.mark.parametrize("x", [da.from_array(X, chunks=UNEVEN), lazy(X)], ids=["persisted", "lazy"])
+def test_the_same_selection_as_in_memory(local, x, response):
+    expected = screen(X, Y, PLAN, random_state=1)
+    found = screen(x, response, PLAN, random_state=1, row_order="random")
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", ["anova", "pearson"])
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_statistics_are_bound_again_on_the_workers(statistic, missing):
+    y = LABELS if statistic == "anova" else Y
+    x = np.where(rng.random(X.shape) < 0.1, np.nan, X) if missing == "pairwise" else X
+    options = {"statistic": statistic, "missing": missing, "row_order": "random", "random_state": 0}
+    expected = screen(x, y, PLAN, **options)
+    found = screen(
+        lazy(x), lazy(y, 450) if statistic == "pearson" else da.from_array(y, 450), PLAN, **options
+    )
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+
+
+def test_rows_whose_response_is_missing_are_left_out_on_the_workers():
+    y = np.where(rng.random(N) < 0.2, np.nan, Y)
+    plan = Plan.exact(N, P, 5)
+    expected = screen(X, y, plan, missing="pairwise")
+    found = screen(lazy(X), lazy(y, 450), plan, missing="pairwise")
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+    with pytest.raises(ValueError, match="y contains NaN in row"):
+        screen(lazy(X), lazy(y, 450), plan)
+
+
+def test_several_responses_share_a_pass():
+    y = np.column_stack([Y, X[:, 7] + Y, rng.standard_normal(N)])
+    expected = screen(X, y, PLAN, random_state=0)
+    found = screen(lazy(X), lazy(y, (450, 2)), PLAN, random_state=0, row_order="random")
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.selected, b.selected)
+
+
+def test_sparse_blocks():
+    dense = np.where(rng.random((N, P)) < 0.1, X, 0.0)
+    x = da.from_array(dense, chunks=(450, 30)).map_blocks(sp.csr_matrix, dtype=float)
+    expected = screen(dense, Y, PLAN, random_state=0)
+    found = screen(x, Y, PLAN, random_state=0, row_order="random")
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-10)
+
+
+def test_a_frame_with_its_names_and_unknown_lengths():
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(P)])
+    frame["y"] = Y
+    parts = dd.from_pandas(frame, npartitions=4)
+    parts = parts[parts.gene0 > 0]  # so that nobody knows how many rows are left
+    selector = SIS(5).fit(parts.drop(columns="y"), parts["y"])
+    kept = frame[frame.gene0 > 0]
+    expected = SIS(5).fit(kept.drop(columns="y"), kept["y"])
+    np.testing.assert_array_equal(selector.get_support(), expected.get_support())
+    assert selector.result_.name(3) == "gene3"
+    assert any("lengths" in note for note in selector.result_.notes)
+    assert list(selector.transform(parts.drop(columns="y")).columns) == list(expected.get_feature_names_out())
+
+
+def test_an_array_with_unknown_lengths():
+    x = lazy(X)
+    some = x[x[:, 0] > 3]
+    found = screen(some, lazy(Y, UNEVEN[0])[x[:, 0] > 3], Plan.exact(int((X[:, 0] > 3).sum()), P, 5))
+    np.testing.assert_array_equal(found.selected, SIS(5).fit(X[X[:, 0] > 3], Y[X[:, 0] > 3]).result_.selected)
+
+
+def test_the_estimator_takes_and_gives_dask_arrays():
+    selector = BanditSIS(5, random_state=0).fit(da.from_array(X, chunks=UNEVEN), da.from_array(Y, chunks=450))
+    kept = selector.transform(lazy(X))
+    assert isinstance(kept, da.Array)
+    np.testing.assert_array_equal(kept.compute(), X[:, selector.get_support()])
+
+
+def test_reading_is_by_block_and_in_order():
+    source = open_source(lazy(X))
+    rows, columns = np.array([0, 299, 300, 301, 1999]), np.array([0, 24, 25, 59])
+    np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
+    np.testing.assert_array_equal(source.read(slice(290, 1010), None), X[290:1010])
+    assert source.read(np.arange(0), None).shape == (0, P)
+
+
+def test_what_is_in_memory_is_read_by_row_and_what_is_not_by_block():
+    assert DaskSource(da.from_array(X, chunks=UNEVEN)).block_rows == 1
+    assert DaskSource(lazy(X)).block_rows == 500
+    assert DaskSource(lazy(X).persist()).block_rows == 1
+    frame = dd.from_pandas(pd.DataFrame(X), npartitions=3) + 0
+    assert DaskSource(frame).block_rows > 1
+    assert DaskSource(frame.persist()).block_rows == 1
+    np.testing.assert_array_equal(DaskSource(lazy(X)).block_edges(), [0, 300, 301, 1000, 1500, 2000])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (lazy(X), lazy(Y[:-1], 450), "X has 2,000 rows and y has 1,999"),
+        (lazy(X)[:, 0], Y, "two dimensions"),
+        (da.from_array(X.astype(str), chunks=UNEVEN), Y, "must hold numbers"),
+        (lazy(X), da.from_array(Y + 0j, chunks=450), "y must be real"),
+    ],
+)
+def test_mistakes_are_named(x, y, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        screen(x, y, PLAN)
+
+
+def test_a_constant_response_is_refused_where_it_is():
+    with pytest.raises(ValueError, match="y is constant, 1"):
+        screen(lazy(X), da.ones(N, chunks=450), PLAN)
+
+
+def test_a_block_that_cannot_be_read_ends_the_run_with_a_clear_error():
+    def broken(block):
+        raise OSError("the disk is gone")
+
+    x = da.from_array(X, chunks=(500, P)).map_blocks(broken, dtype=float)
+    with pytest.raises(RuntimeError, match=r"could not be finished.*the disk is gone"):
+        screen(x, Y, PLAN)
+
+
+def test_progress_tells_every_block_once():
+    told = []
+    screen(lazy(X, (500, P)), Y, Plan.exact(N, P, 5), progress=lambda done, total: told.append((done, total)))
+    assert [done for done, _ in told] == [500 * P * k for k in (1, 2, 3, 4)]
+    assert told[-1][0] == told[-1][1]
+
+
+def counted(block, path):
+    with open(path, "a") as file:
+        file.write("+")
+    return block
+
+
+@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["y here", "y there"])
+def test_only_blocks_that_a_plan_needs_are_loaded(tmp_path, response):
+    path = tmp_path / "loaded"
+    x = da.from_array(X, chunks=(20, P)).map_blocks(counted, str(path), dtype=float, meta=np.empty((0, 0)))
+    plan = Plan(N, P, ((150, 20), (300, 5)))
+    found = screen(x, response, plan, random_state=0)
+    assert found.parameters["row_order"] == "blocks"
+    assert found.rounds[-1].n_rows == 300
+    # all cells of so small an array are checked; then the pilot, and 15 of 100 blocks
+    assert len(path.read_text()) - 100 <= 1 + 15
+
+
+def test_blocks_that_differ_are_warned_of():
+    order = np.argsort(Y)
+    plan = Plan(N, P, ((200, 20), (400, 5)))
+    for y in (Y[order], da.from_array(Y[order], chunks=20)):
+        with pytest.warns(UserWarning, match="not in random order"):
+            screen(lazy(X[order], (20, P)), y, plan, random_state=0)
+
+
+def test_blocks_of_unlike_spread_are_warned_of():
+    order = np.argsort(np.abs(Y))
+    plan = Plan(N, P, ((200, 20), (400, 5)))
+    for y in (Y[order], da.from_array(Y[order], chunks=20)):
+        with pytest.warns(UserWarning, match="not in random order: the response differs between blocks"):
+            screen(lazy(X[order], (20, P)), y, plan, random_state=0)
+
+
+def test_an_error_carries_the_rounds_before_it(tmp_path):
+    def breaks_later(block):
+        if (tmp_path / "now").exists():
+            raise OSError("the disk is gone")
+        return block
+
+    x = da.from_array(X, chunks=(20, P)).map_blocks(breaks_later, dtype=float, meta=np.empty((0, 0)))
+    plan = Plan(N, P, ((200, 20), (400, 5)))
+
+    def tell(done, total):
+        if done >= 200 * P:  # the first round is over
+            (tmp_path / "now").touch()
+
+    with pytest.raises(RuntimeError, match=r"round 2 could not be finished.*the disk is gone") as caught:
+        screen(
+            x,
+            Y,
+            plan,
+            random_state=0,
+            progress=lambda done, total: (tmp_path / "now").touch() if done >= 200 * P else None,
+        )
+    assert len(caught.value.partial.selected) == 20
+
+
+def test_weights_of_very_many_rows_go_in_several_graphs(monkeypatch):
+    monkeypatch.setattr("banditsis.sources.dask.passes.WEIGHTS_AT_ONCE", 333)
+    found = screen(lazy(X), Y, PLAN, random_state=1, row_order="random")
+    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN, random_state=1).selected)
+
+
+def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
+    monkeypatch.setattr("banditsis.sources.dask.windows.CELLS_AT_ONCE", 300 * P)
+    np.save(tmp_path / "x.npy", X)
+    source = FileOnWorkers(tmp_path / "x.npy")
+    assert len(source.blocks.edges[0]) > 3
+    found = screen(source, Y, PLAN, random_state=1, row_order="random")
+    expected = screen(X, Y, PLAN, random_state=1)
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+
+
+def test_a_scheduler_that_does_not_answer_is_named():
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
+        pytest.raises(ConnectionError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        connected("tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+@pytest.fixture(scope="module")
+def client():
+    settings = {
+        "distributed.worker.daemon": True,
+        "distributed.scheduler.allowed-failures": 5,
+        "distributed.admin.low-level-log-length": 0,
+        "logging.distributed": "critical",
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def slowly(block, seconds):
+    time.sleep(seconds)
+    return block
+
+
+def test_a_cluster_gives_the_same_sums_to_the_last_bit(client):
+    x, y = da.from_array(X, chunks=UNEVEN) + 0, da.from_array(Y, chunks=450)
+    with dask.config.set(scheduler="threads"):
+        expected = screen(x, y, PLAN, random_state=1, row_order="random")
+    for persisted in (x, client.persist(x)):
+        found = screen(persisted, y, PLAN, random_state=1, row_order="random")
+        np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+def fails_once(block, path):
+    """Fails the first time that anyone asks for it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return block
+    raise OSError("a passing fault")
+
+
+def test_a_task_that_fails_once_is_tried_again(client, tmp_path):
+    x = da.from_array(X, chunks=(500, P)).map_blocks(
+        fails_once, str(tmp_path / "failed"), dtype=float, meta=np.empty((0, 0))
+    )
+    found = screen(x, Y, Plan.exact(N, P, 5))
+    np.testing.assert_array_equal(found.selected, screen(X, Y, Plan.exact(N, P, 5)).selected)
+    assert (tmp_path / "failed").exists()
+
+
+def test_a_cluster_that_grows_and_shrinks():
+    x = da.from_array(X, chunks=(100, P)).map_blocks(slowly, 0.005, dtype=float)
+    sizes = [1, 2, 3]
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster),
+    ):
+
+        def tell(done, total):
+            if sizes and done > total / 4 * (4 - len(sizes)):
+                cluster.scale(sizes.pop())
+
+        found = screen(x, Y, PLAN, random_state=1, row_order="random", progress=tell)
+    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN, random_state=1).selected)
+    assert not sizes
+
+
+def test_an_interruption_cancels_what_is_under_way(client):
+    x = da.from_array(X, chunks=(50, P)).map_blocks(slowly, 0.2, dtype=float)
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        screen(x, Y, Plan.exact(N, P, 5))
+    deadline = time.monotonic() + 10
+    while any(client.processing().values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(client.processing().values())
+
+
+def test_the_command_screens_on_a_cluster(client, tmp_path):
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(P)]).assign(y=Y)
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=300)
+    asked = ["screen", str(tmp_path / "x.parquet"), "--target", "y", "--keep", "5", "--exact", "--json"]
+    found = CliRunner().invoke(app, [*asked, "--scheduler", client.scheduler.address])
+    assert found.exit_code == 0, found.output
+    expected = CliRunner().invoke(app, asked)
+    features = [[row["name"] for row in json.loads(run.stdout)["features"]] for run in (found, expected)]
+    assert features[0] == features[1]
+
+
+def test_tasks_have_names_that_say_what_they_do(client):
+    found = []
+
+    def tell(done, total):
+        found.extend(client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes)))
+
+    screen(da.from_array(X, chunks=(500, P)), Y, Plan.exact(N, P, 5), progress=tell)
+    assert "banditsis_round1_sums" in found
+
+
+def test_a_worker_killed_in_each_round_changes_nothing(client):
+    x = client.persist(da.from_array(X, chunks=(500, P)).map_blocks(slowly, 0.02, dtype=float))
+    plan = Plan(N, P, ((400, 20), (900, 10), (1500, 5)))
+    killed, calls = [], []
+
+    def tell(done, total):
+        calls.append(done)
+        if len(calls) in (1, 5, 9):  # the first block of each round
+            pid = max(worker.pid for worker in client.cluster.workers.values() if worker.pid)
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    found = screen(x, Y, plan, random_state=1, row_order="random", progress=tell)
+    np.testing.assert_array_equal(found.selected, screen(X, Y, plan, random_state=1).selected)
+    assert len(killed) == plan.n_steps
+
+
+COMPILE = """
+import numpy as np
+from banditsis.kernels.gather import gather
+tile = np.empty((2, 2))
+gather(np.arange(9.0), np.array([0, 3]), np.array([0, 2]), 0, tile)
+print(tile.tolist())
+"""
+
+
+def test_many_processes_may_fill_the_cache_of_kernels_at_once(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    started = [
+        subprocess.Popen([sys.executable, "-c", COMPILE], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert {process.communicate()[0].strip() for process in started} == {"[[0.0, 2.0], [3.0, 5.0]]"}
+    assert any(tmp_path.rglob("*.nbi"))

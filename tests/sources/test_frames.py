@@ -1,0 +1,175 @@
+"""Frames of pandas, polars and pyarrow, column by column."""
+
+import datetime
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from banditsis import BanditSIS, Plan, open_source, screen
+from banditsis.sources.array import ArraySource
+from banditsis.sources.frames import FrameSource
+
+N = 60
+rng = np.random.default_rng(0)
+COLUMNS = {
+    "a": rng.standard_normal(N),
+    "b": rng.integers(-9, 9, N),
+    "c": rng.random(N) < 0.5,
+    "d": rng.standard_normal(N).astype("f4"),
+    "gaps": [None if k % 7 == 0 else float(k) for k in range(N)],
+    "few": [None if k % 5 == 0 else k for k in range(N)],
+    "maybe": [None if k % 11 == 0 else k % 2 == 0 for k in range(N)],
+}
+EXPECTED = np.column_stack(
+    [np.array([np.nan if v is None else float(v) for v in values]) for values in COLUMNS.values()]
+)
+COLOURS = [["red", "green", "blue", None][k % 4] for k in range(N)]
+FRAMES = {
+    "pandas": lambda columns: pd.DataFrame(columns),
+    "pandas, nullable": lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    "pandas, arrow": lambda columns: pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": pl.DataFrame,
+    "polars, in pieces": lambda columns: pl.concat(
+        [pl.DataFrame(columns)[:20], pl.DataFrame(columns)[20:]], rechunk=False
+    ),
+    "pyarrow": pa.table,
+    "pyarrow, in pieces": lambda columns: pa.concat_tables(
+        [pa.table(columns).slice(0, 20), pa.table(columns).slice(20)]
+    ),
+}
+
+
+@pytest.fixture(params=FRAMES)
+def build(request):
+    return FRAMES[request.param]
+
+
+@pytest.mark.parametrize("rows", [slice(0, N), slice(15, 40), np.array([0, 3, 19, 20, 59])])
+@pytest.mark.parametrize("columns", [None, slice(2, 5), np.array([0, 4, 6])])
+def test_columns_of_every_kind_are_numbers(build, rows, columns):
+    source = open_source(build(COLUMNS))
+    assert source.shape == (N, len(COLUMNS))
+    assert list(source.names) == list(COLUMNS)
+    assert source.dtype == np.float64
+    chosen = slice(None) if columns is None else columns
+    np.testing.assert_allclose(source.read(rows, columns), EXPECTED[rows][:, chosen], rtol=1e-7)
+
+
+def test_the_same_scores_as_an_array(build):
+    y = EXPECTED[:, 0] + EXPECTED[:, 1]
+    expected = screen(EXPECTED, y, Plan.exact(N, 7, 3), missing="pairwise")
+    result = screen(build(COLUMNS), y, Plan.exact(N, 7, 3), missing="pairwise")
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
+    np.testing.assert_array_equal(result.selected, expected.selected)
+
+
+def test_the_dtype_holds_all_values():
+    small = {name: COLUMNS[name] for name in ("c", "d")}
+    for build in FRAMES.values():
+        assert open_source(build(small)).dtype == np.float32
+    assert open_source(pl.DataFrame({"i": np.array([1, 2], "i2"), "u": np.array([1, 2], "u1")})).dtype == "f4"
+    assert open_source(pl.DataFrame({"i": np.array([1, 2], "i4")})).dtype == "f8"
+
+
+def test_a_target_is_taken_out(build):
+    for wanted in ("b", "2"):
+        source, y = open_source(build(COLUMNS), target=wanted)
+        np.testing.assert_array_equal(y, COLUMNS["b"])
+        assert list(source.names) == ["a", "c", "d", "gaps", "few", "maybe"]
+        np.testing.assert_allclose(source.read(slice(0, N), None), np.delete(EXPECTED, 1, axis=1), rtol=1e-7)
+    with pytest.raises(ValueError, match="the frame has no column 'gap': did you mean 'gaps'"):
+        open_source(build(COLUMNS), target="gap")
+
+
+def test_rows_without_a_target_are_left_out(build):
+    source, y = open_source(build(COLUMNS), target="few")
+    known = np.arange(N) % 5 != 0
+    np.testing.assert_array_equal(y, np.arange(N)[known])
+    assert source.shape == (known.sum(), 6)
+
+
+def test_labels_as_target(build):
+    source, y = open_source(build({**COLUMNS, "colour": COLOURS}), target="colour")
+    known = [colour for colour in COLOURS if colour]
+    assert list(y) == known
+    assert source.shape == (len(known), 7)
+    screen(source, y, Plan.exact(len(known), 7, 2), statistic="anova", missing="pairwise")
+
+
+def test_columns_that_are_no_numbers_are_named(build):
+    days = [datetime.date(2020, 1, 1)] * N
+    frame = build({**COLUMNS, "colour": COLOURS, "day": days})
+    with pytest.raises(TypeError, match=r"no numbers: 'colour' \(.*\), 'day' \(.*one_hot=True"):
+        open_source(frame)
+    with pytest.raises(TypeError, match="'day'"):
+        open_source(frame, one_hot=True)
+
+
+def test_one_feature_for_each_value(build):
+    source = open_source(build({"a": COLUMNS["a"], "colour": COLOURS}), one_hot=True)
+    assert list(source.names) == ["a", "colour=blue", "colour=green", "colour=red"]
+    block = source.read(np.array([0, 1, 2, 3]), None)
+    np.testing.assert_array_equal(block[:, 1:], [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+def test_ids_are_not_one_hot_encoded():
+    with pytest.raises(ValueError, match="'id' has 10,001 different values"):
+        open_source(pl.DataFrame({"id": [f"s{k}" for k in range(10_001)]}), one_hot=True)
+
+
+def test_categories_and_objects():
+    frame = pd.DataFrame({"k": pd.Categorical(["u", "v", None]), "o": [1, 2.5, None]})
+    frame["o"] = frame["o"].astype(object)
+    source = open_source(frame, one_hot=True)
+    assert source.names == ["k=u", "k=v", "o"]
+    np.testing.assert_array_equal(source.read(slice(0, 3), None), [[1, 0, 1], [0, 1, 2.5], [0, 0, np.nan]])
+
+
+def test_names_must_differ():
+    frame = pd.DataFrame(np.zeros((5, 3)), columns=["a", "b", "a"])
+    table = pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"])
+    for data in (frame, table):
+        with pytest.raises(ValueError, match="several columns are called 'a'"):
+            open_source(data)
+    with pytest.raises(ValueError, match="got 2 names for 1 columns"):
+        open_source(pl.DataFrame({"a": [1.0]}), names=["x", "y"])
+    assert open_source(pl.DataFrame({"a": [1.0]}), names=["x"]).names == ["x"]
+
+
+def test_a_frame_that_wraps_an_array_is_that_array():
+    for array in (np.zeros((9, 4)), np.asfortranarray(np.zeros((9, 4), "f4")), np.zeros((9, 1))):
+        frame = pd.DataFrame(array)
+        source = open_source(frame)
+        assert isinstance(source, ArraySource)
+        assert np.shares_memory(source.array, frame.iloc[:, 0].to_numpy())
+    assert isinstance(open_source(pd.DataFrame({"a": [1.0, 2.0], "b": [1, 2]})), FrameSource)
+
+
+def test_no_big_copy():
+    n, p = 40_000, 60
+    for build in (pl.DataFrame, pa.table):
+        frame = build({f"x{j}": rng.standard_normal(n) for j in range(p)})
+        y = rng.standard_normal(n)
+        screen(frame, y, Plan.paper(n, p, 3))
+        tracemalloc.start()
+        screen(frame, y, Plan.paper(n, p, 3))
+        screen(frame, y, Plan.exact(n, p, 3), n_jobs=1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.5 * 8 * n * p
+
+
+def test_selectors_take_frames_of_mixed_types(build):
+    frame = build({name: COLUMNS[name] for name in "abcd"})
+    y = 5 * COLUMNS["a"] + COLUMNS["b"]
+    selector = BanditSIS(2, random_state=0).fit(frame, y)
+    expected = BanditSIS(2, random_state=0).fit(EXPECTED[:, :4], y)
+    np.testing.assert_array_equal(selector.get_support(indices=True), [0, 1])
+    np.testing.assert_allclose(selector.scores_, expected.scores_, atol=1e-6)
+    if not isinstance(frame, pa.Table):  # whose columns scikit-learn cannot take
+        assert list(selector.feature_names_in_) == list("abcd")
+        np.testing.assert_allclose(selector.transform(frame), EXPECTED[:, :2])

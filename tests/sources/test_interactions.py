@@ -1,0 +1,346 @@
+"""Interactions score as if the products had been built, whatever the data look like."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import PolynomialFeatures
+
+from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen
+from banditsis.parallel import Workers
+from banditsis.sources.base import SumContext
+from banditsis.sources.views import RowSubset
+from banditsis.statistics import Weights
+
+N, M = 400, 70
+rng = np.random.default_rng(0)
+X = rng.standard_normal((N, M)) * rng.uniform(0.5, 3, M) + rng.uniform(-2, 2, M)
+Y = np.column_stack([X[:, 3] * X[:, 9], X[:, 5] + X[:, 6] * X[:, 7], X[:, 1]]) + rng.standard_normal((N, 3))
+CLASSES = rng.choice(["a", "b", "c"], N, p=[0.5, 0.45, 0.05])
+
+
+def build(X, squares=False, main_effects=True):
+    """All products, by scikit-learn."""
+    everything = PolynomialFeatures(2, interaction_only=not squares, include_bias=False).fit_transform(X)
+    return everything if main_effects else everything[:, X.shape[1] :]
+
+
+def compare(source, built, y, tolerance, **options):
+    plan = Plan.exact(*built.shape, 10)
+    ours, theirs = screen(source, y, plan, **options), screen(built, y, plan, **options)
+    many = np.ndim(y) == 2
+    for a, b in zip(ours if many else [ours], theirs if many else [theirs], strict=True):
+        np.testing.assert_allclose(a.scores, b.scores, rtol=0, atol=tolerance)
+    return ours
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("main_effects", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 1e-4)])
+def test_scores_are_those_of_the_built_products(squares, main_effects, dtype, tolerance):
+    x = X.astype(dtype)
+    source, built = Interactions(x, None, main_effects, squares), build(x, squares, main_effects)
+    assert source.shape == built.shape
+    np.testing.assert_allclose(source.read(slice(0, N), None), built, rtol=1e-5)
+    compare(source, built, Y[:, 0], tolerance)
+    compare(source, built, Y, tolerance)
+    compare(source, built, CLASSES, tolerance, statistic="anova")
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("statistic", ["logistic", "poisson", "pearson", "spearman"])
+def test_other_statistics(statistic, few, monkeypatch):
+    """Weighted squares and covariates, by matrix products and by pairs; and ranks of built columns."""
+    monkeypatch.setattr(Interactions, "_few", lambda *arguments: few)
+    x = X[:, :25] + 20 * (np.arange(25) == 3)
+    y = (Y[:, 0] > 0).astype(float) if statistic == "logistic" else np.round(np.exp(0.1 * Y[:, 1]))
+    compare(Interactions(x), build(x), y, 1e-9, statistic=statistic)
+    if statistic != "spearman":
+        compare(Interactions(x), build(x), y, 1e-9, statistic=statistic, covariates=X[:, 40:42])
+
+
+@pytest.mark.parametrize("offset", [3.0, 50.0, 300.0, 1e4, 1e8])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 1e-4)])
+def test_columns_far_from_zero(offset, dtype, tolerance):
+    x = (rng.standard_normal((N, 20)) + offset).astype(dtype)
+    y = x[:, 3] - offset + rng.standard_normal(N)
+    compare(Interactions(x), build(x), y, tolerance)
+    compare(Interactions(x), build(x), np.column_stack([y, -(y**2)]), tolerance)
+    compare(Interactions(x), build(x), CLASSES, tolerance, statistic="anova")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_products_without_variance_score_zero(dtype):
+    x = X[:, :8].astype(dtype)
+    x[:, 1], x[:, 2] = 0.1, -0.7  # constants
+    x[:, 3] = 0.1 * np.sign(x[:, 0])
+    x[:, 4] = -x[:, 3]  # their product is constant
+    x[:, 5] = 0
+    source = Interactions(x, squares=True)
+    result = compare(source, build(x, squares=True), Y[:, 0], 1e-9 if dtype == "f8" else 1e-4)
+    by_name = dict(zip(source.names, result.scores, strict=True))
+    for name in ("x1", "x2", "x1 × x2", "x1²", "x3 × x4", "x3²", "x5", "x0 × x5", "x5²"):
+        assert by_name[name] == 0, name
+    assert by_name["x1 × x6"] == pytest.approx(by_name["x6"], abs=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [("f8", 1e90), ("f8", 1e-90), ("f4", 1e12), ("f4", 1e-12)])
+def test_scores_do_not_depend_on_the_scale(dtype, scale):
+    scales = np.where(np.arange(12) % 2, scale, 1.0)
+    plan = Plan.exact(N, 78, 5)
+    plain = screen(Interactions(X[:, :12].astype(dtype)), Y[:, 0], plan).scores
+    scaled = screen(Interactions((X[:, :12] * scales).astype(dtype)), Y[:, 0], plan).scores
+    np.testing.assert_allclose(scaled, plain, atol=1e-9 if dtype == "f8" else 1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.5])
+@pytest.mark.parametrize("statistic", ["pearson", "anova"])
+def test_rounds_over_few_pairs_agree(alpha, statistic):
+    built = build(X)
+    plan = Plan.paper(*built.shape, 5, alpha=alpha)
+    y = Y[:, 0] if statistic == "pearson" else CLASSES
+    ours = screen(Interactions(X), y, plan, statistic=statistic, random_state=0)
+    theirs = screen(built, y, plan, statistic=statistic, random_state=0)
+    np.testing.assert_array_equal(ours.selected, theirs.selected)
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-9)
+
+
+def test_missing_values_pairwise():
+    gaps = np.where(rng.random((N, 15)) < 0.1, np.nan, X[:, :15])
+    built = np.column_stack([gaps, *(gaps[:, i] * gaps[:, j] for i in range(15) for j in range(i + 1, 15))])
+    compare(Interactions(gaps), built, Y[:, 0], 1e-9, missing="pairwise")
+    compare(Interactions(gaps), built, CLASSES, 1e-9, missing="pairwise", statistic="anova")
+
+
+@pytest.mark.parametrize("every", [1, 2, 50])
+@pytest.mark.parametrize("few", [True, False])
+def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypatch):
+    """Each way on its own, whatever would be the cheaper one; some products are shifted."""
+    monkeypatch.setattr(Interactions, "_few", lambda *arguments: few)
+    x, rows = X + 1e4 * (np.arange(M) % 5 == 4), np.arange(0, N, 3)
+    source = Interactions(x, squares=True)
+    calibration = source.calibrate(rows)
+    assert len(calibration.flat) == 14 * 15 // 2
+    columns = None if every == 1 else np.arange(0, source.shape[1], every)
+    z = (build(x, squares=True) - calibration.shift)[rows]
+    z = z if columns is None else z[:, columns]
+    out = np.ones((5, z.shape[1]))
+    with Workers(2) as workers:
+        source.sums(rows, columns, Weights(Y).part, SumContext(calibration, out, workers))
+    expected = np.vstack([z.sum(axis=0), Y[rows].T @ z, (z * z).sum(axis=0)])
+    np.testing.assert_allclose(out - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
+
+
+def test_threads_change_nothing():
+    big = np.random.default_rng(1).random((2500, 210), dtype=np.float32)
+    y = big[:, 0] * big[:, 1] + 0.1 * np.random.default_rng(2).random(2500)
+    source = Interactions(big)
+    plan = Plan(2500, source.shape[1], ((300, 9000), (2000, 50), (2500, 10)))
+    one, three = (screen(source, y, plan, n_jobs=k, random_state=0) for k in (1, 3))
+    np.testing.assert_array_equal(one.scores, three.scores)
+
+
+def test_layouts(layout):
+    x = X[:, :30].astype("f4")
+    plan = Plan.paper(N, 465, 5)
+    plain = screen(Interactions(x), Y[:, 0], plan, random_state=0)
+    other = screen(Interactions(layout(x)), Y[:, 0], plan, random_state=0)
+    np.testing.assert_allclose(other.scores, plain.scores, atol=1e-6)
+
+
+SPARSE = (rng.random((N, 40)) < 0.1).astype(float)
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix, sp.coo_array])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "?"])
+def test_sparse_tags(form, dtype):
+    y = SPARSE[:, 2] * SPARSE[:, 3] + 0.1 * Y[:, 2]
+    source, built = Interactions(form(SPARSE.astype(dtype))), build(SPARSE)
+    tolerance = 1e-4 if source.dtype == np.float32 else 1e-9
+    compare(source, built, y, tolerance)
+    plan = Plan.paper(*built.shape, 3, alpha=0.5)
+    ours, theirs = (screen(data, y, plan, random_state=1) for data in (source, built))
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_centred_columns(dtype):
+    x = (X + 5).astype(dtype)
+    source = Interactions(x, center=True)
+    built = build(x.astype(float) - x.mean(axis=0, dtype=float))
+    compare(source, built, Y[:, 0], 1e-9 if dtype == "f8" else 1e-4)
+    assert abs(screen(source, Y[:, 0], Plan.exact(*source.shape, 1)).scores[M:]).max() > 0.5
+    part = RowSubset(source, np.arange(0, N, 2))  # the means are still those of all rows
+    np.testing.assert_allclose(part.read(slice(0, 5), None), built[0:10:2], rtol=1e-4, atol=1e-5)
+
+
+def test_centred_constants_are_zero():
+    x = X[:, :6].copy()
+    x[:, 2] = 0.1
+    scores = screen(Interactions(x, center=True, squares=True), Y[:, 0], Plan.exact(N, 27, 3)).scores
+    names = Interactions(x, squares=True).names
+    assert [scores[k] for k in range(27) if "x2" in names[k]] == [0.0] * 7
+
+
+def test_gaps_far_from_zero():
+    gaps = np.where(rng.random((N, 8)) < 0.3, np.nan, X[:, :8] + 1e7)
+    built = np.column_stack([gaps, *(gaps[:, i] * gaps[:, j] for i in range(8) for j in range(i + 1, 8))])
+    compare(Interactions(gaps), built, Y[:, 0], 1e-9, missing="pairwise")
+
+
+def test_any_source_can_be_the_base():
+    frame = pd.DataFrame(X[:, :10], columns=[f"gene {j}" for j in range(10)])
+    for base in (frame, open_source(frame), RowSubset(open_source(frame), np.arange(N))):
+        source = Interactions(base)
+        assert source.names[10] == "gene 0 × gene 1"
+        compare(source, build(X[:, :10]), Y[:, 0], 1e-9)
+    renamed = Interactions(open_source(frame), names=list("abcdefghij"))
+    assert renamed.name(54) == "i × j"
+    assert open_source(frame).name(0) == "gene 0"
+
+
+def test_names_are_made_on_demand():
+    source = Interactions(np.zeros((3, 10_000), np.float32), squares=True)
+    assert len(source.names) == source.shape[1] == 10_000 + 10_000 * 10_001 // 2
+    assert source.names[0], source.names[9999] == ("x0", "x9999")
+    assert source.names[10_000:10_003] == ["x0²", "x0 × x1", "x0 × x2"]
+    assert source.names[-1] == "x9999²"
+    with pytest.raises(IndexError):
+        source.names[source.shape[1]]
+
+
+def test_every_name_is_that_of_its_product():
+    source = Interactions(X[:, :9], names=list("abcdefghi"))
+    expected = [
+        *"abcdefghi",
+        *(f"{a} × {b}" for i, a in enumerate("abcdefghi") for b in "abcdefghi"[i + 1 :]),
+    ]
+    assert list(source.names) == expected
+
+
+def test_a_result_does_not_keep_the_data():
+    big = np.zeros((2000, 100))
+    big[:, :5] = rng.standard_normal((2000, 5))
+    source = Interactions(big)
+    result = screen(source, big[:, 0] + big[:, 1], Plan.exact(*source.shape, 3))
+    again = pickle.loads(pickle.dumps(result))
+    assert len(pickle.dumps(result)) < big.nbytes / 5
+    assert again.selected_names == result.selected_names
+
+
+@pytest.mark.parametrize("estimator", [SIS(3), BanditSIS(3, random_state=0)])
+def test_estimators_select_transform_and_name(estimator):
+    source = Interactions(X, names=[f"t{j}" for j in range(M)])
+    fitted = estimator.fit(source, Y[:, 0])
+    kept = fitted.transform(source)
+    assert kept.shape == (N, 3)
+    assert "t3 × t9" in fitted.get_feature_names_out()
+    assert "t3 × t9" in fitted.result_.selected_names
+    place = fitted.get_feature_names_out().tolist().index("t3 × t9")
+    np.testing.assert_array_equal(kept[:, place], X[:, 3] * X[:, 9])
+    fresh = Interactions(X[:5], names=[f"t{j}" for j in range(M)])
+    assert fitted.transform(fresh).shape == (5, 3)
+    with pytest.raises(ValueError, match="expecting 2485 features"):
+        fitted.transform(Interactions(X[:, :5]))
+
+
+def test_nan_is_found_and_named():
+    x = np.tile(X, (1, 2))
+    x[17, 5] = np.nan
+    source = Interactions(x, names=[f"t{j}" for j in range(2 * M)])
+    with pytest.raises(ValueError, match=r"NaN in column 't5', row 17.*missing='pairwise'"):
+        screen(source, Y[:, 0], Plan.exact(*source.shape, 5))
+    with pytest.raises(ValueError, match=r"center=True.*'t5'"):
+        Interactions(x, names=[f"t{j}" for j in range(2 * M)], center=True)
+
+
+def test_no_pairs_and_wrong_names_are_refused():
+    with pytest.raises(ValueError, match="no pairs"):
+        Interactions(X[:, :1], main_effects=False)
+    for base in (X, open_source(X), sp.csr_array(X)):
+        with pytest.raises(ValueError, match="got 2 names for 70 columns"):
+            Interactions(base, names=["a", "b"])
+
+
+def test_a_note_says_where_everything_would_be_as_fast():
+    small = Interactions(X)
+    plan = Plan.paper(*small.shape, 5, alpha=0.2)
+    assert any("exact screening" in note for note in screen(small, Y[:, 0], plan).notes)
+    wide = Interactions(np.zeros((13_815, 1_128), np.float32))
+    costs = [
+        sum(
+            2 * wide.bytes_touched(rows, left, scattered=True)
+            for rows, left in [(142, 636_756), (9, 318_428), (11, 159_264)]
+        ),
+        wide.bytes_touched(13_815, 636_756, scattered=False),
+    ]
+    assert costs[0] < costs[1] / 10
+
+
+def test_new_rows_are_centred_by_the_means_of_the_fit():
+    """Products of new rows, by hand; other means, or none, make other features and are refused."""
+    fitted = Interactions(X[:300, :9], center=True)
+    selector = SIS(5).fit(fitted, Y[:300, 0])
+    new = X[300:, :9]
+    kept = selector.transform(Interactions(new, center=fitted.means))
+    built = build(new - X[:300, :9].mean(axis=0))[:, selector.get_support(indices=True)]
+    np.testing.assert_allclose(kept, built, rtol=1e-9)
+    for center, message in ((True, "centred by other means"), (False, "are not centred")):
+        with pytest.raises(ValueError, match=message + r".*center=fitted\.means"):
+            selector.transform(Interactions(new, center=center))
+    plain = SIS(5).fit(Interactions(X[:300, :9]), Y[:300, 0])
+    with pytest.raises(ValueError, match=r"are centred, and were not.*center=False"):
+        plain.transform(Interactions(new, center=fitted.means))
+    assert SIS(5).fit(RowSubset(fitted, np.arange(200)), Y[:200, 0]).transform(fitted).shape == (300, 5)
+
+
+def test_bad_means_are_refused():
+    with pytest.raises(ValueError, match=r"a mean for each of the 70 columns, got an array of shape \(3,\)"):
+        Interactions(X, center=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="finite means, got nan"):
+        Interactions(X[:, :2], center=[0.0, np.nan])
+    with pytest.raises(ValueError, match=r"X has no rows.*center=source\.means"):
+        Interactions(X[:0], center=True)
+    assert Interactions(X[:0], center=X.mean(axis=0)).shape[0] == 0
+
+
+def test_names_from_a_generator():
+    source = Interactions(X[:, :3], names=(f"gene {j}" for j in range(3)))
+    assert list(source.names) == ["gene 0", "gene 1", "gene 2"] + [
+        f"gene {i} × gene {j}" for i, j in ((0, 1), (0, 2), (1, 2))
+    ]
+    with pytest.raises(ValueError, match="got 2 names for 3 columns"):
+        Interactions(X[:, :3], names=(name for name in "ab"))
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+@pytest.mark.parametrize(
+    ("dtype", "size", "remedy"), [("f4", 1e25, ", or pass X as float64"), ("f8", 1e200, "")]
+)
+def test_products_that_overflow_are_refused(dtype, size, remedy, missing):
+    """In small data and in large ones, wherever the value lies, and in new rows."""
+    message = (
+        rf"the product 'x0 × x1' overflows in row {{}}: .* {np.dtype(dtype)} can hold; rescale.*{remedy}"
+    )
+    small = X[:, :5].astype(dtype)
+    small[7, :2] = size
+    with pytest.raises(ValueError, match=message.format(7)):
+        screen(Interactions(small), Y[:, 0], Plan.exact(N, 15, 2), missing=missing)
+    big = rng.standard_normal((12_000, 15)).astype(dtype)  # over a million cells with products
+    big[11_000, :2] = -size
+    source = Interactions(big)
+    with pytest.raises(ValueError, match=message.format("11,000")):
+        screen(source, big[:, 3], Plan.exact(*source.shape, 2), missing=missing)
+    selector = SIS(30).fit(Interactions(X[:, :8].astype(dtype)), Y[:, 0])
+    with pytest.raises(ValueError, match=message.format(7)):
+        selector.set_params(missing=missing).transform(Interactions(np.c_[small, small[:, 2:]]))
+
+
+def test_large_values_of_different_rows_do_not_overflow():
+    x = rng.standard_normal((12_000, 15)).astype("f4")
+    x[::2, 0] *= 1e25
+    x[1::2, 1] *= 1e25
+    source = Interactions(x)
+    assert len(screen(source, x[:, 3], Plan.exact(*source.shape, 2)).selected) == 2

@@ -1,0 +1,187 @@
+"""Sparse matrices: the same numbers as dense ones, without ever being dense."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from banditsis import SIS, BanditSIS, Plan, open_source, screen
+from banditsis.parallel import Workers
+from banditsis.sources.base import SumContext
+from banditsis.sources.sparse import SparseSource
+from banditsis.statistics import Weights
+from reference import correlations
+from test_conformance import plain_sums
+
+rng = np.random.default_rng(0)
+N, P = 211, 37
+X = np.where(rng.random((N, P)) < 0.15, rng.standard_normal((N, P)) + 1, 0.0)
+X[:, 4] = 7.5 + rng.standard_normal(N)  # full
+X[:, 5] = 0.1  # full and constant
+X[:, 6] = 0.0  # without a stored cell
+Y = X[:, 1] - 2 * X[:, 9] + 0.2 * X[:, 4] + 0.3 * rng.standard_normal(N)
+GAPS = np.where((X != 0) & (rng.random(X.shape) < 0.2), np.nan, X)
+LINEAR = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
+NONE = np.empty((N, 0))
+KINDS = {
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+    "coo": sparse.coo_matrix,
+    "lil": sparse.lil_array,
+    "csr, wide indices": lambda X: _wide(sparse.csr_array(X)),
+    "csc, wide indices": lambda X: _wide(sparse.csc_array(X)),
+    "csr, duplicates": lambda X: _twice(X).tocsr(),
+    "csc, unsorted": lambda X: _unsorted(sparse.csc_array(X)),
+}
+WEIGHTS = {
+    "one": Weights(LINEAR[:, :1]),
+    "several": Weights(LINEAR),
+    "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
+    "weighted squares": Weights(LINEAR, square=np.linspace(1, 2, N)),
+    "one, gaps": Weights(LINEAR[:, :1], pairwise=True),
+    "several, gaps": Weights(LINEAR, pairwise=True),
+    "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),
+}
+ROWS = {"all": slice(0, N), "run": slice(5, 190), "few": np.array([0, 3, 4, 99, 210])}
+COLUMNS = {"all": None, "some": np.array([0, 1, 4, 6, 36]), "one": np.array([9])}
+
+
+def _wide(matrix):
+    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+    return matrix
+
+
+def _twice(X):
+    """Each cell as the sum of two that are stored one by one."""
+    half = sparse.coo_array(X)
+    row, column = half.coords
+    data = np.concatenate([half.data / 2, half.data / 2])
+    coords = (np.tile(row, 2), np.tile(column, 2))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(coords[0], minlength=len(X)))])
+    order = np.argsort(coords[0], kind="stable")
+    return sparse.csr_array((data[order], coords[1][order], indptr), X.shape)
+
+
+def _unsorted(matrix):
+    for j in range(matrix.shape[1]):
+        run = slice(matrix.indptr[j], matrix.indptr[j + 1])
+        matrix.indices[run], matrix.data[run] = (
+            matrix.indices[run][::-1].copy(),
+            matrix.data[run][::-1].copy(),
+        )
+    matrix.has_sorted_indices = False
+    return matrix
+
+
+@pytest.mark.parametrize("build", KINDS)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_sums(build, rows, columns, kind):
+    x = GAPS if "gaps" in kind else X
+    source, weights = SparseSource(KINDS[build](x)), WEIGHTS[kind]
+    listed = np.arange(N)[ROWS[rows]]
+    chosen = np.arange(P) if COLUMNS[columns] is None else COLUMNS[columns]
+    calibration = source.calibrate(ROWS[rows])
+    assert 0 < np.count_nonzero(calibration.shift) < 4  # full columns alone are shifted
+    z = x[np.ix_(listed, chosen)] - calibration.shift[chosen]
+    expected = plain_sums(z, weights.part(listed))
+    out, told = np.ones_like(expected), []
+    with Workers(2) as workers:
+        source.sums(
+            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, told.append)
+        )
+    np.testing.assert_allclose(out - 1, expected, rtol=0, atol=1e-9)
+    assert sum(told) == z.size
+    np.testing.assert_array_equal(source.read(ROWS[rows], COLUMNS[columns]), x[np.ix_(listed, chosen)])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "?"])
+@pytest.mark.parametrize("build", ["csr", "csc", "coo"])
+def test_exact_scores_of_every_dtype(build, dtype):
+    x = (10 * X).astype(dtype)
+    scores = screen(KINDS[build](x), Y, Plan.exact(N, P, 5)).scores
+    np.testing.assert_allclose(scores, correlations(x, Y), atol=1e-6 if dtype == "f4" else 1e-12)
+    assert scores[5] == scores[6] == 0
+
+
+@pytest.mark.parametrize("build", ["csr", "csc"])
+def test_a_full_column_far_from_zero_keeps_its_digits(build):
+    x = X.copy()
+    x[:, 4] = 1e8 + rng.standard_normal(N)
+    x[:, 7] = np.where(np.arange(N) % 50, 1e8 + rng.standard_normal(N), 0)
+    x[:, 8] = X[:, 9] * 1e-160
+    x[:, 10] = X[:, 9] * 1e160
+    scores = screen(KINDS[build](x), Y, Plan.exact(N, P, 5)).scores
+    np.testing.assert_allclose(scores, correlations(x, Y), atol=1e-7)
+
+
+def test_threads_do_not_change_a_bit():
+    x = sparse.random_array((3000, 400), density=0.1, rng=1, format="csr")
+    y = np.random.default_rng(0).standard_normal(3000)
+    for matrix in (x, x.tocsc()):
+        runs = [screen(matrix, y, Plan.paper(3000, 400, 9), n_jobs=k, random_state=0) for k in (1, 2, 5)]
+        for run in runs[1:]:
+            np.testing.assert_array_equal(run.scores, runs[0].scores)
+
+
+def test_columns_are_read_whole_and_rows_are_not():
+    x = sparse.random_array((3000, 400), density=0.1, rng=1, format="csr")
+    y = np.random.default_rng(0).standard_normal(3000)
+    plan = Plan.paper(3000, 400, 9)
+    by_row = screen(x, y, plan, random_state=0)
+    assert by_row.parameters["row_order"] == "random"
+    np.testing.assert_array_equal(by_row.selected, screen(x.toarray(), y, plan, random_state=0).selected)
+    by_column = screen(x.tocsc(), y, plan, random_state=0)
+    assert by_column.fraction_read == 1
+    assert "every row was read: rows come in blocks of 3,000" in by_column.notes[0]
+    asked = screen(x.tocsc(), y, plan, row_order="random", random_state=0)
+    np.testing.assert_array_equal(asked.selected, by_row.selected)
+
+
+def test_nothing_is_made_dense():
+    x = sparse.random_array((20_000, 20_000), density=1e-3, rng=1, format="csc", dtype=np.float32)
+    y = np.random.default_rng(0).standard_normal(20_000)
+    screen(x[:100], y[:100], Plan.exact(100, 20_000, 9))
+    for matrix in (x, x.tocsr()):
+        source = open_source(matrix)
+        tracemalloc.start()
+        screen(source, y, Plan.exact(20_000, 20_000, 9))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20e6  # dense, it has 1.6 GB
+
+
+def test_values_that_are_missing():
+    with pytest.raises(ValueError, match="NaN in column 'x"):
+        screen(sparse.csr_array(GAPS), Y, Plan.exact(N, P, 3))
+    dense = screen(GAPS, Y, Plan.exact(N, P, 3), missing="pairwise")
+    for build in ("csr", "csc"):
+        result = screen(KINDS[build](GAPS), Y, Plan.exact(N, P, 3), missing="pairwise")
+        np.testing.assert_allclose(result.scores, dense.scores, atol=1e-12)
+        np.testing.assert_array_equal(result.present, dense.present)
+
+
+def test_selectors_take_and_give_sparse_matrices():
+    for build in ("csr", "csc", "coo"):
+        matrix = KINDS[build](X)
+        selector = SIS(3).fit(matrix, Y)
+        kept = selector.transform(matrix)
+        assert sparse.issparse(kept)
+        np.testing.assert_array_equal(kept.toarray(), X[:, selector.get_support()])
+        assert BanditSIS(3, random_state=0).fit(matrix, Y).n_features_in_ == P
+
+
+def test_several_responses_at_once():
+    many = np.column_stack([Y, X[:, 3] + X[:, 5], np.cos(Y)])
+    for build in ("csr", "csc"):
+        for k, result in enumerate(screen(KINDS[build](X), many, Plan.exact(N, P, 3))):
+            np.testing.assert_allclose(result.scores, correlations(X, many[:, k]), atol=1e-12)
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match="real numbers, got a sparse matrix of dtype complex128"):
+        open_source(sparse.csr_array(X.astype(complex)))
+    with pytest.raises(ValueError, match="got 2 names for 37 columns"):
+        open_source(sparse.csr_array(X), ["a", "b"])

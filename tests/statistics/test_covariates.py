@@ -1,0 +1,200 @@
+"""Partial association: equal to regressing both sides on the covariates, and never in need of that."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import statsmodels.api as sm
+
+from banditsis import SIS, BanditSIS, Plan, screen
+
+rng = np.random.default_rng(7)
+N, P = 400, 25
+Z = rng.standard_normal((N, 3))
+X = rng.standard_normal((N, P)) + Z @ rng.standard_normal((3, P))
+Y = Z @ [3.0, -2.0, 1.0] + 0.5 * X[:, 4] + rng.standard_normal(N)
+LABELS = np.array(["a", "b", "c"])[np.digitize(Y, np.quantile(Y, [0.3, 0.7]))]
+
+
+def residuals(values, Z):
+    """By least squares on an intercept and Z, columns brought to one size first."""
+    Z = np.asarray(Z, float).reshape(len(values), -1)
+    Z = Z[:, np.ptp(Z, axis=0) > 0]
+    Z = (Z - Z.mean(axis=0)) / np.ptp(Z, axis=0)
+    A = np.column_stack([np.ones(len(Z)), Z])
+    values = values - values.mean(axis=0)
+    return values - A @ np.linalg.lstsq(A, values, rcond=1e-10)[0]
+
+
+def partial(X, y, Z):
+    x, r = residuals(X, Z), residuals(y, Z)
+    return x.T @ r / np.sqrt((x * x).sum(axis=0) * (r @ r))
+
+
+def exact(x=X, y=Y, **options):
+    return screen(x, y, Plan.exact(*x.shape, 5), **options)
+
+
+LEVELS = np.eye(4)[np.arange(N) % 4]
+CASES = {
+    "one column": Z[:, 0],
+    "three": Z,
+    "large offsets": Z + np.array([1e7, -1e6, 1e5]),
+    "badly scaled": Z * [1e-12, 1.0, 1e12],
+    "all levels": np.column_stack([Z, LEVELS]),
+    "copies": np.column_stack([Z, Z[:, 0], 2 * Z[:, 1] - Z[:, 2], np.full(N, 3.0)]),
+    "nearly collinear": np.column_stack([Z, Z[:, 0] + 1e-5 * rng.standard_normal(N)]),
+    "heavy tails": rng.standard_t(2, (N, 3)),
+    "integers": rng.integers(0, 5, (N, 2)),
+    "booleans": Z > 0,
+    "float32": Z.astype("f4"),
+}
+
+
+def test_memory_layouts(layout):
+    scores = screen(layout(X), Y, Plan.exact(N, P, 5), covariates=Z).scores
+    np.testing.assert_allclose(scores, partial(X, Y, Z), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_partial_correlation_is_that_of_residuals(name):
+    given = CASES[name]
+    scores = screen(X, Y + 1e6, Plan.exact(N, P, 5), covariates=given).scores
+    expected = partial(X, Y, np.asarray(given, float))
+    np.testing.assert_allclose(scores, expected, atol=1e-9 if name != "nearly collinear" else 1e-7)
+
+
+def test_frames_and_series_are_covariates():
+    expected = exact(covariates=Z).scores
+    np.testing.assert_array_equal(exact(covariates=pd.DataFrame(Z)).scores, expected)
+    np.testing.assert_array_equal(
+        exact(covariates=pd.Series(Z[:, 0])).scores, exact(covariates=Z[:, 0]).scores
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_what_the_covariates_explain_scores_zero(dtype):
+    x = np.column_stack([X, Z, Z @ [1, 2, 3] + 5, np.full(N, 7)]).astype(dtype)
+    given = np.column_stack([x[:, P : P + 3], LEVELS])
+    for statistic, y in (("pearson", Y), ("anova", LABELS), ("logistic", Y > 0), ("cox", survival())):
+        result = exact(x, y, covariates=given, statistic=statistic)
+        assert (result.scores[P:] == 0).all(), statistic
+        assert (result.scores[:P] != 0).all()
+        assert (result.pvalues[P:] == 1).all()
+
+
+def survival():
+    return np.column_stack([np.exp(Y / 4), rng.random(N) < 0.7])
+
+
+def test_a_constant_is_no_covariate():
+    np.testing.assert_array_equal(exact(covariates=np.full(N, 1e9)).scores, exact().scores)
+
+
+def test_stored_values_are_exact_whatever_their_type():
+    """float32 holds dates and times with few digits; those it holds count, and none spoils another."""
+    generator = np.random.default_rng(0)
+    day = generator.integers(0, 28, N)
+    dates = (20240100 + day).astype("f4")
+    times = (1.7e9 + generator.uniform(0, 3600, N)).astype("f4")
+    rare = generator.random(N) < 0.05
+    both = np.column_stack([times, rare]).astype("f4")
+    for given, rank in ((dates, 1), (both, 2)):
+        y = Y + 5 * residuals(given.reshape(N, -1)[:, -1].astype(float), np.ones(N))
+        result = exact(y=y, covariates=given)
+        np.testing.assert_array_equal(result.scores, exact(y=y, covariates=given.astype(float)).scores)
+        np.testing.assert_allclose(result.scores, partial(X, y, given.astype(float)), atol=1e-8)
+        assert result.parameters["covariates"] == rank
+
+
+def test_a_note_says_what_was_left_out():
+    close = 1e16 + 2.0 * (np.arange(N) % 2)
+    result = exact(covariates=np.column_stack([Z, close]))
+    np.testing.assert_array_equal(result.scores, exact(covariates=Z).scores)
+    assert "column 3 of the covariates was left out" in str(result)
+    assert "left out" in str(exact(covariates=close))
+    assert "left out" not in str(exact(covariates=np.column_stack([Z, np.ones(N)])))
+
+
+def test_several_responses_share_a_pass():
+    both = np.column_stack([Y, X[:, 2] + Z[:, 1], Y**2])
+    plan = Plan.paper(N, P, 4)
+    together = screen(X, both, plan, covariates=Z, random_state=0)
+    for k, result in enumerate(together):
+        alone = screen(X, both[:, k], plan, covariates=Z, random_state=0)
+        np.testing.assert_array_equal(result.selected, alone.selected)
+        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
+
+
+def test_adaptive_runs_regress_over_the_rows_read():
+    """A plan of one step over m rows in stored order is a partial correlation over those rows."""
+    plan = Plan.subsample(N, P, 5, 60)
+    scores = screen(X, Y, plan, covariates=Z, row_order="stored").scores
+    np.testing.assert_allclose(scores, partial(X[:60], Y[:60], Z[:60]), atol=1e-10)
+
+
+def test_float32_features_keep_their_digits():
+    """A response that is almost all covariate does not drown in the rounding of float32 sums."""
+    y = 1e4 * Z[:, 0] + 0.5 * X[:, 4] + rng.standard_normal(N)
+    scores = screen(X.astype("f4"), y, Plan.exact(N, P, 5), covariates=Z).scores
+    np.testing.assert_allclose(scores, partial(X.astype("f4").astype(float), y, Z), atol=1e-5)
+
+
+def test_anova_given_covariates_is_the_partial_f_test():
+    indicators = (LABELS[:, None] == ["a", "b"]).astype(float)
+    result = exact(y=LABELS, statistic="anova", covariates=Z)
+    for j in range(P):
+        small = sm.OLS(X[:, j], sm.add_constant(Z)).fit()
+        large = sm.OLS(X[:, j], sm.add_constant(np.column_stack([Z, indicators]))).fit()
+        f, p, _ = large.compare_f_test(small)
+        eta2 = 1 - large.ssr / small.ssr
+        assert result.scores[j] == pytest.approx(np.sqrt(eta2), abs=1e-10)
+        assert result.pvalues[j] == pytest.approx(p, rel=1e-8)
+        assert f == pytest.approx((eta2 / 2) / ((1 - eta2) / (N - 6)))
+
+
+def test_estimators_take_covariates():
+    for selector in (SIS(3), BanditSIS(3, random_state=0)):
+        found = selector.fit(X, Y, covariates=Z)
+        assert found.result_.parameters["covariates"] == 3
+        assert found.get_support()[4]
+    assert not hasattr(SIS(3), "covariates")
+
+
+def test_detection_floor_and_interval_count_the_covariates():
+    x, y = rng.standard_normal((5000, 60)), rng.standard_normal(5000)
+    result = screen(x, y, Plan.subsample(5000, 60, 5, 500), covariates=x[:, :3] + 1, random_state=0)
+    assert 0.9 < result.variance_inflation < 1.2
+    plain = screen(x, y, Plan.subsample(5000, 60, 5, 500), random_state=0)
+    assert result.detection_floor() == pytest.approx(plain.detection_floor(), abs=0.02)
+    assert (np.diff(result.interval()) > 2 * 1.95 / np.sqrt(500) * 0.95).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"covariates": np.where(Z > 2, np.nan, Z)},
+            ValueError,
+            r"covariates contain NaN in row \d+, column",
+        ),
+        ({"covariates": Z[:-1]}, ValueError, r"covariates must have shape \(400,\) or \(400, k\)"),
+        ({"covariates": scipy.sparse.csr_array(Z)}, TypeError, r"pass covariates\.toarray\(\)"),
+        ({"covariates": LABELS}, TypeError, "covariates must hold numbers, got dtype"),
+        ({"covariates": Z, "missing": "pairwise"}, ValueError, "covariates go with missing='raise' alone"),
+        ({"covariates": np.column_stack([Z, Y])}, ValueError, "y is a linear combination of the covariates"),
+        ({"covariates": Z, "statistic": "kendall"}, ValueError, "'kendall' takes no covariates"),
+    ],
+)
+def test_what_cannot_be(options, error, message):
+    with pytest.raises(error, match=message):
+        exact(**options)
+
+
+def test_too_few_rows_for_the_covariates():
+    with pytest.raises(ValueError, match=r"5 rows are read first, and 3 covariates .* need 6 or more"):
+        screen(X, Y, Plan.subsample(N, P, 5, 5), covariates=Z)
+    with pytest.raises(ValueError, match="min_correlation can be guaranteed with covariates=None alone"):
+        screen(X, Y, Plan.guaranteed(N, P, 5, 0.3), covariates=Z)
+    with pytest.raises(ValueError, match="the classes of y follow from the covariates"):
+        exact(y=LABELS, statistic="anova", covariates=(LABELS[:, None] == ["a", "b"]).astype(float))

@@ -1,0 +1,253 @@
+"""P-values: those of the textbook, far into the tail, honest after a choice, and uniform under the null."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import betaln
+from statsmodels.stats.multitest import multipletests
+
+from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
+from banditsis.statistics.null_distributions import BetaNull, NormalNull
+
+rng = np.random.default_rng(5)
+N, P = 150, 40
+X = rng.standard_normal((N, P))
+X[:, 9] = 3.0
+Y = X[:, 3] - 0.4 * X[:, 7] + rng.standard_normal(N)
+LABELS = np.digitize(Y, [-1.0, 1.0])
+
+
+def exact(x=X, y=Y, **options):
+    return screen(x, y, Plan.exact(*x.shape, 8), **options)
+
+
+def test_pearson_and_anova():
+    others = np.delete(np.arange(P), 9)
+    expected = [stats.pearsonr(X[:, j], Y).pvalue for j in others]
+    np.testing.assert_allclose(exact().pvalues[others], expected, rtol=1e-9)
+    groups = [[X[c == LABELS, j] for c in range(3)] for j in others]
+    expected = [stats.f_oneway(*group).pvalue for group in groups]
+    np.testing.assert_allclose(exact(y=LABELS, statistic="anova").pvalues[others], expected, rtol=1e-9)
+    assert exact().pvalues[9] == 1
+
+
+def test_pvalues_of_gappy_features_count_what_is_present():
+    gaps = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    result = exact(gaps, missing="pairwise")
+    here = ~np.isnan(gaps[:, 3])
+    assert result.pvalues[3] == pytest.approx(stats.pearsonr(gaps[here, 3], Y[here]).pvalue, rel=1e-9)
+    result = exact(gaps, LABELS, statistic="anova", missing="pairwise")
+    groups = [gaps[here & (c == LABELS), 3] for c in range(3)]
+    assert result.pvalues[3] == pytest.approx(stats.f_oneway(*groups).pvalue, rel=1e-9)
+    without = np.where((LABELS == 2)[:, None], np.nan, X)  # a class that no feature was seen in
+    result = exact(without, LABELS, statistic="anova", missing="pairwise")
+    two = [X[c == LABELS, 3] for c in range(2)]
+    assert result.pvalues[3] == pytest.approx(stats.f_oneway(*two).pvalue, rel=1e-9)
+
+
+def log10_tail(share, a, b):
+    """The incomplete beta function as a power times an integral of moderate size."""
+    x = 1 - share
+    rest, _ = quad(lambda t: np.exp(-t) * (1 - x * np.exp(-t / a)) ** (b - 1) / a, 0, np.inf, epsabs=0)
+    return (a * np.log1p(-share) - betaln(a, b) + np.log(rest)) / np.log(10)
+
+
+@pytest.mark.parametrize("between", [1.0, 2.0, 7.0])
+@pytest.mark.parametrize("residual", [50.0, 1e3, 1e6])
+def test_beta_law_far_out(residual, between):
+    scores = np.array([0.3, 0.7, 0.9, 0.99, 0.999999])
+    found = BetaNull(residual, between).log10_pvalues(scores)
+    expected = [log10_tail(s * s, residual / 2, between / 2) for s in scores]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert residual < 1e6 or found[-1] < -2e6
+
+
+def test_laws_at_their_ends():
+    assert BetaNull(10.0).log10_pvalues(np.array([0.0, 1.0, np.nan]))[:2].tolist() == [0, -np.inf]
+    assert BetaNull(0.0).log10_pvalues(np.array([1.0]))[0] == 0
+    assert NormalNull(1.0).log10_pvalues(np.array([0.0]))[0] == 0
+    z = 150.0
+    log10 = (np.log(2 / (z * np.sqrt(2 * np.pi))) - z * z / 2 + np.log1p(-1 / z**2 + 3 / z**4)) / np.log(10)
+    assert NormalNull(z).log10_pvalues(np.array([-1.0]))[0] == pytest.approx(log10, rel=1e-10)
+
+
+def test_a_very_small_pvalue_from_data():
+    n = 20_000
+    x = rng.standard_normal((n, 2))
+    result = screen(x, x[:, 0] + 0.5 * rng.standard_normal(n), Plan.exact(n, 2, 1))
+    r2 = result.scores[0] ** 2
+    assert result.pvalues[0] == 0
+    assert result.log10_pvalues[0] < -5000
+    assert result.log10_pvalues[0] == pytest.approx(log10_tail(r2, n / 2 - 1, 0.5), rel=1e-10)
+
+
+@pytest.mark.parametrize("fdr", [0.01, 0.05, 0.5])
+@pytest.mark.parametrize(
+    ("method", "theirs"), [("bh", "fdr_bh"), ("by", "fdr_by"), ("bonferroni", "bonferroni")]
+)
+def test_multiplicity(method, theirs, fdr):
+    x = rng.standard_normal((200, 500))
+    y = x[:, :6] @ [1, 0.8, 0.6, 0.4, 0.3, 0.2] + rng.standard_normal(200)
+    result = screen(x, y, Plan.exact(200, 500, 10))
+    kept = result.select(fdr, method)
+    np.testing.assert_array_equal(
+        np.sort(kept), np.flatnonzero(multipletests(result.pvalues, fdr, theirs)[0])
+    )
+    if method != "bonferroni":
+        adjusted = stats.false_discovery_control(result.pvalues, method=method)
+        np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(adjusted <= fdr))
+    assert (np.diff(result.pvalues[kept]) >= 0).all()
+
+
+def test_nothing_stands_up_to_nothing():
+    noise = rng.standard_normal((100, 300))
+    assert screen(noise, rng.standard_normal(100), Plan.exact(100, 300, 5)).select(1e-6).size == 0
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "logistic", "cox"])
+def test_adaptive_runs_read_the_survivors_in_full(statistic):
+    x = rng.standard_normal((3000, 80))
+    y = x[:, 11] + rng.standard_normal(3000)
+    y = {"logistic": y > 0, "cox": np.column_stack([np.exp(-y), y > -1])}.get(statistic, y)
+    plan = Plan.paper(3000, 80, 4)
+    plain = screen(x, y, plan, statistic=statistic, random_state=3)
+    with pytest.raises(ValueError, match=r"no p-values: the features were chosen by .* use pvalues=True"):
+        _ = plain.pvalues
+    result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=3)
+    assert set(result.selected) == set(plain.selected)
+    full = screen(x, y, Plan.exact(3000, 80, 4), statistic=statistic)
+    np.testing.assert_allclose(result.scores[result.selected], full.scores[result.selected], atol=1e-12)
+    np.testing.assert_allclose(result.pvalues[result.selected], full.pvalues[result.selected], rtol=1e-6)
+    assert np.isnan(np.delete(result.pvalues, result.selected)).all()
+    assert result.rounds[-1].cells == 3000 * 4
+    assert "chosen among 80" in str(result)
+    threshold = np.log10(0.05 / 80)  # all features count
+    bonferroni = result.select(0.05, "bonferroni")
+    assert set(bonferroni) == {k for k in result.selected if full.log10_pvalues[k] <= threshold}
+    assert 11 in bonferroni
+
+
+def test_progress_counts_the_last_pass():
+    told = []
+    screen(
+        X,
+        Y,
+        Plan.paper(N, P, 3),
+        pvalues=True,
+        random_state=0,
+        progress=lambda done, of: told.append((done, of)),
+    )
+    assert told[-1][0] == told[-1][1]
+
+
+def test_estimators_and_several_responses():
+    selector = BanditSIS(3, pvalues=True, random_state=0).fit(X, Y)
+    assert selector.result_.select()[0] == 3
+    assert SIS(3).fit(X, Y).result_.pvalues[3] < 1e-10
+    both = np.column_stack([Y, -Y])
+    one, two = screen(X, both, Plan.paper(N, P, 3), pvalues=True, random_state=0)
+    np.testing.assert_allclose(one.pvalues, two.pvalues, rtol=1e-9)
+
+
+def test_a_budget_pays_for_the_last_pass():
+    x = rng.standard_normal((2000, 100))
+    y = x[:, 4] + rng.standard_normal(2000)
+    for budget in (0.1, 20_000):
+        for statistic in ("pearson", "kendall"):
+            plan = Plan.optimal(2000, 100, 4, budget, rereads=statistic == "kendall", pvalues=True)
+            result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=0)
+            assert result.cells_read <= 20_000
+            assert result.rounds[-1].cells == 8000
+            assert result.select()[0] == 4
+            selector = BanditSIS(4, budget=budget, statistic=statistic, pvalues=True)
+            assert selector._plan(2000, 100, 4) == plan
+    with pytest.raises(ValueError, match=r"budget=0.04 pays for 8,000 cells, and with pvalues=True .* 8,400"):
+        BanditSIS(4, budget=0.04, pvalues=True).fit(x, y)
+    assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)
+
+
+def test_pvalues_without_a_law_are_refused_before_any_work():
+    for selector in (SIS(3, statistic="distance", pvalues=True), BanditSIS(3, statistic="mv", pvalues=True)):
+        with pytest.raises(ValueError, match=r"pvalues=True, and the null law of .* is not known"):
+            selector.fit(X, LABELS)
+    told = []
+    with pytest.raises(ValueError, match="leave the p-values out"):
+        exact(statistic="sirs", pvalues=True, progress=lambda done, of: told.append(done))
+    assert not told
+
+
+def test_unknown_law_and_bad_arguments():
+    with pytest.raises(ValueError, match="no p-values: the null law of statistic='distance' is not known"):
+        _ = exact(statistic="distance").pvalues
+    with pytest.raises(ValueError, match="method must be one of 'bh', 'by', 'bonferroni', got 'holm'"):
+        exact().select(method="holm")
+    with pytest.raises(ValueError, match=r"fdr must be in \(0, 1\), got 1"):
+        exact().select(1)
+
+
+@pytest.mark.parametrize("all_scores", [False, True])
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_frames_and_json_carry_pvalues(all_scores, adaptive):
+    y = np.where(np.arange(N) < 3, 1e-9, 0) + X[:, 3]  # one p-value that is 0
+    plan = Plan.paper(N, P, 5) if adaptive else Plan.exact(N, P, 5)
+    result = screen(X, y, plan, pvalues=True, random_state=0)
+    frame = result.to_frame(all_features=all_scores)
+    np.testing.assert_array_equal(frame["pvalue"], result.pvalues[frame["index"]])
+    text = result.to_json(all_scores=all_scores)
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    back = ScreeningResult.from_json(text)
+    chosen = slice(None) if all_scores else result.selected
+    np.testing.assert_array_equal(back.log10_pvalues[chosen], result.log10_pvalues[chosen])
+    assert back.to_json(all_scores=all_scores) == text
+    assert "pvalue" not in screen(X, y, Plan.paper(N, P, 5), random_state=0).to_frame()
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman", "kendall"])
+def test_rounds_that_read_every_row_before_the_last(statistic):
+    """The law is that of the features of the last round: others have no p-values."""
+    x = np.random.default_rng(0).standard_normal((20, 300))
+    x[3, 5] = np.nan
+    selector = BanditSIS(3, alpha=0.1, missing="pairwise", statistic=statistic, random_state=0)
+    result = selector.fit(x, x[:, 0]).result_
+    assert sum(r.n_rows == 20 for r in result.rounds) > 1
+    known = ~np.isnan(result.pvalues)
+    np.testing.assert_array_equal(known, result.last_round == len(result.rounds) - 1)
+    full = screen(x, x[:, 0], Plan.exact(20, 300, 3), missing="pairwise", statistic=statistic)
+    np.testing.assert_allclose(result.pvalues[known], full.pvalues[known], rtol=1e-9)
+    assert "pvalue" in result.to_frame(all_features=True)
+    assert "log10_pvalue" in result.to_json()
+    assert result.to_html()
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.select(), result.select())
+
+
+def test_a_result_stored_in_part_corrects_for_nothing():
+    result = exact()
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.select(), result.select())
+    with pytest.raises(ValueError, match=r"store it with to_json\(all_scores=True\)"):
+        ScreeningResult.from_json(result.to_json()).select()
+    adaptive = screen(X, Y, Plan.paper(N, P, 3), pvalues=True, random_state=0)  # has no others
+    back = ScreeningResult.from_json(adaptive.to_json())
+    np.testing.assert_array_equal(back.select(), adaptive.select())
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "poisson", "cox"])
+def test_uniform_under_the_null(statistic, given):
+    generator = np.random.default_rng(17)
+    n, p = 1500, 1000
+    x, z = generator.standard_normal((n, p)), generator.standard_normal((n, 2))
+    predictor = 0.5 * z[:, 0]
+    y = {
+        "pearson": predictor + generator.standard_normal(n),
+        "anova": np.digitize(predictor + generator.standard_normal(n), [-0.5, 0.5]),
+        "logistic": generator.random(n) < 1 / (1 + np.exp(-predictor)),
+        "poisson": generator.poisson(np.exp(predictor)) if given else generator.poisson(1.0, n),
+        "cox": np.column_stack([generator.exponential(np.exp(-predictor)), generator.random(n) < 0.7]),
+    }[statistic]
+    result = screen(x, y, Plan.exact(n, p, 5), statistic=statistic, covariates=z if given else None)
+    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01 / 10  # there are ten such tests

@@ -1,0 +1,510 @@
+"""Statistics of samples against the same formulas written down plainly, and what runs with them promise."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from sklearn.base import clone
+
+from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
+from banditsis.engine.sampling import draw_rows
+from banditsis.kernels.ranks import count_inversions
+from banditsis.kernels.sorting import argsort, make_scratch
+from banditsis.sources.array import ArraySource
+from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
+from sample_references import NOISE, REFERENCES, chatterjee, scores, sliced_wasserstein
+
+NAMES = list(REFERENCES)
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+def features(n, rng):
+    """Columns that are normal, tied, lopsided, constant, far from 0, heavy-tailed."""
+    z = rng.standard_normal((n, 8))
+    z[:, 1] = np.round(z[:, 1])
+    z[:, 2] = z[:, 2] > 0.3
+    z[:, 3] = 0.1
+    z[:, 4] += 1e6
+    z[:, 5] = rng.standard_cauchy(n)
+    z[:, 6] = np.round(z[:, 6], 1) * 1e-8
+    z[:, 7] = np.arange(n)
+    return z
+
+
+def responses(name, X, rng):
+    """A continuous response, a tied one and a binary one; labels where classes are asked for."""
+    y = X[:, 0] ** 2 + X[:, 1] + 0.5 * rng.standard_normal(len(X))
+    if name == "mv":
+        labels = np.array(["low", "middle", "high"])
+        return [labels[np.digitize(y, [0.3, 1.5])], (y > y.mean()).astype(int)]
+    return [y, np.round(y), y > y.mean()]
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 10, 63, 64, 65, 200])
+def test_equals_the_reference(name, n):
+    rng = np.random.default_rng(n)
+    for _ in range(4 if n < 20 else 1):
+        X = features(n, rng)
+        for y in responses(name, X, rng):
+            if len(np.unique(y)) in (1, n if name == "mv" else 1):
+                continue
+            found = screen(X, y, Plan.exact(n, 8, 8), statistic=name).scores
+            expected = scores(name, X, y if y.dtype.kind == "U" else y.astype(float))
+            # dCor is a root: where it is 0, rounding shows up magnified in both.
+            power = 2 if name == "distance" else 1
+            np.testing.assert_allclose(found**power, expected**power, rtol=0, atol=1e-9)
+
+
+def test_distance_equals_dcor_at_ten_thousand_rows():
+    import dcor
+
+    rng = np.random.default_rng(0)
+    X = features(10_000, rng)
+    y = np.abs(X[:, 0]) + rng.standard_normal(10_000)
+    found = screen(X, y, Plan.exact(10_000, 8, 8), statistic="distance").scores
+    centred = X - np.median(X, axis=0)  # dcor loses digits far from 0
+    expected = [dcor.distance_correlation(x, y, method="mergesort") if np.ptp(x) else 0 for x in centred.T]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_chatterjee_is_scipys_without_ties_and_its_mean_over_orders_with_them():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(300), np.round(rng.standard_normal(300), 1)
+    assert abs(chatterjee(x, y) - stats.chatterjeexi(x, y).statistic) < 1e-12
+    x, y = np.array([1, 1, 2, 2, 2, 3.0]), np.array([4, 1, 1, 5, 2, 3.0])
+    orders = [list(k) for k in permutations(range(6)) if (np.diff(x[list(k)]) >= 0).all()]
+    every = [stats.chatterjeexi(np.arange(6), y[k]).statistic for k in orders]
+    found = screen(np.column_stack([x, x]), y, Plan.exact(6, 2, 1), statistic="chatterjee").scores[0]
+    assert abs(found - np.mean(every)) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "i1", "?"])
+def test_other_dtypes(name, dtype):
+    rng = np.random.default_rng(1)
+    X = (rng.standard_normal((90, 5)) * 3).astype(dtype)
+    y = rng.integers(0, 3, 90)
+    found = screen(X, y, Plan.exact(90, 5, 5), statistic=name).scores
+    np.testing.assert_allclose(found, scores(name, X, y.astype(float)), atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1e150, 1e300])
+def test_values_of_any_size(name, size):
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((60, 4)), rng.integers(0, 3, 60).astype(float)
+    expected = screen(X, y, Plan.exact(60, 4, 4), statistic=name).scores
+    y = y if name == "mv" else y * size
+    found = screen(X * size, y, Plan.exact(60, 4, 4), statistic=name).scores
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_missing_cells_are_left_out_column_by_column(name):
+    rng = np.random.default_rng(3)
+    X = features(120, rng)
+    y = np.round(X[:, 0] + rng.standard_normal(120))
+    X[rng.random(X.shape) < np.linspace(0, 0.95, 8)] = np.nan
+    X[:, 0] = X[:, 7]
+    result = screen(X, y, Plan.exact(120, 8, 8), statistic=name, missing="pairwise")
+    for j, x in enumerate(X.T):
+        here = ~np.isnan(x)
+        if here.sum() < 10 or np.ptp(x[here]) == 0:
+            assert result.scores[j] == 0
+        else:
+            expected = REFERENCES[name](x[here], y[here]) * (here.mean() ** NOISE[name])
+            assert abs(result.scores[j] - expected) < 1e-9
+    present = (~np.isnan(X)).sum(axis=0)
+    np.testing.assert_array_equal(result.present, present[result.selected])
+    assert f"{(present < 10).sum()} features were present in fewer than 10" in str(result)
+
+
+def test_order_of_rows_does_not_matter(name):
+    if name == "sliced_wasserstein":
+        pytest.skip("it shuffles the response")
+    rng = np.random.default_rng(4)
+    X = features(150, rng)
+    y = np.round(X[:, 0])
+    order = np.argsort(y)
+    plan = Plan.exact(150, 8, 8)
+    one, other = (screen(X[k], y[k], plan, statistic=name).scores for k in (slice(None), order))
+    np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_rank_statistics_see_the_order_alone():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((100, 3))
+    y = rng.integers(0, 3, 100)
+    for name in ("spearman", "kendall", "chatterjee", "mv"):
+        one = screen(X, y, Plan.exact(100, 3, 3), statistic=name).scores
+        other = screen(np.exp(X), y, Plan.exact(100, 3, 3), statistic=name).scores
+        np.testing.assert_array_equal(one, other)
+    for name in ("distance", "sliced_wasserstein", "sirs", "mv"):
+        one = screen(X, y, Plan.exact(100, 3, 3), statistic=name).scores
+        other = screen(-X, y, Plan.exact(100, 3, 3), statistic=name).scores
+        np.testing.assert_allclose(one, other, atol=1e-12 if name != "mv" else 0.02)
+
+
+@given(arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False, allow_infinity=False)))
+def test_sorting_is_stable(x):
+    scratch = make_scratch(len(x))
+    argsort(x.copy(), *scratch)
+    np.testing.assert_array_equal(scratch[0], np.argsort(x, kind="stable"))
+
+
+def test_sorting_what_32_bits_do_not_tell_apart():
+    rng = np.random.default_rng(6)
+    n = 3000
+    near = rng.integers(0, 50, n)
+    for x in (
+        np.where(rng.random(n) < 0.5, -1e8, 1e8) + rng.standard_normal(n),
+        np.where(rng.random(n) < 0.5, -1.0, 1.0) * (1 + near * 2.0**-52),
+        rng.choice([1e308, -1e308, 5e-324, 0.0, -0.0], n),
+        np.full(n, 3.0),
+    ):
+        scratch = make_scratch(n)
+        argsort(x.copy(), *scratch)
+        np.testing.assert_array_equal(scratch[0], np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 200])
+def test_inversions(n):
+    code = np.random.default_rng(n).permutation(n).astype(np.uint32)
+    expected = sum(code[i] > code[j] for i in range(n) for j in range(i, n))
+    assert count_inversions(code.copy(), np.empty_like(code)) == expected
+
+
+# Runs
+
+
+def make(n=3000, p=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    return X, X[:, 3] - X[:, min(8, p - 1)] + 0.5 * rng.standard_normal(n)
+
+
+def test_each_round_scores_all_rows_so_far(name):
+    X, y = make(600, 12)
+    y = np.digitize(y, [-1, 1]).astype(float)
+    plan = Plan(600, 12, ((60, 8), (61, 5), (61, 4), (150, 2)))
+    result = screen(X, y, plan, statistic=name, random_state=7)
+    pieces = list(draw_rows(600, [60, 61, 61, 150], "random", np.random.default_rng(7)))
+    left, expected = np.arange(12), np.zeros(12)
+    for k, step in enumerate(plan.steps):
+        rows = np.sort(np.concatenate(pieces[: k + 1]))
+        expected[left] = scores(name, X[np.ix_(rows, left)], y[rows])
+        size = expected[left] if name == "chatterjee" else np.abs(expected[left])
+        left = np.sort(left[np.argsort(-size, kind="stable")[: step.n_keep]])
+    np.testing.assert_allclose(result.scores, expected, atol=1e-9)
+    np.testing.assert_array_equal(np.sort(result.selected), left)
+    assert [r.cells for r in result.rounds] == [60 * 12, 61 * 8, 0, 150 * 4]
+    assert result.cells_read == plan.rereading().cells
+
+
+def test_the_answer_does_not_depend_on_threads_or_layout(name, layout):
+    X, y = make(500, 80)
+    y = np.round(y)
+    plan = Plan.paper(500, 80, 5)
+    expected = screen(X, y, plan, statistic=name, random_state=0, n_jobs=1)
+    found = screen(layout(X), y, plan, statistic=name, random_state=0, n_jobs=3)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(found.selected, expected.selected)
+
+
+def test_chunks_are_read_once_in_each_round():
+    class Chunked(ArraySource):
+        chunk = (100, 40)
+
+        def read(self, rows, columns):
+            block = super().read(rows, columns)
+            shapes.append(block.shape)
+            return block
+
+    X, y = make(1200, 90)
+    shapes = []
+    plan = Plan(1200, 90, ((300, 50), (1200, 5)))
+    expected = screen(X, y, plan, statistic="spearman", random_state=0, n_jobs=1)
+    found = screen(Chunked(X), y, plan, statistic="spearman", random_state=0, n_jobs=1)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    rounds = [(300, 40), (300, 40), (300, 10), (1200, 40), (1200, 10)]
+    assert [shape for shape in shapes if shape[0] in (300, 1200)][-5:] == rounds
+
+
+def test_several_responses(name):
+    X, y = make(400, 15)
+    Y = np.column_stack([np.round(y), np.round(X[:, 1]), np.round(X[:, 2] ** 2)])
+    if name == "mv":
+        Y = Y.astype(str)
+    plan = Plan.paper(400, 15, 3)
+    together = screen(X, Y, plan, statistic=name, random_state=0)
+    for k, result in enumerate(together):
+        alone = screen(X, Y[:, k], plan, statistic=name, random_state=0)
+        np.testing.assert_array_equal(result.scores, alone.scores)
+        np.testing.assert_array_equal(result.selected, alone.selected)
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_progress_tells_every_cell(missing):
+    X, y = make(500, 300)
+    told = []
+    plan = Plan.paper(500, 300, 5)
+    screen(X, y, plan, statistic="spearman", missing=missing, progress=lambda *cells: told.append(cells))
+    assert told[-1] == (plan.rereading().cells,) * 2
+
+
+def test_plans_that_read_again():
+    plan = Plan.paper(10_000, 500, 20)
+    again = plan.rereading()
+    rows = [s.n_rows for s in plan.steps]
+    before = [500, *(s.n_keep for s in plan.steps[:-1])]
+    assert again.cells_by_step == tuple(m * f for m, f in zip(rows, before, strict=True))
+    assert again.max_cells == again.cells == sum(again.cells_by_step) > plan.cells
+    assert again.fraction == again.cells / 5e6
+    assert again.rereading(False) == plan != again
+    assert "each step reads all rows so far again" in str(again)
+    assert "again" not in str(plan) + str(Plan.exact(100, 5, 2).rereading())
+    limited = again.limit_rows(1000)
+    assert limited.rereads
+    assert limited.cells < again.cells
+    assert sum(c > 0 for c in limited.cells_by_step) < again.n_steps  # nothing new, nothing read
+    assert again.as_exact() == Plan.exact(10_000, 500, 20).rereading()
+
+
+def test_optimal_plans_count_what_is_read_again():
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        n, p = int(10 ** rng.uniform(0.7, 6)), int(10 ** rng.uniform(0.5, 5))
+        d, least = int(rng.integers(1, p)), min(4, n) * p
+        budget = int(least + (n * p - least) * rng.random() ** 4)
+        plan = Plan.optimal(n, p, d, budget, rereads=True)
+        assert plan.rereads
+        assert plan.cells <= budget
+        assert plan.n_keep == d
+        one = Plan.subsample(n, p, d, budget // p)
+        assert plan.detection_floor() <= one.detection_floor() * 1.0001
+    assert Plan.optimal(100, 10, 2, 1.0, rereads=True) == Plan.exact(100, 10, 2).rereading()
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.1, 40_000])
+def test_estimators_stay_within_the_budget(name, budget):
+    X, y = make(20_000, 60)
+    y = y > 0 if name == "mv" else y
+    selector = BanditSIS(4, budget=budget, statistic=name, random_state=0).fit(X, y)
+    assert selector.result_.cells_read <= (budget if isinstance(budget, int) else budget * X.size)
+    assert set(selector.get_support(indices=True)) >= {3, 8}
+
+
+def test_estimators_by_default_and_by_alpha():
+    X, y = make(20_000, 60)
+    paper = Plan.paper(20_000, 60, 4)
+    by_default = BanditSIS(4, statistic="distance", random_state=0).fit(X, y).result_
+    assert 0.9 * paper.cells < by_default.cells_read <= paper.cells
+    by_alpha = BanditSIS(4, alpha=0.5, statistic="distance", random_state=0).fit(X, y).result_
+    assert by_alpha.cells_read == paper.rereading().cells
+    assert [r.n_rows for r in by_alpha.rounds] == [s.n_rows for s in paper.steps]
+    costly = BanditSIS(4, alpha=0.01, statistic="spearman", random_state=0).fit(X, y).result_
+    assert any("exact screening" in note for note in costly.notes)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6, 9])
+def test_tiny_data(name, n):
+    rng = np.random.default_rng(n)
+    X, y = rng.standard_normal((n, 4)), np.arange(n) % 2
+    for selector in (SIS(1, statistic=name), BanditSIS(1, statistic=name, random_state=0)):
+        assert selector.fit(X, y).get_support().sum() == 1
+
+
+def test_statistics_with_settings():
+    X, y = make(400, 6)
+    four = SlicedWasserstein(n_directions=4)
+    result = screen(X, y, Plan.exact(400, 6, 2), statistic=four)
+    expected = [sliced_wasserstein(x, y, 4) for x in X.T]
+    np.testing.assert_allclose(result.scores, expected, atol=1e-9)
+    assert result.parameters["statistic"] == "sliced_wasserstein"
+    assert result.parameters["n_directions"] == 4
+    selector = clone(SIS(2, statistic=four)).fit(X, y)
+    np.testing.assert_array_equal(selector.scores_, result.scores)
+    assert not hasattr(four, "y")  # binding leaves the object as it was
+    with pytest.raises(ValueError, match="must be even, got 5"):
+        SlicedWasserstein(n_directions=5)
+
+
+def test_a_class_or_an_object_is_taken_as_it_is():
+    class Mean(SampleStatistic):
+        name = "mean"
+
+        def prepare(self, y):
+            return y - y.mean()
+
+        def score_block(self, block, side):
+            return side @ block / len(side)
+
+    X, y = make(50, 4)
+    expected = (y - y.mean()) @ X / 50
+    for statistic in (Mean, Mean()):
+        assert find_statistic(statistic).name == "mean"
+        found = screen(X, y, Plan.exact(50, 4, 2), statistic=statistic).scores
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    with pytest.raises(ValueError, match="statistic"):
+        screen(X, y, Plan.exact(50, 4, 2), statistic=int)
+
+
+def test_what_is_refused(name):
+    X, y = make(200, 5)
+    labels = np.where(y > 0, "yes", "no")
+    with pytest.raises(ValueError, match="min_correlation can be guaranteed with statistic='pearson' alone"):
+        BanditSIS(2, min_correlation=0.3, statistic=name).fit(X, labels if name == "mv" else y)
+    with pytest.raises(ValueError, match=r"continuous response" if name == "mv" else r"'anova' or 'mv'"):
+        screen(X, y if name == "mv" else labels, Plan.exact(200, 5, 2), statistic=name)
+    with pytest.raises(ValueError, match=r"one class|y is constant, 1"):
+        screen(X, np.ones(200), Plan.exact(200, 5, 2), statistic=name)
+    for bad, missing, what in (
+        (np.nan, "raise", "NaN"),
+        (np.inf, "raise", "inf"),
+        (-np.inf, "pairwise", "inf"),
+    ):
+        Z = np.repeat(X, 1100, axis=1)
+        Z[17, 4321] = bad
+        plan = Plan.exact(*Z.shape, 2)
+        with pytest.raises(ValueError, match=rf"{what}.* in column 'x4321', row 17"):
+            screen(Z, np.round(y > 0), plan, statistic=name, missing=missing)
+
+
+def test_floors_and_intervals_are_withheld():
+    X, y = make(500, 20)
+    result = screen(X, y, Plan.paper(500, 20, 3), statistic="kendall", random_state=0)
+    assert "withheld, since the sampling law of statistic='kendall'" in str(result)
+    with pytest.raises(ValueError, match="'kendall'"):
+        result.interval()
+
+
+def test_rows_in_stored_order_that_are_sorted_are_noticed(name):
+    X, y = make(2000, 10)
+    y = np.sort(y > 0.2) if name == "mv" else np.sort(y)
+    with pytest.warns(UserWarning, match="not in random order"):
+        screen(X, y, Plan.subsample(2000, 10, 2, 1200), statistic=name, row_order="stored")
+
+
+# P-values
+
+
+PVALUES = {
+    "spearman": lambda x, y: stats.spearmanr(x, y).pvalue,
+    "kendall": lambda x, y: stats.kendalltau(x, y, method="asymptotic").pvalue,
+    "chatterjee": lambda x, y: stats.chatterjeexi(x, y).pvalue,
+}
+
+
+@pytest.mark.parametrize("name", PVALUES)
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("n", [5, 30, 400])
+def test_pvalues_are_scipys(name, tied, n):
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 6))
+    y = 0.3 * X[:, 0] ** 3 + rng.standard_normal(n)
+    if tied:
+        y = np.round(y)
+        X = X if name == "chatterjee" else np.round(2 * X)
+    result = screen(X, y, Plan.exact(n, 6, 2), statistic=name)
+    np.testing.assert_allclose(result.pvalues, [PVALUES[name](x, y) for x in X.T], 1e-9, 1e-20)
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_pvalues_of_the_rows_that_are_present(name):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((300, 5)), 1 if name != "chatterjee" else 15)
+    y = np.round(X[:, 0] + rng.standard_normal(300))
+    X[rng.random(X.shape) < np.linspace(0, 0.9, 5)] = np.nan
+    result = screen(X, y, Plan.exact(300, 5, 2), statistic=name, missing="pairwise")
+    expected = [PVALUES[name](x[~np.isnan(x)], y[~np.isnan(x)]) for x in X.T]
+    np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_pvalues_are_uniform_without_association(name):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((1000, 4000)), rng.standard_normal(1000)
+    result = screen(X, y, Plan.exact(1000, 4000, 2), statistic=name)
+    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_a_constant_has_pvalue_one(name):
+    X, y = make(200, 4)
+    X[:, 2] = 5.0
+    X[::3, 2] = np.nan
+    assert screen(X, y, Plan.exact(200, 4, 2), statistic=name, missing="pairwise").pvalues[2] == 1
+    X[:, 2] = 5.0
+    assert screen(X, y, Plan.exact(200, 4, 2), statistic=name).pvalues[2] == 1
+
+
+@pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 2.0])], ids=["plain", "tied"])
+def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
+    x = np.array([1, 1, 2, 2, 2, 3.0])
+    law = screen(np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee").law
+    orders = [list(k) for k in permutations(range(6))]
+    tied, free = ([chatterjee(feature, y[k]) for k in orders] for feature in (x, np.arange(6)))
+    assert np.mean(tied) == pytest.approx(0, abs=1e-12)
+    assert (law.stretch[1] / law.stretch[0]) ** 2 == pytest.approx(np.var(tied) / np.var(free), rel=1e-10)
+
+
+def test_chatterjees_pvalues_with_equal_values():
+    """Uniform while there are many values; withheld where there are few, and then never selected."""
+    rng = np.random.default_rng(2)
+    X, y = np.round(rng.standard_normal((600, 3000)), 2), rng.poisson(3.0, 600)
+    result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee")
+    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
+    X[:, 1] = y > 2
+    result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee", pvalues=True)
+    assert np.isnan(result.pvalues[1])
+    assert np.isnan(result.pvalues).sum() == 1
+    assert result.selected[0] == 1
+    assert 1 not in result.select(0.5)
+    assert result.to_frame()["pvalue"].isna().sum() == 1
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.log10_pvalues, result.log10_pvalues)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_chatterjee_keeps_the_largest_not_the_most_negative(adaptive):
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((400, 200)), rng.standard_normal(400)
+    plan = Plan.paper(400, 200, 20) if adaptive else Plan.exact(400, 200, 20)
+    result = screen(X, y, plan, statistic="chatterjee", random_state=0)
+    last = result.last_round == len(result.rounds) - 1
+    assert result.scores[result.selected].min() == result.rounds[-1].cutoff
+    assert result.scores[result.selected].min() >= result.scores[last & ~result.support].max()
+    assert (np.diff(result.scores[result.selected]) <= 0).all()
+    np.testing.assert_array_equal(np.argsort(result.ranking)[:20], result.selected)
+    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    np.testing.assert_array_equal(back.ranking, result.ranking)
+    if not adaptive:
+        assert (result.scores[result.selected] > 0).all()
+        np.testing.assert_array_equal(np.argsort(result.ranking), np.argsort(-result.scores, kind="stable"))
+
+
+def test_pvalues_far_below_the_smallest_number():
+    x = np.arange(5000.0)
+    X = np.column_stack([x, -x])
+    result = screen(X, x + 5 * np.cos(x), Plan.exact(5000, 2, 1), statistic="kendall")
+    assert (result.log10_pvalues < -1000).all()
+
+
+def test_statistics_without_a_law_give_no_pvalues():
+    X, y = make(100, 4)
+    with pytest.raises(ValueError, match="the null law of statistic='distance' is not known"):
+        _ = screen(X, y, Plan.exact(100, 4, 1), statistic="distance").pvalues
+
+
+@pytest.mark.parametrize("name", PVALUES)
+def test_pvalues_after_an_adaptive_run(name):
+    X, y = make(2000, 30)
+    result = screen(X, y, Plan.paper(2000, 30, 4), statistic=name, random_state=0, pvalues=True)
+    for k in result.selected:
+        assert abs(result.pvalues[k] - PVALUES[name](X[:, k], y)) < 1e-9
+    assert np.isnan(np.delete(result.pvalues, result.selected)).all()
