@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
 from typing import Any, Self, cast
 
 import numpy as np
@@ -16,14 +15,15 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 from banditsis.arrays import Array
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.formats.opening import is_frame, is_sparse, open_source
-from banditsis.plans.plan import Plan, default_size
+from banditsis.plans.factory import make_plan
+from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.statistics import StatisticLike, find_statistic
-from banditsis.validation import CELLS_CHECKED_WHOLE, check_integer, check_real, check_responses, is_dask
+from banditsis.validation import CELLS_CHECKED_WHOLE, check_integer, check_responses, is_dask
 
 
 class Screener(SelectorMixin, BaseEstimator):
@@ -37,7 +37,8 @@ class Screener(SelectorMixin, BaseEstimator):
     n_jobs: int | None
     random_state: Any
 
-    def _plan(self, n: int, p: int, d: int | None) -> Plan:
+    def _plan_options(self) -> dict[str, Any]:
+        """What this estimator asks of the plan factory."""
         raise NotImplementedError
 
     def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
@@ -78,10 +79,13 @@ class Screener(SelectorMixin, BaseEstimator):
         if gaps and np.isnan(response).any():
             known = np.flatnonzero(~np.isnan(response))
             source, response, n = RowSubset(source, known), response[known], len(known)
-        d = self.n_features_to_select
-        if d is not None:
-            check_integer("n_features_to_select", d, 1)
-        plan, notes = self._fastest(self._plan(n, p, d), source)
+        if self.n_features_to_select is not None:
+            check_integer("n_features_to_select", self.n_features_to_select, 1)
+        rereads = find_statistic(self.statistic).rereads
+        asked = make_plan(
+            n, p, self.n_features_to_select, rereads=rereads, pvalues=self.pvalues, **self._plan_options()
+        )
+        plan, notes = self._fastest(asked, source)
         result = screen(
             source,
             response,
@@ -304,14 +308,8 @@ class SIS(Screener):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _plan(self, n: int, p: int, d: int | None) -> Plan:
-        d = d or default_size(n, p)
-        if self.max_samples is None:
-            return Plan.exact(n, p, d)
-        if isinstance(self.max_samples, Integral):
-            return Plan.subsample(n, p, d, check_integer("max_samples", self.max_samples, min(3, n), n))
-        share = check_real("max_samples", self.max_samples, 0, 1, high_included=True)
-        return Plan.subsample(n, p, d, math.ceil(share * n))
+    def _plan_options(self) -> dict[str, Any]:
+        return {"exact": self.max_samples is None, "max_samples": self.max_samples}
 
 
 class BanditSIS(Screener):
@@ -420,24 +418,9 @@ class BanditSIS(Screener):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _plan(self, n: int, p: int, d: int | None) -> Plan:
-        given = {name: getattr(self, name) for name in ("alpha", "budget", "min_correlation")}
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) > 1:
-            values = " and ".join(f"{name}={value!r}" for name, value in given.items())
-            raise ValueError(
-                f"at most one of alpha, budget and min_correlation says what to read, got {values}."
-            )
-        if self.min_correlation is not None:
-            return Plan.guaranteed(n, p, d, self.min_correlation, self.confidence)
-        d = d or default_size(n, p)
-        rereads = find_statistic(self.statistic).rereads
-        if self.budget is not None:
-            return Plan.optimal(n, p, d, self.budget, rereads=rereads, pvalues=self.pvalues)
-        paper = Plan.paper(n, p, d, alpha=0.5 if self.alpha is None else self.alpha, discard=self.discard)
-        if rereads and self.alpha is None:  # fewer, larger rounds
-            return Plan.optimal(n, p, d, paper.cells, rereads=True)
-        return paper.rereading(rereads)
+    def _plan_options(self) -> dict[str, Any]:
+        names = ("alpha", "budget", "min_correlation", "confidence", "discard")
+        return {name: getattr(self, name) for name in names}
 
     def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
         """The exact plan, where the one that a budget or a guarantee asks for would not be faster."""

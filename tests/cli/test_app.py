@@ -56,7 +56,7 @@ def test_planning_as_json():
     ("options", "message"),
     [
         (("--budget", "1e-9"), "the smallest budget is 4e-06"),
-        (("--alpha", "1", "--budget", "0.1"), "at most one of"),
+        (("--alpha", "1", "--budget", "0.1"), "mutually exclusive"),
         (("--min-correlation", "2"), "min_correlation must be in (0, 1), got 2"),
         (("--rows", "many"), "not a number"),
     ],

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_report import HOSTILE
 
 from banditsis import Plan, Round, ScreeningResult, screen
 from browser import NAMES, Browser, find_chromium
-from test_report import HOSTILE
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(

@@ -278,12 +278,13 @@ def plan(
     from rich.console import Console
 
     from banditsis.cli import plan as planning
+    from banditsis.cli.errors import parse_budget
     from banditsis.plans.factory import make_plan
 
     try:
         made = make_plan(
             rows, features, keep,
-            alpha=alpha, budget=budget, min_correlation=min_correlation, confidence=confidence,
+            alpha=alpha, budget=None if budget is None else parse_budget(budget), min_correlation=min_correlation, confidence=confidence,
         )  # fmt: skip
         if not as_json:
             planning.show_plan(made, dtype, compare, Console())

@@ -85,6 +85,18 @@ def one_line_warnings() -> Iterator[None]:
         yield
 
 
+def parse_budget(text: str | float) -> int | float:
+    """A number of cells if it is a whole number above 1, else a fraction of them.
+
+    Examples
+    --------
+    >>> parse_budget("0.05"), parse_budget("1e6")
+    (0.05, 1000000)
+    """
+    value = float(text)
+    return int(value) if value > 1 and value.is_integer() else value
+
+
 def parse_size(text: str) -> int:
     """Bytes, from a number with or without a unit.
 

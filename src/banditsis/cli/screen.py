@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from banditsis.cli.display import live_rounds, show_result
-from banditsis.cli.errors import INTERRUPTED, UsageError, print_error
+from banditsis.cli.errors import INTERRUPTED, UsageError, parse_budget, print_error
 from banditsis.cli.loading import Loaded, load, on_workers, read_covariates
 from banditsis.cli.output import check_output, write_output, write_report
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.plans.factory import make_plan
-from banditsis.plans.plan import Plan, default_size
+from banditsis.plans.plan import Plan
 from banditsis.results import Interrupted, ScreeningResult
 from banditsis.screening import MISSING, screen
 from banditsis.sources.interactions.source import Interactions
@@ -141,19 +141,18 @@ def choose_plan(request: Request, n: int, p: int) -> Plan:
     >>> choose_plan(Request(Path("x.npy"), "y", keep=5, exact=True), 1000, 50).name
     'exact'
     """
-    keep = default_size(max(n, 3), p) if request.keep is None else request.keep
-    if request.exact:
-        return Plan.exact(n, p, keep)
     try:
         return make_plan(
             n,
             p,
-            keep,
+            request.keep,
+            exact=request.exact,
             alpha=request.alpha,
-            budget=request.budget,
-            pvalues=request.pvalues,
+            budget=None if request.budget is None else parse_budget(request.budget),
             min_correlation=request.min_correlation,
             confidence=request.confidence,
+            rereads=find_statistic(request.statistic).rereads,
+            pvalues=request.pvalues,
         )
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None

@@ -1,35 +1,99 @@
-"""One plan factory for the estimators and the command line."""
+"""One plan factory for the estimators, ``banditsis screen`` and ``banditsis plan``."""
 
 from __future__ import annotations
 
-from banditsis.plans.plan import Plan
+import math
+from numbers import Integral
+
+from banditsis.plans.plan import Plan, default_size
+from banditsis.validation import check_integer, check_real
+
+DEFAULT_ALPHA = 0.5
 
 
 def make_plan(
     n: int,
     p: int,
-    d: int,
+    d: int | None = None,
     *,
+    exact: bool = False,
+    max_samples: int | float | None = None,
     alpha: float | None = None,
-    budget: float | None = None,
+    budget: int | float | None = None,
     min_correlation: float | None = None,
     confidence: float = 0.95,
+    discard: float = 0.5,
+    rereads: bool = False,
     pvalues: bool = False,
 ) -> Plan:
-    """The plan that was asked for; the paper's, α = 0.5, if nothing was.
+    """Make the plan for n rows and p features that keeps d of them.
+
+    ``exact``, ``max_samples``, ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without
+    any of them the plan is the paper's with α = 0.5. A statistic that rereads its rows gets the optimal plan
+    of the same cost instead, because it has fewer, larger rounds.
+
+    Parameters
+    ----------
+    n, p : int
+        Rows and features.
+    d : int, optional
+        Features to keep. By default :func:`~banditsis.plans.plan.default_size`, but with ``min_correlation``
+        every feature that passes.
+    exact : bool
+        Read every row: :meth:`Plan.exact`.
+    max_samples : int or float, optional
+        Read a random subsample, given as a number or a fraction of the rows: :meth:`Plan.subsample`.
+    alpha : float, optional
+        :meth:`Plan.paper`.
+    budget : int or float, optional
+        :meth:`Plan.optimal`.
+    min_correlation : float, optional
+        :meth:`Plan.guaranteed`, with ``confidence``.
+    confidence, discard : float
+        Of :meth:`Plan.guaranteed` and :meth:`Plan.paper`.
+    rereads, pvalues : bool
+        Whether the statistic rereads its rows in each round, and whether the selected features are read in
+        full at the end.
 
     Examples
     --------
     >>> make_plan(10**6, 10**4, 50, budget=0.01).name
     'optimal'
+    >>> make_plan(10**6, 10**4, min_correlation=0.1).n_keep  # 0: all that pass
+    0
     """
-    given = {"--alpha": alpha, "--budget": budget, "--min-correlation": min_correlation}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"at most one of {', '.join(given)} says what to read, got {' and '.join(named)}.")
+    _check_exclusive(
+        exact=exact or None,
+        max_samples=max_samples,
+        alpha=alpha,
+        budget=budget,
+        min_correlation=min_correlation,
+    )
+    if d is not None:
+        check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:
         return Plan.guaranteed(n, p, d, min_correlation, confidence)
+    d = default_size(max(n, 3), p) if d is None else d
+    if exact:
+        return Plan.exact(n, p, d).rereading(rereads)
+    if max_samples is not None:
+        return Plan.subsample(n, p, d, _count_samples(max_samples, n)).rereading(rereads)
     if budget is not None:
-        whole = budget > 1 and float(budget).is_integer()
-        return Plan.optimal(n, p, d, int(budget) if whole else budget, pvalues=pvalues)
-    return Plan.paper(n, p, d, alpha=0.5 if alpha is None else alpha)
+        return Plan.optimal(n, p, d, budget, rereads=rereads, pvalues=pvalues)
+    paper = Plan.paper(n, p, d, alpha=DEFAULT_ALPHA if alpha is None else alpha, discard=discard)
+    if rereads and alpha is None:
+        return Plan.optimal(n, p, d, paper.cells, rereads=True)
+    return paper.rereading(rereads)
+
+
+def _check_exclusive(**options: object) -> None:
+    given = {name: value for name, value in options.items() if value is not None}
+    if len(given) > 1:
+        values = " and ".join(f"{name.replace('_', ' ')} = {value}" for name, value in given.items())
+        raise ValueError(f"{', '.join(options).replace('_', ' ')} are mutually exclusive, got {values}.")
+
+
+def _count_samples(max_samples: int | float, n: int) -> int:
+    if isinstance(max_samples, Integral):
+        return check_integer("max_samples", max_samples, min(3, n), n)
+    return math.ceil(check_real("max_samples", max_samples, 0, 1, high_included=True) * n)
