@@ -80,7 +80,7 @@ def test_d_of_p_or_more_scores_everything():
         np.testing.assert_allclose(result.scores, correlations(X, Y), atol=1e-12)
 
 
-def test_responses_with_different_gaps_are_as_if_alone():
+def test_responses_with_different_gaps_are_as_if_single():
     Ys = np.column_stack([Y, Y, -Y, rng.standard_normal(N)])
     Ys[:500, 1] = np.nan
     Ys[:500, 2] = np.nan
@@ -105,9 +105,9 @@ def test_the_answer_does_not_depend_on_when_responses_part(monkeypatch, price, m
     monkeypatch.setattr(accumulators, "SHARED_CELL", price)
     monkeypatch.setattr(accumulators, "PASS", 0)
     parted = []
-    alone = accumulators.MomentAccumulator._alone
+    alone = accumulators.MomentAccumulator._single
     monkeypatch.setattr(
-        accumulators.MomentAccumulator, "_alone", lambda group, k: parted.append(k) or alone(group, k)
+        accumulators.MomentAccumulator, "_single", lambda group, k: parted.append(k) or alone(group, k)
     )
     Ys = np.column_stack([Y, X[:, 9] - Y, rng.standard_normal(N)])
     plan = Plan.paper(N, P, D)
@@ -158,7 +158,7 @@ def test_stored_order_reads_a_prefix_and_warns_of_sorted_rows():
     result = screen(X, Y, plan, row_order="stored")
     np.testing.assert_allclose(result.scores, correlations(X[:300], Y[:300]), atol=1e-12)
     order = np.argsort(Y)
-    with pytest.warns(UserWarning, match=r"not in random order.*row_order='random'"):
+    with pytest.warns(UserWarning, match=r"not in random order.*random row order"):
         screen(X[order], Y[order], plan, row_order="stored")
     labels = np.where(np.arange(N) < 250, 0, rng.integers(0, 2, N))
     with pytest.warns(UserWarning, match="not in random order"):
@@ -178,7 +178,7 @@ def test_a_large_matrix_is_checked_where_it_is_read():
         screen(big, y, plan, random_state=0)
     with pytest.raises(ValueError, match="infinity in column 'x250'"):
         screen(big, y, plan, random_state=0, missing="pairwise")
-    with pytest.raises(ValueError, match=r"NaN in column 'x3', row .*missing='pairwise'"):
+    with pytest.raises(ValueError, match=r"NaN in column 'x3', row 7: .*'pairwise'"):
         screen(big, y, Plan.exact(4000, 300, 5))
 
 
@@ -235,7 +235,7 @@ def test_bad_labels(labels, message):
 
 
 def test_bad_plans():
-    with pytest.raises(ValueError, match="the plan is for 10 rows × 5 features and X has"):
+    with pytest.raises(ValueError, match="the plan is for 10 rows × 5 features, but X has"):
         screen(X, Y, Plan.exact(10, 5, 2))
     with pytest.raises(TypeError, match="plan must be a Plan"):
         screen(X, Y, 10)

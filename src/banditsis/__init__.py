@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
     from banditsis.formats.opening import open_source
     from banditsis.iterative import IterativeSIS
-    from banditsis.plans.plan import EvidenceStep, Plan, Step
+    from banditsis.plans.guaranteed import EvidenceStep
+    from banditsis.plans.plan import Plan, Step
     from banditsis.results import Interrupted, Round, ScreeningResult
     from banditsis.screening import screen
     from banditsis.sources.interactions.source import Interactions
@@ -44,7 +45,7 @@ _HOME = {
     "Interrupted": "results",
     "Plan": "plans.plan",
     "Step": "plans.plan",
-    "EvidenceStep": "plans.plan",
+    "EvidenceStep": "plans.guaranteed",
     "Round": "results",
     "ScreeningResult": "results",
     "Interactions": "sources.interactions.source",

@@ -1,4 +1,4 @@
-"""Names for types that are used everywhere."""
+"""Array types, and the few operations on row indices that everything shares."""
 
 from __future__ import annotations
 
@@ -8,19 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
-
-
 Floats: TypeAlias = NDArray[np.float64]
-
-
 Indices: TypeAlias = NDArray[np.intp]
-
-
-#: Rows of a source: a run of neighbours, or sorted indices.
+#: Rows of a source: a slice with start and stop, or sorted indices.
 Rows: TypeAlias = "slice | Indices"
-
-
-#: Columns of a source: sorted indices, or all.
+#: Columns of a source: sorted indices, or None for all.
 Columns: TypeAlias = "Indices | None"
 
 
@@ -30,13 +22,13 @@ def count_rows(rows: Rows) -> int:
 
 
 def take(rows: Rows, start: int, stop: int) -> Rows:
-    """The ``start``-th to ``stop``-th of the rows."""
+    """The rows from position ``start`` to ``stop``."""
     if isinstance(rows, slice):
         return slice(rows.start + start, min(rows.start + stop, rows.stop))
     return rows[start:stop]
 
 
 def spread(rows: Rows, size: int) -> Indices:
-    """About ``size`` of the rows, evenly spread over them."""
+    """About ``size`` evenly spaced rows."""
     picks = np.unique(np.linspace(0, count_rows(rows) - 1, size).astype(np.intp))
     return picks + rows.start if isinstance(rows, slice) else rows[picks]

@@ -1,4 +1,4 @@
-"""SIS and BanditSIS as scikit-learn transformers: check, make a plan, call screen."""
+"""SIS and BanditSIS as scikit-learn transformers: validate, make a plan, run it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 
 from banditsis.arrays import Array
 from banditsis.engine.sampling import slower_than_exact
+from banditsis.engine.settings import Settings
 from banditsis.formats.opening import is_frame, is_sparse, open_source
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
-from banditsis.screening import screen
+from banditsis.screening import run_plan
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
-from banditsis.statistics import StatisticLike, find_statistic
-from banditsis.validation import CELLS_CHECKED_WHOLE, check_integer, check_responses, is_dask
+from banditsis.statistics import StatisticLike
+from banditsis.validation import (
+    CELLS_CHECKED_WHOLE,
+    Responses,
+    check_integer,
+    check_responses,
+    check_shape,
+    is_dask,
+)
 
 
 class Screener(SelectorMixin, BaseEstimator):
@@ -38,11 +46,11 @@ class Screener(SelectorMixin, BaseEstimator):
     random_state: Any
 
     def _plan_options(self) -> dict[str, Any]:
-        """What this estimator asks of the plan factory."""
+        """The options of this estimator for the plan factory."""
         raise NotImplementedError
 
-    def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
-        """The plan itself, and notes; see BanditSIS."""
+    def _faster_plan(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
+        """The plan to run, and notes about it; see BanditSIS."""
         return plan, []
 
     def fit(self, X: Any, y: Any, covariates: Any = None) -> Self:
@@ -51,13 +59,13 @@ class Screener(SelectorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, p), frame, sparse matrix or Source
-            The features; :func:`open_source` makes a source of a file. Cells that the plan does not read are
-            not checked, unless there are fewer than a million cells in all.
+            The features; :func:`open_source` makes a source from a file. Cells that the plan does not read
+            are not checked, unless there are fewer than a million cells in total.
         y : array-like of shape (n,)
             The response; for ``statistic="cox"`` time and event, of shape (n, 2) or structured.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
-            Columns to be given, such as age or batch: features are ranked by what they explain beside them.
-            In a pipeline, pass them by metadata routing.
+            Covariates to adjust for, such as age or batch: features are ranked by their partial association
+            given the covariates. In a pipeline, pass them by metadata routing.
 
         Returns
         -------
@@ -65,31 +73,12 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        source = self._opened(X)
-        n, p = source.shape
-        if n < 3:
-            raise ValueError(f"X has {n} row(s), and correlations need at least 3 (n_samples={n}).")
-        response = self._checked_response(y, source)
-        gaps = (
-            isinstance(response, np.ndarray)
-            and self.missing == "pairwise"
-            and covariates is None
-            and response.dtype.kind == "f"
-        )
-        if gaps and np.isnan(response).any():
-            known = np.flatnonzero(~np.isnan(response))
-            source, response, n = RowSubset(source, known), response[known], len(known)
+        source = self._open(X)
+        check_shape(source)
         if self.n_features_to_select is not None:
             check_integer("n_features_to_select", self.n_features_to_select, 1)
-        rereads = find_statistic(self.statistic).rereads
-        asked = make_plan(
-            n, p, self.n_features_to_select, rereads=rereads, pvalues=self.pvalues, **self._plan_options()
-        )
-        plan, notes = self._fastest(asked, source)
-        result = screen(
+        settings = Settings.check(
             source,
-            response,
-            plan,
             statistic=self.statistic,
             row_order=self.row_order,
             missing=self.missing,
@@ -98,22 +87,33 @@ class Screener(SelectorMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        found = cast(ScreeningResult, result)
-        self.result_ = found.with_notes([*notes, *found.notes])
+        responses = self._check_response(y, settings.statistic, source.shape[0])
+        if responses.has_missing:
+            known = np.flatnonzero(~np.isnan(responses.values[:, 0]))
+            source, responses = RowSubset(source, known), Responses(responses.values[known], False)
+        requested = make_plan(
+            *source.shape,
+            self.n_features_to_select,
+            rereads=settings.statistic.rereads,
+            pvalues=self.pvalues,
+            **self._plan_options(),
+        )
+        plan, notes = self._faster_plan(requested, source)
+        result = cast(ScreeningResult, run_plan(source, responses, plan, settings, single=True))
+        self.result_ = result.with_notes([*notes, *result.notes])
         self.scores_ = self.result_.scores
         return self
 
-    def _checked_response(self, y: Any, source: Source) -> Any:
-        """The response, of one column if the statistic takes one; on a cluster if it is there."""
-        kind, n = find_statistic(self.statistic), source.shape[0]
+    def _check_response(self, y: Any, kind: Any, n: int) -> Responses:
+        """The response, as one column unless the statistic takes several."""
         y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
-            return check_responses(kind.unpack(y), n, allow_nan=False, may_allow=False)
-        response = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
-        return check_responses(response, n, allow_nan=self.missing == "pairwise")[:, 0]
+            return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
+        column = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        return check_responses(column, n, allow_missing=self.missing == "pairwise")
 
-    def _opened(self, X: Any) -> Source:
-        """X as a source, of which nothing but its form has been looked at."""
+    def _open(self, X: Any) -> Source:
+        """X as a source; only its type and shape are checked."""
         X = open_source(X) if is_dask(X) else X
         self._means = X.means if isinstance(X, Source) else None
         if isinstance(X, Source):
@@ -124,11 +124,11 @@ class Screener(SelectorMixin, BaseEstimator):
         if is_frame(X):  # column by column, without a copy into one array
             validate_data(self, X, reset=True, skip_check_array=True)
             return open_source(X)
-        return open_source(self._checked(X, reset=True), getattr(self, "feature_names_in_", None))
+        return open_source(self._check_array(X, reset=True), getattr(self, "feature_names_in_", None))
 
     @property
     def ranking_(self) -> Array:
-        """Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept."""
+        """Rank of every feature, from 1: by the last round it survived, then by score."""
         check_is_fitted(self, "result_")
         return self.result_.ranking
 
@@ -142,8 +142,8 @@ class Screener(SelectorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, p), frame, sparse matrix or Source
-            Only the selected columns are copied, and checked for NaN; fewer than a million cells are
-            checked whole. Those of a source are read into an array.
+            Only the selected columns are copied and checked for NaN; inputs below a million cells are checked
+            completely. The selected columns of a source are read into an array.
         """
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
@@ -155,24 +155,24 @@ class Screener(SelectorMixin, BaseEstimator):
         raise_if_masked(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
         if is_sparse(X):
-            kept = self._transform(self._checked(X, reset=False))
+            kept = self._transform(self._check_array(X, reset=False))
             return check_array(kept, accept_sparse=True, dtype=None, ensure_all_finite=finite)
-        if hasattr(X, "columns"):  # take the columns before the frame is copied into one array
+        if hasattr(X, "columns"):  # select the columns before the frame is copied into one array
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
             kept = self._transform(X)
         else:
-            array = self._checked(X, reset=False)
+            array = self._check_array(X, reset=False)
             if array.size < CELLS_CHECKED_WHOLE:
                 check_array(array, dtype=None, ensure_all_finite=finite)
             kept = self._transform(array)
         checked = check_array(kept, dtype=None, ensure_all_finite=finite)
-        # set_output keeps the columns of a frame, and their types, if it is handed a frame.
+        # set_output keeps the columns of a frame and their types if it receives a frame.
         wants_frame = _get_output_config("transform", estimator=self)["dense"] != "default"
         return kept if wants_frame and hasattr(kept, "columns") else checked
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the selected features, in the order of the columns that ``transform`` gives."""
+        """Names of the selected features, in the order of the columns that ``transform`` returns."""
         check_is_fitted(self, "result_")
         if input_features is not None or hasattr(self, "feature_names_in_") or self.result_.names is None:
             return cast(Array, super().get_feature_names_out(input_features))
@@ -186,8 +186,8 @@ class Screener(SelectorMixin, BaseEstimator):
         for k in selected if self.result_.names is not None and source.names is not None else ():
             if source.name(int(k)) != self.result_.name(k):
                 raise ValueError(
-                    f"feature {int(k):,} was called {self.result_.name(k)!r} when the selector was fitted, "
-                    f"and is called {source.name(int(k))!r} here: pass the same features in the same order."
+                    f"feature {int(k):,} was named {self.result_.name(k)!r} when the selector was fitted, "
+                    f"but is named {source.name(int(k))!r} here: pass the same features in the same order."
                 )
         self._check_means(source)
         block = source.read(slice(0, source.shape[0]), selected)
@@ -195,37 +195,39 @@ class Screener(SelectorMixin, BaseEstimator):
         return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite))
 
     def _check_means(self, source: Source) -> None:
-        """Refuse features that are centred otherwise, which are other features of the same name."""
+        """Check that features are centred as in the fit; otherwise they are different features."""
         if self._means is None and source.means is None:
             return
         if self._means is None:
             raise ValueError(
-                "the features are centred, and were not when the selector was fitted: pass the rows as "
+                "the features are centred here, but were not when the selector was fitted: pass the rows as "
                 "Interactions(X, center=False)."
             )
         if source.means is None or not np.array_equal(self._means, source.means):
             how = "not centred" if source.means is None else "centred by other means"
             raise ValueError(
-                f"the features are {how}, and the selector was fitted on centred ones: pass the rows as "
+                f"the features are {how}, but were centred when the selector was fitted: pass the rows as "
                 "Interactions(X, center=fitted.means), where fitted is the source of the fit."
             )
 
-    def _checked(self, X: Any, *, reset: bool) -> Array:
-        """X as an array, and nothing but its form looked at."""
+    def _check_array(self, X: Any, *, reset: bool) -> Array:
+        """X as an array; only its type and shape are checked."""
         array = validate_data(
             self, X, reset=reset, dtype=None, ensure_all_finite=False, accept_sparse=("csr", "csc")
         )
         return cast(Array, array)
 
     def _repr_html_inner(self) -> str:
-        """scikit-learn's diagram, and after a fit what was found."""
-        return str(super()._repr_html_inner()) + self._found()
+        """scikit-learn's diagram, and the result after a fit."""
+        return str(super()._repr_html_inner()) + self._result_html()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)
-        return {kind: text + (self._found() if kind == "text/html" else "") for kind, text in bundle.items()}
+        return {
+            kind: text + (self._result_html() if kind == "text/html" else "") for kind, text in bundle.items()
+        }
 
-    def _found(self) -> str:
+    def _result_html(self) -> str:
         return self.result_._repr_html_() if hasattr(self, "result_") else ""
 
     def __sklearn_tags__(self) -> Tags:
@@ -242,22 +244,22 @@ class SIS(Screener):
     Parameters
     ----------
     n_features_to_select : int, optional
-        How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+        Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
     max_samples : int or float, optional
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
     statistic : str, class or object
-        How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
+        The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
         "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     missing : {"raise", "pairwise"}
-        What to do about NaN: refuse it, or leave it out pair by pair.
+        Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool
-        Whether a run that does not read every row reads the features that are left in full at the end, for
-        exact scores and p-values of them (``result_.pvalues``, ``result_.select()``).
+        Whether a run on a subsample reads the selected features in full at the end, for exact scores and
+        p-values (``result_.pvalues``, ``result_.select()``).
     n_jobs : int, optional
-        Number of threads; all cores by default. The answer does not depend on it.
+        Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
-        Where the subsample comes from.
+        Seed for the subsample.
 
     Attributes
     ----------
@@ -266,13 +268,13 @@ class SIS(Screener):
     scores_ : ndarray of shape (p,)
         Signed score of every feature.
     ranking_ : ndarray of shape (p,)
-        Rank of every feature, 1 the best.
+        Rank of every feature, from 1.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     See Also
     --------
-    BanditSIS : nearly the same answer for a small part of the cells.
+    BanditSIS : nearly the same selection for a small share of the cells.
 
     References
     ----------
@@ -315,55 +317,55 @@ class SIS(Screener):
 class BanditSIS(Screener):
     r"""Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
 
-    Gives nearly the same answer as :class:`SIS` for a few times √n rows of each feature, not n. Where a
-    budget or a guarantee would take as much time as reading everything, everything is read, and the result
+    Gives nearly the same selection as :class:`SIS` but reads a few times √n rows of each feature instead of
+    n. If a budget or a guarantee would take as long as reading everything, everything is read and the result
     says so.
 
     Parameters
     ----------
     n_features_to_select : int, optional
-        How many features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+        Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
         With ``min_correlation``, None keeps all that pass.
     alpha : float, optional
-        Smaller reads more rows; the paper advises 0.5 to 1.1. At most one of alpha, budget and
-        min_correlation is given; with none, alpha is 0.5. A statistic that reads all rows again in each round
-        takes instead, with none, the optimal plan for the cells that alpha = 0.5 reads otherwise.
+        Smaller values read more rows; the paper recommends 0.5 to 1.1. ``alpha``, ``budget`` and
+        ``min_correlation`` are mutually exclusive; without any of them, alpha is 0.5. Statistics that reread
+        their rows in each round then use the optimal plan of the same cost instead.
     budget : float or int, optional
-        Read at most this fraction (float) or number (int) of the cells, by the plan with the lowest
-        detection floor: :meth:`Plan.optimal`. It pays for what ``pvalues`` reads, too.
+        Read at most this fraction (float) or number (int) of cells, with the plan that has the lowest
+        detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads.
     min_correlation : float, optional
-        Lose no feature with \|r\| at or above this over all rows, with probability ``confidence``, and read
-        as many rows as that takes: :meth:`Plan.guaranteed`.
+        Keep every feature with \|r\| at or above this over all rows, with probability ``confidence``, and
+        read as many rows as that takes: :meth:`Plan.guaranteed`.
     confidence : float
         For ``min_correlation``.
     discard : float
         With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
     statistic : str, class or object
-        How association is measured: "pearson" (correlation), "anova" (correlation ratio for class labels),
+        The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
         "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     row_order : {"auto", "random", "blocks", "stored"}
-        Random rows are right for any data. Whole blocks in random order, and the stored order, which reads
-        the first rows, are right if rows that lie together look like any others, and warn if they do not.
-        "auto" takes what is cheap: random rows for arrays; see :func:`screen`.
+        "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
+        are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random
+        rows for arrays; see :func:`screen`.
     missing : {"raise", "pairwise"}
-        What to do about NaN: refuse it, or leave it out pair by pair.
+        Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool
-        Whether a run that does not read every row reads the features that are left in full at the end, for
-        exact scores and p-values of them (``result_.pvalues``, ``result_.select()``).
+        Whether to read the selected features in full at the end, for exact scores and p-values
+        (``result_.pvalues``, ``result_.select()``).
     n_jobs : int, optional
-        Number of threads; all cores by default. The answer does not depend on it.
+        Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
-        Where random rows come from.
+        Seed for the random rows.
 
     Attributes
     ----------
     result_ : ScreeningResult
         Prints as a small table of rounds.
     scores_ : ndarray of shape (p,)
-        Signed score of every feature from the last round that saw it.
+        Signed score of every feature from the last round it took part in.
     ranking_ : ndarray of shape (p,)
-        Rank of every feature, 1 the best; one dropped in a round ranks behind everything kept.
+        Rank of every feature, from 1: by the last round it survived, then by score.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -422,12 +424,12 @@ class BanditSIS(Screener):
         names = ("alpha", "budget", "min_correlation", "confidence", "discard")
         return {name: getattr(self, name) for name in names}
 
-    def _fastest(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
-        """The exact plan, where the one that a budget or a guarantee asks for would not be faster."""
+    def _faster_plan(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
+        """The exact plan, if the one for a budget or a guarantee would not be faster."""
         if self.budget is None and self.min_correlation is None:
             return plan, []
-        asked = f"budget={self.budget!r}" if self.min_correlation is None else "the guarantee"
         if not slower_than_exact(source, plan, self.row_order):
             return plan, []
-        note = f"every row was read: it is about as fast here as {asked} would be, and exact."
+        requested = "the guarantee" if self.budget is None else f"a budget of {self.budget!r}"
+        note = f"all rows were read, because that is about as fast here as {requested}; the result is exact."
         return plan.as_exact(), [note]

@@ -1,22 +1,21 @@
-"""Text for people: numbers, durations, names, tables; and files written whole or not at all."""
+"""Numbers, names and tables as text, and files that are written atomically."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 if TYPE_CHECKING:
-    from banditsis.results import ScreeningResult
+    from banditsis.results import Round
 
 
 def format_bytes(count: float) -> str:
-    """A number of bytes in words.
+    """Format a number of bytes.
 
     Examples
     --------
@@ -28,8 +27,19 @@ def format_bytes(count: float) -> str:
     return f"{count / 1000**power:.3g} {units[power]}"
 
 
+def format_duration(seconds: float) -> str:
+    """Format a duration.
+
+    Examples
+    --------
+    >>> format_duration(0.0123), format_duration(75.5)
+    ('12.3 ms', '75.50 s')
+    """
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
 def count(number: int, noun: str) -> str:
-    """How many there are of something.
+    """Format a number with its noun, in the plural unless it is 1.
 
     Examples
     --------
@@ -40,66 +50,18 @@ def count(number: int, noun: str) -> str:
 
 
 def to_single_line(name: str) -> str:
-    """A name without line breaks, which would break the rows of a table.
+    """Replace line breaks and tabs by spaces.
 
     Examples
     --------
     >>> to_single_line("a name\\nin two lines")
     'a name in two lines'
     """
-    return " ".join(name.split()) if any(mark.isspace() and mark != " " for mark in name) else name
-
-
-def rounds_table(result: ScreeningResult, title: str) -> Table:
-    """A line for each round."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for heading in ("round", "rows read", "features", "kept", "cutoff", "cells read", "time"):
-        table.add_column(heading, justify="right")
-    for k, r in enumerate(result.rounds, 1):
-        table.add_row(
-            str(k),
-            f"{r.n_rows:,}",
-            f"{r.n_features:,}",
-            f"{r.n_kept:,}",
-            f"{r.cutoff:.4f}",
-            f"{r.cells:,}",
-            format_duration(r.seconds),
-        )
-    return table
-
-
-def features_table(result: ScreeningResult, title: str, most: int = 10) -> Table:
-    """A line for each of the best features."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for heading in ("rank", "feature", "score", "95% interval", "rows read"):
-        table.add_column(heading, justify="left" if heading == "feature" else "right")
-    rows_read = result.rows_read
-    for rank, (k, (low, high)) in enumerate(zip(result.selected[:most], result.interval(), strict=False), 1):
-        interval = f"{low:+.3f} to {high:+.3f}"
-        table.add_row(str(rank), result.name(k), f"{result.scores[k]:+.4f}", interval, f"{rows_read[k]:,}")
-    return table
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Another path to write to, which becomes ``path`` once everything is written, and else vanishes."""
-    part = path.with_name(path.name + ".part")
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
-    return path
+    return " ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name
 
 
 def encodable(text: str) -> str:
-    r"""Text that files and terminals can hold: a lone surrogate is written as an escape.
+    r"""Escape lone surrogates, which UTF-8 cannot encode.
 
     Examples
     --------
@@ -109,12 +71,78 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def format_duration(seconds: float) -> str:
-    """Seconds in words.
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]], align: str = "") -> str:
+    """Format a table as plain text with aligned columns.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        One for each column.
+    rows : sequence of sequences of str
+        The cells, row by row.
+    align : str
+        ``<`` or ``>`` for each column: left or right. Columns beyond its length are right-aligned.
 
     Examples
     --------
-    >>> format_duration(0.0123), format_duration(75.5)
-    ('12.3 ms', '75.50 s')
+    >>> print(text_table(["feature", "score"], [["age", "+0.5"], ["height", "-0.25"]], align="<"))
+    feature  score
+    age       +0.5
+    height   -0.25
     """
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    table = [headings, *rows]
+    widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
+    sides = align.ljust(len(headings), ">")
+    lines = []
+    for row in table:
+        cells = []
+        for cell, width, side in zip(row, widths, sides, strict=True):
+            space = " " * (width - _width(cell))
+            cells.append(cell + space if side == "<" else space + cell)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Columns that the text takes in a terminal: two for each wide East Asian character."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def rounds_table(rounds: Sequence[Round], itemsize: int | None = None) -> str:
+    """Format the rounds of a screening run as a table; with ``itemsize``, also the bytes read."""
+    headings = ["round", "rows", "features", "kept", "cutoff", "cells", "bytes", "time"]
+    table = [
+        [
+            str(number),
+            f"{r.n_rows:,}",
+            f"{r.n_features:,}",
+            f"{r.n_kept:,}",
+            f"{r.cutoff:.4f}",
+            f"{r.cells:,}",
+            format_bytes(r.cells * (itemsize or 0)),
+            format_duration(r.seconds),
+        ]
+        for number, r in enumerate(rounds, 1)
+    ]
+    if itemsize is None:
+        for row in (headings, *table):
+            del row[6]
+    return text_table(headings, table)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path. It replaces ``path`` on success and is deleted after an error."""
+    part = path.with_name(path.name + ".part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file atomically."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return path

@@ -1,4 +1,4 @@
-"""Iterative screening: features that matter together with others, though not on their own."""
+"""Iterative screening: finds features that matter jointly with others but not on their own."""
 
 from __future__ import annotations
 
@@ -13,47 +13,46 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.estimators import SIS, Screener
-from banditsis.formats.opening import open_source
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
 from banditsis.statistics.covariates import CovariateError, check_covariates
 from banditsis.validation import check_integer
 
-#: A feature that weighs less than this share of the strongest in the model weighs nothing.
-SMALLEST = 1e-10
+#: Features with a smaller share of the largest coefficient count as not selected by the model.
+MIN_RELATIVE_WEIGHT = 1e-10
 
 
 class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
-    """Iterative sure independence screening (ISIS): screen, fit, screen the rest given what was chosen [1]_.
+    """Iterative sure independence screening (ISIS) [1]_.
 
-    A feature that matters only together with others can have no correlation with the response at all, and
-    screening drops it. Given the others, as covariates, it shows. Each iteration screens all features by
-    their partial association given those chosen so far, fits a sparse model to the chosen and the best new
-    ones, and goes on with those that the model keeps, until they no longer change. It ends before where those
-    chosen leave nothing to explain, or where the base reads too few rows to be given so many.
+    A feature that matters only jointly with others can be uncorrelated with the response, so screening drops
+    it. Its partial association given the others reveals it. Each iteration screens all features by their
+    partial association given the features chosen so far, fits a sparse model to the chosen and the best new
+    features, and continues with those that the model keeps, until they no longer change. It stops early if
+    the chosen features leave nothing to explain, or if the base reads too few rows to adjust for them.
 
     Parameters
     ----------
     n_features_to_select : int, optional
-        The most features to keep; by default floor(n / log n), but at most half of them. The model may keep
-        fewer.
+        Maximum number of features to keep; by default floor(n / log n), but at most half of them. The model
+        may keep fewer.
     base : SIS or BanditSIS, optional
-        What screens; :class:`SIS` by default. Its own ``n_features_to_select`` does not count. Its statistic
-        must take covariates, and it cannot have ``missing="pairwise"``.
+        The screener; :class:`SIS` by default. Its own ``n_features_to_select`` is ignored. Its statistic must
+        support covariates, and it must not have ``missing="pairwise"``.
     estimator : estimator, optional
         The model that chooses among the screened features: any with ``coef_`` or ``feature_importances_``
-        after ``fit``. By default scikit-learn's LassoCV; for classes take a LogisticRegressionCV with an L1
+        after ``fit``. By default scikit-learn's LassoCV; for classes use a LogisticRegressionCV with an L1
         penalty.
     max_iter : int
-        The most iterations.
+        Maximum number of iterations.
 
     Attributes
     ----------
     support_ : ndarray of shape (p,)
-        Mask of the features chosen.
+        Mask of the selected features.
     n_iter_ : int
-        Iterations done.
+        Number of iterations.
     history_ : list of ndarray
         The features that the model kept after each iteration.
     base_ : SIS or BanditSIS
@@ -95,7 +94,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, covariates: Any = None) -> Self:
-        """Find the features.
+        """Select the features.
 
         Parameters
         ----------
@@ -104,7 +103,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         y : array-like of shape (n,)
             The response.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
-            Columns to be given in every screening beside what was chosen. The model does not see them.
+            Covariates to adjust for in every screening, in addition to the chosen features. The model does
+            not use them.
 
         Returns
         -------
@@ -118,51 +118,51 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         check_integer("max_iter", self.max_iter, 1)
         if isinstance(X, Source):
             raise TypeError(
-                "IterativeSIS needs X in memory, since it gives columns of it as covariates: pass an array "
-                "or a frame, such as X.read(slice(0, n), columns) of a source."
+                "IterativeSIS needs X in memory, because it adjusts for columns of it: pass an array or a "
+                "frame, such as X.read(slice(0, n), columns) of a source."
             )
         array = validate_data(self, X, reset=True, dtype=None, ensure_all_finite=False)
         n, p = array.shape
         _check_base(base, array, y)
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
-        size = min(check_integer("n_features_to_select", d, 1), p)
+        max_size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
         self.history_: list[Indices] = []
         for _ in range(self.max_iter):
-            # At first a third of the places is left for features that show given the others.
-            wanted = size - len(chosen) if len(chosen) else max(1, 2 * size // 3)
+            # The first iteration leaves a third of the places for features that only appear given others.
+            n_new = max_size - len(chosen) if len(chosen) else max(1, 2 * max_size // 3)
             try:
-                screened = self._screened(array, y, base, chosen, wanted, covariates)
+                screened = self._screen(array, y, base, chosen, n_new, covariates)
             except CovariateError:
-                if len(chosen) == 0:  # those of the user
+                if len(chosen) == 0:  # the user's covariates are at fault
                     raise
-                break  # nothing is left to explain, or too few rows for one more
-            chosen = self._kept(array, y, screened, chosen, size)
+                break  # nothing is left to explain, or there are too few rows
+            chosen = self._select(array, y, screened, chosen, max_size)
             self.history_.append(chosen)
-            if len(chosen) >= size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
+            if len(chosen) >= max_size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
         self.n_iter_ = len(self.history_)
         self.support_ = np.zeros(p, dtype=bool)
         self.support_[chosen] = True
         return self
 
-    def _screened(
-        self, X: Array, y: Any, base: Screener, chosen: Indices, wanted: int, covariates: Any
+    def _screen(
+        self, X: Array, y: Any, base: Screener, chosen: Indices, n_new: int, covariates: Any
     ) -> Indices:
-        """The features chosen and as many more as are wanted, the best given those."""
-        given = X[:, chosen] if len(chosen) else None
+        """The chosen features and the best new ones given those."""
+        adjust = X[:, chosen] if len(chosen) else None
         if covariates is not None:
             own = np.asarray(covariates.to_numpy() if hasattr(covariates, "to_numpy") else covariates)
             own = own.reshape(len(own), -1)
-            given = own if given is None else np.column_stack([given, own])
-        screener = clone(base).set_params(n_features_to_select=min(wanted, X.shape[1]))
-        self.base_ = screener.fit(X, y, covariates=given)
-        # What the given features explain scores 0: they and their copies are not found again.
+            adjust = own if adjust is None else np.column_stack([adjust, own])
+        screener = clone(base).set_params(n_features_to_select=min(n_new, X.shape[1]))
+        self.base_ = screener.fit(X, y, covariates=adjust)
+        # The chosen features and their copies score 0, so they are not found again.
         new = [k for k in self.base_.result_.selected if self.base_.scores_[k] != 0]
         return np.union1d(chosen, np.array(new, dtype=np.intp)).astype(np.intp)
 
-    def _kept(self, X: Array, y: Any, screened: Indices, chosen: Indices, size: int) -> Indices:
-        """Those of the screened features that the model keeps."""
+    def _select(self, X: Array, y: Any, screened: Indices, chosen: Indices, max_size: int) -> Indices:
+        """The screened features that the model keeps."""
         if len(screened) == 0:
             return screened
         self.estimator_ = clone(LassoCV() if self.estimator is None else self.estimator)
@@ -171,12 +171,11 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         scale = block.std(axis=0)
         self.estimator_.fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
         weight = _importances(self.estimator_, len(screened))
-        # More than rounding, in any units of y: a model that is not sparse keeps the best up to the size.
-        strongest = np.argsort(-weight, kind="stable")[:size]
-        kept = screened[np.sort(strongest[weight[strongest] > SMALLEST * weight.max()])]
+        strongest = np.argsort(-weight, kind="stable")[:max_size]
+        kept = screened[np.sort(strongest[weight[strongest] > MIN_RELATIVE_WEIGHT * weight.max()])]
         if len(kept):
             return np.asarray(kept)
-        # A model that finds nothing leaves what it found before, or the feature that screening put first.
+        # If the model keeps nothing, keep the earlier features, or the one that screening ranked first.
         return chosen if len(chosen) else np.asarray(self.base_.result_.selected[:1])
 
     def _get_support_mask(self) -> Array:
@@ -190,28 +189,28 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
 
 
 def _check_base(base: Screener, X: Array, y: Any) -> None:
-    """Refuse what could not be given the features chosen, before any work."""
+    """Check before any work that the base can adjust for the chosen features."""
     if base.missing == "pairwise":
         raise ValueError(
-            "base has missing='pairwise', and IterativeSIS gives features as covariates, which must have no "
-            "gaps: fill those of X, and use missing='raise'."
+            "base has missing='pairwise', but IterativeSIS adjusts for features, which must be complete: "
+            "fill the gaps of X and use missing='raise'."
         )
     kind, n = find_statistic(base.statistic), len(X)
-    response = base._checked_response(y, open_source(X))
+    response = base._check_response(y, kind, n).values
     try:
-        kind.bind_partial(response.reshape(n, -1), check_covariates(np.arange(n), n, X.dtype))
+        kind.bind_partial(response, check_covariates(np.arange(n), n, X.dtype))
     except CovariateError:
         raise ValueError(
-            f"base has statistic={kind.name!r}, which cannot be given the features chosen before: use "
-            "'pearson', 'anova', 'logistic', 'poisson' or 'cox'."
+            f"base has statistic={kind.name!r}, which does not support covariates: use 'pearson', 'anova', "
+            "'logistic', 'poisson' or 'cox'."
         ) from None
 
 
 def _importances(model: Any, n_features: int) -> Floats:
-    """How much each feature weighs in a fitted model; over all classes, if there are several."""
+    """Absolute weight of each feature in a fitted model, summed over classes."""
     weights = getattr(model, "coef_", getattr(model, "feature_importances_", None))
     if weights is None:
         raise ValueError(
-            f"estimator must have coef_ or feature_importances_ after fit, and {model!r} has neither."
+            f"estimator must have coef_ or feature_importances_ after fit, but {model!r} has neither."
         )
     return np.asarray(np.abs(np.asarray(weights)).reshape(-1, n_features).sum(axis=0))

@@ -1,4 +1,4 @@
-"""One pool of threads: kernels are serial and release the GIL, so threads are all it takes."""
+"""One pool of threads. Kernels are serial and release the GIL, so threads are enough."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Turn ``n_jobs`` into a number of threads.
+    """Convert ``n_jobs`` to a number of threads.
 
-    ``None`` means every core this process may use, as NumPy's own products do, but no more than
-    ``OMP_NUM_THREADS``, by which joblib and clusters keep nested parallelism from multiplying.
+    ``None`` means every core that this process may use, but at most ``OMP_NUM_THREADS``, with which joblib
+    and clusters limit nested parallelism.
     """
     if n_jobs is not None and (isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__")):
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
@@ -23,7 +23,7 @@ def count_jobs(n_jobs: int | None) -> int:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
     if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all cores.")
+        raise ValueError("n_jobs must not be 0: use a number of threads, or -1 for all cores.")
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
@@ -34,9 +34,9 @@ _blas_limits: list[Any] = []
 
 @contextmanager
 def one_blas_thread(wanted: bool) -> Iterator[None]:
-    """Keep matrix products inside our threads from starting threads of their own.
+    """Limit BLAS to one thread while our own threads call it.
 
-    The limit holds for the whole process: the first to want it sets it, the last to leave lifts it.
+    The limit applies to the whole process: the first user sets it, the last one removes it.
     """
     if not wanted:
         yield
@@ -58,7 +58,7 @@ def one_blas_thread(wanted: bool) -> Iterator[None]:
 
 
 class Workers:
-    """Threads for the length of a screening run; the calling thread is one of them."""
+    """Threads for a screening run; the calling thread is one of them."""
 
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
@@ -72,7 +72,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, jobs: Sequence[tuple[Any, ...]]) -> None:
-        """Run all jobs; a job is a function and its arguments, which it fills."""
+        """Run all jobs; a job is a function and its arguments, some of which it fills."""
         helpers = min(self.n_jobs, len(jobs)) - 1
         if self._pool is None or helpers < 1:
             for function, *args in jobs:
@@ -85,7 +85,7 @@ class Workers:
                 for function, *args in queue:
                     function(*args)
             finally:
-                for _ in queue:  # after a failure, leave nothing for the others to start
+                for _ in queue:  # after a failure, leave no jobs for the others
                     pass
 
         futures = [self._pool.submit(drain) for _ in range(helpers)]

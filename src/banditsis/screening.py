@@ -1,45 +1,44 @@
-"""The loop: read new rows of the features that are left, add them to the sums, score, keep the best."""
+"""The loop: read new rows of the remaining features, add them to the sums, score, keep the best."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Floats, Indices, Rows, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
-from banditsis.engine.sampling import ROW_ORDERS, draw_rows, resolve_row_order, slower_than_exact
+from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
+from banditsis.engine.settings import Settings
 from banditsis.engine.trace import Trace
 from banditsis.engine.variance_inflation import MAX_FEATURES, measure_variance_inflation, pilot_rows
 from banditsis.formats.opening import open_source
-from banditsis.parallel import Workers, count_jobs, one_blas_thread
+from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.plan import Plan
 from banditsis.progress import Progress, show_progress, status
-from banditsis.results import Interrupted, Round, ScreeningResult, attach
+from banditsis.results import Interrupted, Round, ScreeningResult, attach_partial
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
-from banditsis.statistics import Statistic, StatisticLike, find_statistic
-from banditsis.statistics.covariates import Covariates, check_covariates
+from banditsis.statistics import Statistic, StatisticLike
 from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
-    check_choice,
+    Responses,
     check_guarantee_possible,
-    check_pvalues_available,
+    check_plan,
     check_responses,
     check_shape,
     is_dask,
-    present_rows,
     raise_nonfinite,
-    resolve_seed,
+    rows_by_missingness,
 )
 
-BAD_LOOKED_INTO = 1000  # features whose sums are not finite: one is enough for a message
-MISSING = ("raise", "pairwise")
+#: One feature is enough for a message, so only these are read again to find a value that is not finite.
+MAX_NONFINITE_READ = 1000
 
 
 def screen(
@@ -56,44 +55,44 @@ def screen(
     random_state: Any = None,
     progress: Progress = None,
 ) -> ScreeningResult | list[ScreeningResult]:
-    """Screen the features of X for their association with y, as the plan says.
+    """Screen the features of X for association with y, following a plan.
 
     Parameters
     ----------
     X : array-like of shape (n, p), frame or Source
-        The features. An array is read where it lies, and only the cells that the plan asks for: a cell
-        that is never read is never checked. Inputs under a million cells are checked whole.
+        The features. Arrays are read in place, and only the cells that the plan requires: cells that are not
+        read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
-        The response. Several responses are screened in one pass over the data while the features they
-        have left overlap; each answer is as if its response had been screened alone.
+        The response. Several responses share a pass over the data while the features they have left overlap;
+        each result is the same as if its response had been screened alone.
     plan : Plan
         How many rows to read and how many features to keep.
     statistic : str, class or object
-        How association is measured: "pearson", "anova", or another of docs/statistics.md. Statistics that are
-        no sums, such as those of ranks, read all rows so far again in each step; the plan's cells say so.
+        The measure of association: "pearson", "anova", or another of docs/statistics.md. Rank and distance
+        statistics reread their rows in each step; the plan's cost includes this.
     row_order : {"auto", "random", "blocks", "stored"}
-        Random rows are right for any data. Whole blocks in random order are cheaper where rows are stored
-        in blocks, and the stored order, which reads the first rows, where data were shuffled beforehand:
-        both warn if rows that lie together are more alike than chance allows. "auto" takes the stored order
-        where the data say that they were shuffled, and else random rows or blocks, whichever is cheap.
+        "random" is valid for any data. "blocks" reads whole blocks in random order, which is cheaper if rows
+        are stored in blocks. "stored" reads the first rows, for data that were shuffled beforehand. The last
+        two warn if rows stored together are more similar than chance allows. "auto" chooses the stored order
+        for shuffled data, and otherwise random rows or blocks, whichever is cheap.
     missing : {"raise", "pairwise"}
-        What to do about NaN: refuse it, or leave it out pair by pair. A pairwise score is multiplied by
-        √(present rows / rows read), and is 0 with fewer than 10 present rows. Rows whose response is NaN are
-        left out before sampling.
+        "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
+        by √(present rows / rows read), and is 0 with fewer than 10 present rows. Rows whose response is NaN
+        are omitted before sampling.
     covariates : array-like of shape (n,) or (n, k), or frame, optional
-        Columns to be given: association is then partial, as if feature and response had both been regressed
-        on them and an intercept. Collinear ones do no harm; a feature that they explain scores 0.
+        Covariates to adjust for: association is partial, as if the feature and the response had both been
+        regressed on the covariates and an intercept. A feature that the covariates explain scores 0.
     pvalues : bool
-        Whether to read the features that are left in full at the end, which gives their exact scores and
-        p-values. A run that reads every row needs no such pass. Its cells come on top of the plan's, of which
-        :meth:`Plan.optimal` can be told. Refused for a statistic whose null law is not known.
+        Whether to read the selected features in full at the end, for exact scores and p-values. A run that
+        reads every row does not need this. The cells are additional to the plan's; :meth:`Plan.optimal` can
+        account for them. Raises if the null distribution of the statistic is not known.
     n_jobs : int, optional
-        Number of threads; all cores by default. The answer does not depend on it.
+        Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
-        Where random rows come from.
+        Seed for the random rows.
     progress : bool or callable, optional
-        By default a bar appears on a terminal after two seconds. A function is called with the number of
-        cells read and the number to read; if it has a method ``round_done``, that is called with every
+        By default a bar appears on a terminal after two seconds. A callable is called with the number of
+        cells read and the number to read; its method ``round_done``, if it has one, is called with every
         finished :class:`Round`.
 
     Returns
@@ -110,210 +109,222 @@ def screen(
     >>> result.selected
     array([ 5, 17])
     """
-    check_choice("row_order", row_order, ROW_ORDERS)
-    pairwise = check_choice("missing", missing, MISSING) == "pairwise"
-    kind = find_statistic(statistic)
-    if pvalues:
-        check_pvalues_available(kind)
     source = open_source(X)
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan, such as Plan.exact(n, p, 10); got {plan!r}.")
-    check_shape(source, plan)
-    plan = plan.rereading(kind.rereads)
-    check_guarantee_possible(plan, kind.name, row_order, missing, covariates, source.shuffled)
-    given, about_given = _given(covariates, source, pairwise)
-    by_column = kind.n_columns == 1
+    check_shape(source)
+    check_plan(plan, Plan, source.shape)
+    settings = Settings.check(
+        source,
+        statistic=statistic,
+        row_order=row_order,
+        missing=missing,
+        covariates=covariates,
+        pvalues=pvalues,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+    )
+    kind = settings.statistic
     y = kind.unpack(y.compute() if is_dask(y) else y)
-    responses = check_responses(y, source.shape[0], allow_nan=pairwise and by_column, may_allow=by_column)
-    single = np.ndim(y) == 1 or not by_column
+    one_column = kind.n_columns == 1
+    allow_missing = settings.pairwise and one_column
+    responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
+    return run_plan(source, responses, plan, settings, single=np.ndim(y) == 1 or not one_column)
+
+
+def run_plan(
+    source: Source, responses: Responses, plan: Plan, settings: Settings, *, single: bool
+) -> ScreeningResult | list[ScreeningResult]:
+    """Screen validated input; return one result if ``single``, else a list with one for each response."""
+    kind = settings.statistic
+    plan = plan.rereading(kind.rereads)
+    if plan.by_evidence:
+        random = settings.row_order == "auto" or (source.shuffled and settings.row_order == "stored")
+        row_order = "random" if random else settings.row_order
+        check_guarantee_possible(kind.name, row_order, settings.missing, settings.covariates is not None)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
-        raise_nonfinite(source, slice(0, source.shape[0]), None, pairwise)
-    parameters = _parameters(plan, source, kind, missing, given, pvalues, resolve_seed(random_state))
-    known = present_rows(responses, allow_nan=pairwise) if by_column else [([0], None)]
-    runs = [_prepare(source, rows, members, plan, row_order, parameters) for members, rows in known]
-    for run in runs:
-        run.notes.extend(about_given)
-    for trace in (trace for run in runs for trace in run.traces):
-        trace.tell = getattr(progress, "round_done", None)
-    total = sum(len(run.traces) * run.plan.cells for run in runs)
-    if pvalues and plan.steps[-1].n_rows < plan.n_rows:
-        total += sum(len(run.traces) * run.plan.n_rows * plan.n_keep for run in runs)
+        raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
+    groups = rows_by_missingness(responses) if kind.n_columns == 1 else [([0], None)]
+    runs = [Run(source, responses.values, members, rows, plan, settings) for members, rows in groups]
+    use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     with (
-        Workers(count_jobs(n_jobs)) as workers,
-        one_blas_thread(source.uses_blas or responses.shape[1] > 1 or given is not None),
-        show_progress(progress, total) as tick,
+        Workers(settings.n_jobs) as workers,
+        one_blas_thread(use_blas),
+        show_progress(settings.progress, sum(run.total_cells for run in runs)) as tick,
     ):
         try:
             for run in runs:
-                values = responses if run.rows is None else responses[run.rows][:, run.members]
-                bound = kind.bind(values, pairwise) if given is None else kind.bind_partial(values, given)
-                parts = [(bound, run.traces)]
-                if plan.by_evidence:  # which ends the run of each response at its own time
-                    parts = [(bound.subset([k]), [trace]) for k, trace in enumerate(run.traces)]
-                for part, traces in parts:
-                    _run(run, part, traces, workers, tick)
-                    if pvalues:
-                        _read_in_full(run.source, part, traces, workers, tick)
+                run.run(workers, tick)
         except KeyboardInterrupt:
-            raise Interrupted(_known(runs, source, "interrupted", single)) from None
+            raise Interrupted(_partial_results(runs, "interrupted", single)) from None
         except Exception as error:
-            attach(error, _known(runs, source, "ended by an error", single))
+            attach_partial(error, _partial_results(runs, "ended by an error", single))
             raise
-    results: list[Any] = _results(runs, source.names, [])
+    results: list[Any] = _results(runs)
     return results[0] if single else results
 
 
-def _given(covariates: Any, source: Source, pairwise: bool) -> tuple[Covariates | None, Sequence[str]]:
-    """The covariates, None if they say nothing beside an intercept, and what is to be noted of them."""
-    if covariates is None:
-        return None, ()
-    given = check_covariates(covariates, source.shape[0], source.dtype)
-    if pairwise:
-        raise ValueError(
-            "covariates go with missing='raise' alone: fill the gaps of X and leave out rows whose response "
-            "is missing, or leave the covariates out."
+class Run:
+    """Responses that are known in the same rows, screened together.
+
+    Parameters
+    ----------
+    source : Source
+        All rows.
+    values : ndarray of shape (n, q)
+        All responses.
+    members : list of int
+        The responses of this run.
+    rows : ndarray of int or None
+        The rows in which they are known; None for all.
+    plan : Plan
+        For all rows.
+    settings : Settings
+        Validated settings.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        values: Any,
+        members: list[int],
+        rows: Indices | None,
+        plan: Plan,
+        settings: Settings,
+    ) -> None:
+        self.members, self.settings, self.kind = members, settings, settings.statistic
+        self.source = source if rows is None else RowSubset(source, rows)
+        self.values = values if rows is None else values[rows][:, members]
+        limited = plan.limit_rows(self.source.shape[0])
+        self.row_order, self.plan, notes = resolve_row_order(self.source, limited, settings.row_order)
+        self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]
+        on_round = getattr(settings.progress, "round_done", None)
+        self.traces = [Trace(plan.n_features, self.kind.one_sided, on_round) for _ in members]
+        #: whether the rows read up to any step are a simple random sample
+        self.is_random_sample = self.row_order == "random" or source.shuffled
+
+    def _speed_notes(self) -> list[str]:
+        if not slower_than_exact(self.source, self.plan, self.row_order):
+            return []
+        return [
+            "exact screening, which reads every row, would be about as fast here or faster: this plan saves "
+            "cells, not time."
+        ]
+
+    @property
+    def total_cells(self) -> int:
+        """Cells to read, for the progress bar."""
+        cells = self.plan.cells
+        if self.settings.pvalues and self.plan.steps[-1].n_rows < self.plan.n_rows:
+            cells += self.plan.n_rows * self.plan.n_keep
+        return len(self.members) * cells
+
+    def run(self, workers: Workers, tick: Callable[[int], None]) -> None:
+        """Screen all responses."""
+        given, kind = self.settings.covariates, self.kind
+        if given is None:
+            bound = kind.bind(self.values, self.settings.pairwise)
+        else:
+            bound = kind.bind_partial(self.values, given)
+        parts = [(bound, self.traces)]
+        if self.plan.by_evidence:  # each response ends at its own time
+            parts = [(bound.subset([k]), [trace]) for k, trace in enumerate(self.traces)]
+        for statistic, traces in parts:
+            self._run_steps(statistic, traces, workers, tick)
+            if self.settings.pvalues:
+                _read_in_full(self.source, statistic, traces, workers, tick)
+
+    def _run_steps(
+        self, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
+    ) -> None:
+        """The loop itself."""
+        plan, source = self.plan, self.source
+        exact = plan.steps[0].n_rows == plan.n_rows
+        monitor = None if exact or self.row_order == "random" else ExchangeabilityMonitor(source)
+        source = source if monitor is None else monitor
+        rule = EvidenceRule(plan.n_rows, lambda scores: _first_inflation(source, statistic, read[0], scores))
+        accumulators: list[Accumulator] = []
+        read: list[Rows] = []
+        try:
+            for step, rows in zip(plan.steps, self._draw_rows(), strict=False):
+                read.append(rows)
+                status().start_round(len(read), plan.n_steps)
+                if len(read) == 1:
+                    statistic = statistic.calibrate(rows)
+                    accumulators = start_accumulators(source, statistic, rows)
+                n_read = sum(map(count_rows, read))
+                narrowed: list[Accumulator] = []
+                for accumulator in accumulators:
+                    self._run_step(accumulator, rule, step, rows, n_read, traces, workers, tick)
+                    narrowed += accumulator.narrow(count_rows(rows))
+                accumulators = narrowed
+                if monitor is not None and len(read) == 1:
+                    warnings = warn_if_not_exchangeable(monitor, statistic, rows, self.row_order)
+                    for trace in traces:
+                        trace.notes += warnings
+                if rule.ended:
+                    traces[0].notes += rule.notes
+                    break
+        finally:  # the remaining features are known even if the run ends early
+            for accumulator in accumulators:
+                accumulator.finish(traces)
+        if not exact and self.is_random_sample:
+            pilot = pilot_rows(read)
+            for k, trace in enumerate(traces):
+                trace.variance_inflation = measure_variance_inflation(
+                    source, statistic, k, pilot, trace.strongest()
+                )
+
+    def _run_step(
+        self,
+        accumulator: Accumulator,
+        rule: EvidenceRule,
+        step: Any,
+        rows: Rows,
+        n_rows: int,
+        traces: list[Trace],
+        workers: Workers,
+        tick: Callable[[int], None],
+    ) -> None:
+        """Read the new rows of one accumulator, score its features and keep the best."""
+        started = time.perf_counter()
+        n_read = accumulator.read(rows, workers, tick) if count_rows(rows) else 0
+        if (bad := accumulator.nonfinite_features()).size:
+            raise_nonfinite(self.source, rows, bad[:MAX_NONFINITE_READ], self.settings.pairwise)
+        before = accumulator.n_left
+        members = accumulator.members
+        cutoffs = accumulator.keep_best(partial(rule.count, step), [traces[k] for k in members])
+        seconds = (time.perf_counter() - started) / len(members)
+        for k, left, kept, cutoff in zip(members, before, accumulator.n_left, cutoffs, strict=True):
+            finished = Round(n_rows, left, kept, rule.cutoff(step, cutoff), n_read * left, seconds)
+            traces[k].add_round(finished)
+
+    def _draw_rows(self) -> Iterator[Rows]:
+        return draw_rows(
+            self.plan.n_rows,
+            [step.n_rows for step in self.plan.steps],
+            self.row_order,
+            np.random.default_rng(self.settings.seed),
+            lazy=self.plan.by_evidence,
+            edges=self.source.block_edges() if self.row_order == "blocks" else None,
         )
-    return (given if given.rank else None), given.notes
 
-
-def _parameters(
-    plan: Plan,
-    source: Source,
-    kind: Any,
-    missing: str,
-    given: Covariates | None,
-    pvalues: bool,
-    seed: int,
-) -> dict[str, Any]:
-    """What a result tells of how it was asked for."""
-    return {
-        "plan": plan.name,
-        **dict(plan.parameters),
-        **({"features": source.recipe} if source.recipe else {}),
-        "statistic": kind.name,
-        **kind.settings,
-        **({"one_sided": True} if kind.one_sided else {}),
-        "missing": missing,
-        "covariates": 0 if given is None else given.rank,
-        "seed": seed,
-        **({"pvalues": True} if pvalues else {}),
-    }
-
-
-class Run(NamedTuple):
-    """Responses that are known in the same rows, and what is to be done for them."""
-
-    source: Source
-    rows: Indices | None
-    members: list[int]
-    plan: Plan
-    row_order: str
-    parameters: dict[str, Any]
-    notes: list[str]
-    traces: list[Trace]
-
-
-def _prepare(
-    source: Source,
-    rows: Indices | None,
-    members: list[int],
-    plan: Plan,
-    row_order: str,
-    parameters: dict[str, Any],
-) -> Run:
-    part = source if rows is None else RowSubset(source, rows)
-    order, limited, notes = resolve_row_order(part, plan.limit_rows(part.shape[0]), row_order)
-    parameters = {**parameters, "row_order": order}
-    if order != "random" and source.shuffled:
-        parameters["shuffled"] = True
-    traces = [Trace(plan.n_features, parameters.get("one_sided", False)) for _ in members]
-    return Run(part, rows, members, limited, order, parameters, notes + _notes(part, limited, order), traces)
-
-
-def _known(runs: Sequence[Run], source: Source, how: str, single: bool) -> Any:
-    """What the finished rounds of a run say that ended early, or None."""
-    note = f"the run was {how}: these are the features that were left by then."
-    results = _results(runs, source.names, [note])
-    if all(result is None for result in results):
-        return None
-    return results[0] if single else results
-
-
-def _results(
-    runs: Sequence[Run], names: Sequence[str] | None, notes: Sequence[str]
-) -> list[ScreeningResult | None]:
-    """A result for each response that has finished a round."""
-    results: dict[int, ScreeningResult | None] = {}
-    for run in runs:
-        for k, trace in zip(run.members, run.traces, strict=True):
-            done = (
-                trace.result(run.plan, names, run.parameters, [*notes, *run.notes]) if trace.rounds else None
+    def results(self, notes: Sequence[str]) -> Iterator[ScreeningResult | None]:
+        """A result for each response that has finished a round, else None."""
+        settings, n = self.settings, self.plan.n_rows
+        for trace in self.traces:
+            if not trace.rounds:
+                yield None
+                continue
+            sample = trace.rounds, n, self.is_random_sample
+            yield trace.result(
+                self.plan,
+                self.source.names,
+                [*notes, *self.notes],
+                parameters=settings.parameters(self.plan, self.source, self.row_order),
+                n_covariates=settings.n_covariates,
+                no_floor_reason=settings.no_floor_reason(*sample),
+                no_interval_reason=settings.no_interval_reason(*sample),
             )
-            results[k] = done
-    return [results[k] for k in sorted(results)]
-
-
-def _run(
-    run: Run, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
-) -> None:
-    """The loop itself: one trace for each response."""
-    plan, row_order, groups = run.plan, run.row_order, list[Accumulator]()
-    exact = plan.steps[0].n_rows == plan.n_rows
-    source = run.source if exact or row_order == "random" else ExchangeabilityMonitor(run.source)
-    judge = EvidenceRule(
-        plan.n_rows, lambda scores: _variance_inflation(source, statistic, pieces[0], scores)
-    )
-    pieces: list[Rows] = []
-    try:
-        for step, rows in zip(plan.steps, _sample(run), strict=False):
-            pieces.append(rows)
-            status().start_round(len(pieces), plan.n_steps)
-            if len(pieces) == 1:
-                statistic = statistic.calibrate(rows)
-                groups = start_accumulators(source, statistic, rows)
-            narrower: list[Accumulator] = []
-            for group in groups:
-                started = time.perf_counter()
-                n_read = group.read(rows, workers, tick) if count_rows(rows) else 0
-                if (bad := group.unusable()).size:
-                    raise_nonfinite(source, rows, bad[:BAD_LOOKED_INTO], statistic.pairwise)
-                before = group.n_left
-                cutoffs = group.keep_best(partial(judge.count, step), [traces[k] for k in group.members])
-                seconds = (time.perf_counter() - started) / len(group.members)
-                n_rows = sum(map(count_rows, pieces))
-                for k, left, kept, cutoff in zip(group.members, before, group.n_left, cutoffs, strict=True):
-                    cutoff = judge.cutoff(step, cutoff)
-                    traces[k].add(Round(n_rows, left, kept, cutoff, n_read * left, seconds))
-                narrower += group.narrow(count_rows(rows))
-            groups = narrower
-            if len(pieces) == 1 and isinstance(source, ExchangeabilityMonitor):
-                doubts = warn_if_not_exchangeable(source, statistic, rows, row_order)
-                for trace in traces:
-                    trace.notes += doubts
-            if judge.ended:
-                traces[0].notes += judge.notes
-                break
-    finally:  # what is left is known even if the run ends early
-        for group in groups:
-            group.finish(traces)
-    if not exact and (row_order == "random" or source.shuffled):
-        sample = pilot_rows(pieces)
-        for k, trace in enumerate(traces):
-            trace.variance_inflation = measure_variance_inflation(
-                source, statistic, k, sample, trace.strongest()
-            )
-
-
-def _sample(run: Run) -> Iterator[Rows]:
-    """The rows that each step adds."""
-    return draw_rows(
-        run.plan.n_rows,
-        [step.n_rows for step in run.plan.steps],
-        run.row_order,
-        np.random.default_rng(run.parameters["seed"]),
-        as_needed=run.plan.by_evidence,
-        edges=run.source.block_edges() if run.row_order == "blocks" else None,
-    )
 
 
 def _read_in_full(
@@ -323,45 +334,47 @@ def _read_in_full(
     workers: Workers,
     tick: Callable[[int], None],
 ) -> None:
-    """One more round: every row of the features that are left, from the start."""
+    """Add a round that reads every row of the selected features from the start."""
     n = source.shape[0]
     for k, trace in enumerate(traces):
         if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
             continue
         started = time.perf_counter()
-        ready = statistic.subset([k])
-        ready = ready.calibrate(slice(0, n))
-        (group,) = start_accumulators(source, ready, slice(0, n))
-        group.restrict(trace.selected)
-        group.read(slice(0, n), workers, tick)
-        if (bad := group.unusable()).size:
+        bound = statistic.subset([k]).calibrate(slice(0, n))
+        (accumulator,) = start_accumulators(source, bound, slice(0, n))
+        accumulator.restrict(trace.selected)
+        accumulator.read(slice(0, n), workers, tick)
+        if (bad := accumulator.nonfinite_features()).size:
             raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
-        d = trace.selected.size
-        (cutoff,) = group.keep_best(len, [trace])
-        seconds = time.perf_counter() - started
-        trace.rounds.append(Round(n, d, d, cutoff, n * d, seconds))
+        d, p = trace.selected.size, trace.scores.size
+        (cutoff,) = accumulator.keep_best(len, [trace])
+        trace.add_round(Round(n, d, d, cutoff, n * d, time.perf_counter() - started))
         trace.notes.append(
-            f"p-values are from all {n:,} rows of the {d:,} features that were chosen among "
-            f"{trace.scores.size:,}; result.select counts all {trace.scores.size:,}."
+            f"p-values are from all {n:,} rows of the {d:,} features selected from {p:,}; selection by false "
+            f"discovery rate accounts for all {p:,}."
         )
-        group.finish([trace])
+        accumulator.finish([trace])
 
 
-def _variance_inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
-    """The inflation to reckon with after the first round: two standard errors above its estimate."""
-    most = min(MAX_FEATURES, scores.size)
-    strongest = np.argpartition(-np.abs(scores), most - 1)[:most]
-    variance_inflation = measure_variance_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
-    assert variance_inflation is not None  # check_guarantee_possible has seen to it
-    return variance_inflation.high
+def _first_inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
+    """The variance inflation to assume after the first round: two standard errors above the estimate."""
+    size = min(MAX_FEATURES, scores.size)
+    strongest = np.argpartition(-np.abs(scores), size - 1)[:size]
+    inflation = measure_variance_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
+    assert inflation is not None  # check_guarantee_possible requires the Pearson statistic
+    return inflation.high
 
 
-def _notes(source: Source, plan: Plan, row_order: str) -> list[str]:
-    """Say so where reading everything would be faster than the plan."""
-    if not slower_than_exact(source, plan, row_order):
-        return list(source.notes)
-    return [
-        *source.notes,
-        "exact screening, which reads every row, would be about as fast here or faster "
-        "(SIS, or Plan.exact): this plan saves cells, not time.",
-    ]
+def _results(runs: Sequence[Run], notes: Sequence[str] = ()) -> list[ScreeningResult | None]:
+    """Results in the order of the responses."""
+    results = {k: result for run in runs for k, result in zip(run.members, run.results(notes), strict=True)}
+    return [results[k] for k in sorted(results)]
+
+
+def _partial_results(runs: Sequence[Run], how: str, single: bool) -> Any:
+    """What the finished rounds say about a run that ended early; None if no round was finished."""
+    note = f"the run was {how}: the selected features are those left at that time."
+    results = _results(runs, [note])
+    if all(result is None for result in results):
+        return None
+    return results[0] if single else results

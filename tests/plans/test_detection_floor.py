@@ -8,11 +8,11 @@ from scipy.stats import multivariate_normal, norm
 
 from banditsis import Plan, ScreeningResult, screen
 from banditsis.plans.detection_floor import (
-    chain_variance,
     detection_floor,
     error_level,
     null_cutoffs,
     null_shares,
+    sampling_variance,
 )
 
 PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))
@@ -46,7 +46,7 @@ def test_one_round_is_fishers_interval():
 def test_three_rounds_are_a_normal_orthant():
     rows, cutoffs, n, error = [100, 160, 300], [0.12, 0.14, 0.15], 1000, 0.05
     mean = math.atanh(detection_floor(rows, cutoffs, n, 1.7, error))
-    v = [chain_variance(m, n, 1.7) for m in rows]
+    v = [sampling_variance(m, n, 1.7) for m in rows]
     cov = [[v[max(i, j)] for j in range(3)] for i in range(3)]
     above = multivariate_normal(mean=np.zeros(3), cov=cov).cdf(mean - np.arctanh(cutoffs))
     assert above == pytest.approx(1 - error, abs=1e-4)
@@ -135,9 +135,9 @@ def test_the_floor_is_printed_and_stored():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"row_order": "stored"}, "no simple random sample; use row_order='random'"),
-        ({"statistic": "anova"}, "statistic='anova'"),
-        ({"missing": "pairwise"}, "missing='pairwise'"),
+        ({"row_order": "stored"}, "not a simple random sample; use random row order"),
+        ({"statistic": "anova"}, "'anova'"),
+        ({"missing": "pairwise"}, "pairwise deletion"),
     ],
 )
 def test_where_no_floor_is_known(options, reason):
@@ -147,7 +147,7 @@ def test_where_no_floor_is_known(options, reason):
     result = screen(X, y, PLAN, random_state=0, **options)
     with pytest.raises(ValueError, match=reason):
         result.detection_floor()
-    assert "detection floor: withheld" in str(result)
+    assert "detection floor: not available" in str(result)
 
 
 def test_constant_and_perfect_features_do_no_harm():

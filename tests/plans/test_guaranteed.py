@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from banditsis import BanditSIS, Plan, screen
+from banditsis import BanditSIS, EvidenceStep, Plan, screen
 from banditsis.engine.sampling import draw_rows
-from banditsis.plans.plan import EvidenceStep
 
 
 def make(kind, n, p, rng, strengths):
@@ -72,8 +71,8 @@ def test_the_best_are_kept_and_the_rest_reported():
     result = screen(X, y, plan, random_state=0)
     assert len(result.selected) == 3
     assert result.cells_read < 0.5 * X.size
-    (note,) = [note for note in result.notes if "were asked for" in note]
-    assert note.startswith("8 features have |r| of 0.15 or more, and 3 were asked for: the last cut lost 5")
+    (note,) = [note for note in result.notes if "were to be kept" in note]
+    assert note.startswith("8 features have |r| ≥ 0.15, but only 3 were to be kept: 5 of them were dropped")
     everything = screen(X, y, Plan.guaranteed(20_000, 200, None, 0.15), random_state=0)
     assert sorted(everything.selected) == list(range(8))
 
@@ -84,7 +83,7 @@ def test_fewer_than_asked_for_are_filled_up():
     result = screen(X, y, Plan.guaranteed(20_000, 200, 10, 0.15), random_state=0)
     assert len(result.selected) == 10
     assert result.selected[0] == 0
-    assert any("because 10 were asked for" in note for note in result.notes)
+    assert any("because 10 were to be kept" in note for note in result.notes)
 
 
 def test_nothing_passes():
@@ -92,7 +91,7 @@ def test_nothing_passes():
     X, y = rng.standard_normal((20_000, 100)), rng.standard_normal(20_000)
     result = screen(X, y, Plan.guaranteed(20_000, 100, None, 0.15), random_state=0)
     assert len(result.selected) == 0
-    assert "no feature has |r| of 0.15 or more." in str(result)
+    assert "no feature has |r| ≥ 0.15." in str(result)
     assert result.detection_floor() <= result.detection_floor(simultaneous=True) <= 0.151
 
 
@@ -128,21 +127,21 @@ def test_estimator():
     small = BanditSIS(min_correlation=0.2, random_state=0).fit(X[:2000, :50], y[:2000])
     assert small.get_support(indices=True).tolist() == [3, 8]
     assert small.result_.fraction_read == 1
-    assert "every row was read: it is about as fast here as the guarantee" in str(small.result_)
+    assert "all rows were read" in str(small.result_)
     affordable = BanditSIS(5, budget=0.1, random_state=0).fit(X[:2000, :50], y[:2000])
     assert affordable.result_.fraction_read == 1
-    assert "about as fast here as budget=0.1" in str(affordable.result_)
+    assert "about as fast here as a budget of 0.1" in str(affordable.result_)
 
 
 def test_rows_drawn_as_needed_are_a_uniform_sample():
     counts = np.zeros(40)
     for seed in range(2000):
-        pieces = list(draw_rows(40, [5, 9, 25, 40], "random", np.random.default_rng(seed), as_needed=True))
+        pieces = list(draw_rows(40, [5, 9, 25, 40], "random", np.random.default_rng(seed), lazy=True))
         assert [len(piece) for piece in pieces] == [5, 4, 16, 15]
         assert len(np.unique(np.concatenate(pieces))) == 40
         counts[np.concatenate(pieces[:2])] += 1
     assert abs(counts - 2000 * 9 / 40).max() < 4.5 * math.sqrt(2000 * 9 / 40 * 31 / 40)
-    huge = draw_rows(10**15, [1000, 10**15], "random", np.random.default_rng(0), as_needed=True)
+    huge = draw_rows(10**15, [1000, 10**15], "random", np.random.default_rng(0), lazy=True)
     assert len(next(huge)) == 1000
 
 
@@ -166,10 +165,10 @@ def test_a_guaranteed_plan_prints():
             "mutually exclusive, got budget = 0.5 and min correlation = 0.1",
         ),
         ({"alpha": 0.5, "budget": 0.5}, "mutually exclusive, got alpha = 0.5 and budget = 0.5"),
-        ({"min_correlation": 0.1, "row_order": "stored"}, "with row_order='random' alone, got 'stored'"),
-        ({"min_correlation": 0.1, "missing": "pairwise"}, "with missing='raise' alone, got 'pairwise'"),
-        ({"min_correlation": 0.1, "statistic": "anova"}, "with statistic='pearson' alone, got 'anova'"),
-        ({"budget": 1e-9}, "the smallest budget is 0.04"),
+        ({"min_correlation": 0.1, "row_order": "stored"}, "random row order, got 'stored'"),
+        ({"min_correlation": 0.1, "missing": "pairwise"}, "complete data, got 'pairwise'"),
+        ({"min_correlation": 0.1, "statistic": "anova"}, "Pearson statistic, got 'anova'"),
+        ({"budget": 1e-9}, "at least 0.04"),
     ],
 )
 def test_contradictions(options, message):
@@ -181,5 +180,5 @@ def test_contradictions(options, message):
 
 
 def test_steps_of_two_kinds_do_not_mix():
-    with pytest.raises(ValueError, match="all be Step, or all EvidenceStep"):
+    with pytest.raises(ValueError, match="all Step or all EvidenceStep"):
         Plan(100, 10, ((50, 5), EvidenceStep(100, 5, 0.1, 3.0)))

@@ -74,8 +74,8 @@ def test_large_data_within_the_budget():
 @pytest.mark.parametrize(
     ("budget", "message"),
     [
-        (0.00001, r"pays for 0.1 rows .* the smallest budget is 0.0004"),
-        (1000, r"pays for 2 rows .* the smallest budget is 2,000 cells"),
+        (0.00001, r"0.1 rows .* at least 0.0004"),
+        (1000, r"2 rows .* at least 2,000 cells"),
         (0, r"budget must be at least 1, got 0"),
         (1.5, r"budget must be in \(0, 1\], got 1.5"),
         (-0.5, r"budget must be in \(0, 1\], got -0.5"),

@@ -14,7 +14,6 @@ from banditsis.cli.display import byte_progress
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.registry import find_format, format_label, open_file
 from banditsis.formatting import count, format_bytes, to_single_line
-from banditsis.plans.detection_floor import why_no_sample
 from banditsis.plans.plan import Plan, default_size
 from banditsis.sources.base import Source
 from banditsis.store.metadata import verify
@@ -124,8 +123,7 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
         order, settled, _ = resolve_row_order(source, plan, "auto")
         touched = plan_bytes(source, settled, scattered=order == "random")
         everything = source.bytes_touched(n, p, scattered=False)
-        asked = {"row_order": order, "shuffled": source.shuffled}
-        sampled = settled.steps[0].n_rows >= n or why_no_sample(asked) is None
+        sampled = settled.steps[0].n_rows >= n or order == "random" or source.shuffled
         costs.append(
             {
                 "plan": name,

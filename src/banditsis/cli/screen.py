@@ -15,10 +15,11 @@ from banditsis.cli.errors import INTERRUPTED, UsageError, parse_budget, print_er
 from banditsis.cli.loading import Loaded, load, on_workers, read_covariates
 from banditsis.cli.output import check_output, write_output, write_report
 from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.engine.settings import MISSING
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.results import Interrupted, ScreeningResult
-from banditsis.screening import MISSING, screen
+from banditsis.screening import screen
 from banditsis.sources.interactions.source import Interactions
 from banditsis.statistics import STATISTICS, find_statistic
 from banditsis.validation import check_choice

@@ -1,4 +1,4 @@
-"""Features that are scored from all rows so far, read again in each round."""
+"""Sample statistics: features are scored from all rows so far, which every round reads again."""
 
 from __future__ import annotations
 
@@ -16,148 +16,153 @@ from banditsis.statistics.base import MIN_PRESENT
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 
-CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB for each thread, 64 MB where chunks must be unpacked
-NARROW, WIDEST = 16, 64  # columns of a tile: more than a few, and enough tiles for all threads
+CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB a thread; 64 MB if chunks must be decoded
+MIN_WIDTH, MAX_WIDTH = 16, 64  # columns of a tile
 TILES_AT_ONCE = 32
-ROWS_AT_ONCE = 512  # lines of so many rows stay in the cache while they are turned into columns
+ROWS_AT_ONCE = 512  # rows that stay in the cache while they are transposed
 
 
 @dataclass
 class RereadingAccumulator:
-    """One response and the features it has left; a sample statistic's counterpart of ``Group``."""
+    """One response and the features it has left; has the methods of ``MomentAccumulator``."""
 
     members: list[int]
     statistic: SampleStatistic
     source: Source
     columns: Columns
-    #: scores, and where the statistic tells it, what makes them standard normal
+    #: scores and, if the statistic returns it, the factor that makes them standard normal
     lines: Floats
     present: Floats | None
     rows: Rows | None = None
-    #: what the statistic made of the response over those rows
-    side: Any = None
+    #: what the statistic computed from the response over those rows
+    prepared: Any = None
+
+    @classmethod
+    def start(cls, source: Source, statistic: SampleStatistic, response: int) -> RereadingAccumulator:
+        """All features for one of the statistic's responses."""
+        p = source.shape[1]
+        lines = np.zeros((2 if statistic.returns_null_scale else 1, p))
+        present = np.zeros(p) if statistic.pairwise else None
+        return cls([response], statistic.subset([response]), source, None, lines, present)
 
     @property
     def scores(self) -> Floats:
-        """Scores of the features that are left."""
+        """Scores of the remaining features."""
         return np.asarray(self.lines[0])
 
     @property
     def n_left(self) -> list[int]:
-        """How many features are left."""
+        """Number of remaining features."""
         return [len(self.scores)]
 
-    def indices(self, places: Array | slice) -> Indices:
-        """Indices of the features in some places of the scores."""
+    def features(self, positions: Array | slice) -> Indices:
+        """Indices of the features at some positions of the scores."""
         columns = np.arange(len(self.scores)) if self.columns is None else self.columns
-        return columns[places]
+        return columns[positions]
 
     def read(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> int:
-        """Score all features that are left over all rows so far; return how many rows that took."""
-        self.rows = rows if self.rows is None else join(self.rows, rows)
+        """Score the remaining features over all rows so far; return how many rows were read."""
+        self.rows = rows if self.rows is None else join_rows(self.rows, rows)
         m, p = count_rows(self.rows), len(self.scores)
         y = self.statistic.response(self.rows)
-        side = self.side = self.statistic.prepare(y)
-        width = self._width(m, p)
+        self.prepared = self.statistic.prepare(y)
+        width = self._tile_width(m, p)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
-            workers.run(
-                [(self._score, slice(j, min(j + width, stop)), y, side) for j in range(start, stop, width)]
-            )
+            workers.run([(self._score, slice(j, min(j + width, stop)), y) for j in range(start, stop, width)])
             tick(m * (stop - start))
         return m
 
-    def _law(self) -> NullDistribution | None:
-        """The null law of the features that are left."""
-        assert self.rows is not None
-        if self.statistic.returns_null_scale:
-            return NormalNull(self.lines[1], two_sided=not self.statistic.one_sided)
-        return self.statistic.null_distribution(self.side, count_rows(self.rows), self.present)
+    def _tile_width(self, n_rows: int, n_columns: int) -> int:
+        """Columns of a tile: depends on the sizes and the source, never on the number of threads."""
+        stored_together = self.source.chunk[1]
+        if stored_together > 1:
+            return int(max(1, min(stored_together, CELLS_IN_CHUNKS // n_rows)))
+        width = max(MIN_WIDTH, -(-n_columns // TILES_AT_ONCE))
+        return max(1, min(width, MAX_WIDTH, CELLS_IN_TILE // n_rows))
 
-    def _width(self, n_rows: int, n_columns: int) -> int:
-        """Columns of a tile: a function of the sizes and of the source alone, never of the threads."""
-        together = self.source.chunk[1]  # what is stored together is best read once
-        if together > 1:
-            return int(max(1, min(together, CELLS_IN_CHUNKS // n_rows)))
-        wanted = max(NARROW, -(-n_columns // TILES_AT_ONCE))
-        return max(1, min(wanted, WIDEST, CELLS_IN_TILE // n_rows))
-
-    def _score(self, place: slice, y: Floats, side: Any) -> None:
-        """Score some of the features; a score is NaN where cells cannot be used."""
+    def _score(self, positions: slice, y: Floats) -> None:
+        """Score some of the features; the score is NaN if a cell cannot be used."""
         assert self.rows is not None
-        columns = place if self.columns is None else self.columns[place]
-        block = as_columns(self.source.read(self.rows, columns))
+        columns = positions if self.columns is None else self.columns[positions]
+        block = _to_columns(self.source.read(self.rows, columns))
         finite = np.isfinite(block)
-        whole = finite.all(axis=0)
-        lines = self.lines[:, place]
+        complete = finite.all(axis=0)
+        lines = self.lines[:, positions]
         lines[:] = np.nan
-        if whole.all():
-            lines[:] = self.statistic.score_block(block, side)
-        elif whole.any():
-            lines[:, whole] = self.statistic.score_block(np.asfortranarray(block[:, whole]), side)
+        if complete.all():
+            lines[:] = self.statistic.score_block(block, self.prepared)
+        elif complete.any():
+            lines[:, complete] = self.statistic.score_block(
+                np.asfortranarray(block[:, complete]), self.prepared
+            )
         if self.present is not None:
-            self.present[place] = finite.sum(axis=0)
-            for j in np.flatnonzero(~whole & ~np.isinf(block).any(axis=0)):
+            self.present[positions] = finite.sum(axis=0)
+            for j in np.flatnonzero(~complete & ~np.isinf(block).any(axis=0)):
                 lines[:, j] = self._score_present(block[finite[:, j], j], y[finite[:, j]], len(y))
 
     def _score_present(self, x: Floats, y: Floats, n_read: int) -> Floats:
-        """The score of a feature over the rows in which it is present, and less for having few of them."""
+        """The score of a feature over the rows in which it is present, reduced for missing rows."""
         if len(x) < MIN_PRESENT or not self.statistic.can_rank(y):
             return np.zeros(len(self.lines))
         lines = np.atleast_2d(self.statistic.score_block(x[:, None], self.statistic.prepare(y)))[:, 0]
-        less = (len(x) / n_read) ** self.statistic.noise
-        return np.asarray(lines * np.array([less, 1 / less])[: len(lines)])
+        reduction = (len(x) / n_read) ** self.statistic.noise
+        return np.asarray(lines * np.array([reduction, 1 / reduction])[: len(lines)])
 
-    def unusable(self) -> Indices:
-        """Features that have no score, since a cell cannot be used."""
-        return self.indices(np.flatnonzero(np.isnan(self.scores)))
+    def nonfinite_features(self) -> Indices:
+        """Features without a score because a cell is not finite."""
+        return self.features(np.flatnonzero(np.isnan(self.scores)))
 
     def keep_best(self, count: Callable[[Floats], int], traces: Sequence[Trace]) -> list[float]:
-        """Keep as many of the best as ``count`` says, and return the smallest kept."""
+        """Keep the best ``count(scores)`` features and return the cutoff."""
         trace = traces[0]
-        trace.record(self.columns, self.scores)
-        trace.law = self._law()
+        trace.record_scores(self.columns, self.scores)
+        trace.null_distribution = self._null_distribution()
         if self.present is not None:
-            trace.note_present(self.indices(slice(None)), self.present)
+            trace.record_present(self.features(slice(None)), self.present)
         kept, cutoff = best(self.scores, count(self.scores), one_sided=self.statistic.one_sided)
-        self.columns, self.lines = self.indices(kept), self.lines[:, kept]
+        self.columns, self.lines = self.features(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]
         return [cutoff]
 
+    def _null_distribution(self) -> NullDistribution | None:
+        assert self.rows is not None
+        if self.statistic.returns_null_scale:
+            return NormalNull(self.lines[1], two_sided=not self.statistic.one_sided)
+        return self.statistic.null_distribution(self.prepared, count_rows(self.rows), self.present)
+
     def narrow(self, n_rows: int) -> list[RereadingAccumulator]:
-        """There is nothing to share, so nothing to part."""
+        """Nothing is shared, so there is nothing to split."""
         return [self]
 
     def restrict(self, features: Indices) -> None:
-        """Go on with some of the features alone, sorted."""
+        """Continue with some of the features, sorted."""
         self.columns, self.lines = features, self.lines[:, features]
         self.present = None if self.present is None else self.present[features]
 
     def finish(self, traces: Sequence[Trace]) -> None:
-        """Hand over what is left at the end."""
-        traces[self.members[0]].selected = self.indices(slice(None))
+        """Record the features that are left at the end."""
+        traces[self.members[0]].selected = self.features(slice(None))
         traces[self.members[0]].present = self.present
 
 
-def join(some: Rows, more: Rows) -> Rows:
-    """Sorted rows of both; they have none in common.
+def join_rows(rows: Rows, more: Rows) -> Rows:
+    """The sorted union of disjoint rows.
 
     Examples
     --------
-    >>> join(slice(0, 3), slice(3, 5))
+    >>> join_rows(slice(0, 3), slice(3, 5))
     slice(0, 5, None)
-    >>> join(np.array([1, 5]), np.array([0, 3]))
+    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
     array([0, 1, 3, 5])
     """
-    if isinstance(some, slice) and isinstance(more, slice):
-        return slice(some.start, more.stop)
-    rows = np.concatenate([some, more])
-    rows.sort()
-    return rows
+    if isinstance(rows, slice) and isinstance(more, slice):
+        return slice(rows.start, more.stop)
+    return np.sort(np.concatenate([rows, more]))
 
 
-def as_columns(block: Array) -> Floats:
-    """A copy in float64 whose columns are contiguous."""
+def _to_columns(block: Array) -> Floats:
+    """A float64 copy with contiguous columns."""
     out = np.empty(block.shape, order="F")
     for i in range(0, len(block), ROWS_AT_ONCE):
         out[i : i + ROWS_AT_ONCE] = block[i : i + ROWS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""Which rows are read, and when."""
+"""Which rows each step reads: the row order, and the rows themselves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,95 @@ from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
 
 ROW_ORDERS = ("auto", "random", "blocks", "stored")
+#: The first step reads at least this many blocks; fewer could not show whether blocks are exchangeable.
+MIN_BLOCKS = 8
+#: Random rows are valid for any data, so they may touch this many times the bytes of whole blocks.
+RANDOM_ORDER_TOLERANCE = 2.0
+# Of a machine of 2026; only their product matters.
+BYTES_PER_SECOND, SECONDS_PER_STEP = 30e9, 1e-4
+
+
+class ResolvedOrder(NamedTuple):
+    """The row order and the plan that a run uses."""
+
+    row_order: str
+    plan: Plan
+    notes: list[str]
+
+
+def resolve_row_order(source: Source, plan: Plan, row_order: str) -> ResolvedOrder:
+    """Choose the row order if it is "auto", and round the plan to whole blocks if blocks are read.
+
+    "auto" is the stored order for shuffled data, random rows where they are cheap, and otherwise whole blocks
+    in random order. A guarantee needs a simple random sample of rows, so a guaranteed plan never reads
+    blocks.
+    """
+    if row_order == "auto":
+        row_order = _cheapest_order(source, plan)
+    elif row_order == "blocks" and source.block_rows == 1:
+        row_order = "random"  # the same thing
+    if row_order == "random" or plan.by_evidence:
+        return ResolvedOrder(row_order, plan, [])
+    rounded = _round_to_blocks(source, plan, row_order)
+    return ResolvedOrder(row_order, rounded, _rounding_notes(source, plan, rounded))
+
+
+def _cheapest_order(source: Source, plan: Plan) -> str:
+    if source.shuffled:
+        return "stored"
+    if source.block_rows == 1 or plan.by_evidence:
+        return "random"
+    blocks = plan_bytes(source, _round_to_blocks(source, plan, "blocks"), scattered=False)
+    random = plan_bytes(source, plan, scattered=True)
+    everything = source.bytes_touched(*source.shape, scattered=False)
+    cheap = random <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * random <= everything
+    return "random" if cheap else "blocks"
+
+
+def _round_to_blocks(source: Source, plan: Plan, row_order: str) -> Plan:
+    return plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
+
+
+def _rounding_notes(source: Source, plan: Plan, rounded: Plan) -> list[str]:
+    """Report what rounding to whole blocks has changed, if it matters."""
+    if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
+        return [
+            f"all rows were read and the result is exact: the data are stored in blocks of "
+            f"{source.block_rows:,} rows, so reading fewer rows would save almost nothing."
+        ]
+    if rounded.cells > 1.5 * plan.cells:
+        return [
+            f"the data are stored in blocks of {source.block_rows:,} rows; reading whole blocks, at least "
+            f"{MIN_BLOCKS}, takes {rounded.fraction:.1%} of the cells instead of {plan.fraction:.1%}. Run "
+            "`banditsis shuffle` once to read less."
+        ]
+    return []
+
+
+def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
+    """Bytes that a plan reads from a source."""
+    touched, rows, left = 0.0, 0, plan.n_features
+    for step, after in zip(plan.steps, plan.n_left, strict=True):
+        if plan.by_evidence and left <= plan.n_keep:
+            break
+        touched += source.bytes_touched(step.n_rows - rows, left, scattered=scattered)
+        rows, left = step.n_rows, after
+    return touched
+
+
+def slower_than_exact(source: Source, plan: Plan, row_order: str) -> bool:
+    """Whether reading everything would take about as long as the plan, or less."""
+    n, p = source.shape
+    row_order, plan, _ = resolve_row_order(source, plan, row_order)
+    if plan.steps[0].n_rows == n:
+        return False
+    if plan.rereads:  # dominated by computation on each cell, not by reading
+        return plan.cells >= n * p
+    scattered = row_order == "random"
+    # Scattered cache lines are read at about half the speed of consecutive ones.
+    cost = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
+    cost += plan.n_steps * BYTES_PER_SECOND * SECONDS_PER_STEP
+    return cost >= source.bytes_touched(n, p, scattered=False)
 
 
 def draw_rows(
@@ -20,18 +109,27 @@ def draw_rows(
     order: str,
     rng: np.random.Generator,
     *,
-    as_needed: bool = False,
+    lazy: bool = False,
     edges: Indices | None = None,
 ) -> Iterator[Rows]:
-    """Yield the rows that each step adds, sorted, so that after step l ``totals[l]`` have been read.
+    """Yield the sorted rows that each step adds; after step l, ``totals[l]`` rows have been drawn.
 
-    ``random`` draws one uniform sample without replacement and hands it out piece by piece, so the rows
-    read up to any step are a uniform sample themselves. No array of length n is made if fewer than n / 50
-    rows are needed. ``as_needed`` draws each piece when it is asked for, which is right where a run may end
-    long before its last step.
-
-    ``blocks`` draws blocks, which lie between the ``edges``, and hands out as many whole ones as the total
-    makes: with the last block, which may be short, the rows are a little fewer.
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    totals : sequence of int
+        Cumulative row counts.
+    order : {"random", "blocks", "stored"}
+        "random" draws one uniform sample without replacement and yields it piece by piece, so the rows up to
+        any step are a uniform sample. "blocks" does the same with whole blocks; the total may fall short by a
+        few rows if the last block is short. "stored" takes the first rows.
+    rng : Generator
+        Source of randomness.
+    lazy : bool
+        Whether to draw each piece when it is needed, which pays off if the run may end early.
+    edges : ndarray of int, optional
+        Where blocks begin, and where the last one ends.
 
     Examples
     --------
@@ -44,155 +142,56 @@ def draw_rows(
     >>> [rows.tolist() for rows in draw_rows(10, [4, 8], "blocks", np.random.default_rng(0), edges=edges)]
     [[8, 9], [0, 1, 2, 3]]
     """
-    before = 0
-    if order == "stored" or totals[0] >= n:  # all at once needs no order
-        for total in totals:
-            yield slice(before, total)
-            before = total
-        return
-    if order == "blocks":
+    if order == "stored" or totals[0] >= n:  # the order of all rows at once does not matter
+        for start, stop in zip([0, *totals], totals, strict=False):
+            yield slice(start, stop)
+    elif order == "blocks":
         assert edges is not None
-        yield from _rows_of_blocks(n, totals, rng, edges)
-        return
-    if as_needed:
-        yield from _rows_as_needed(n, totals, rng)
-        return
-    sample = rng.choice(n, size=totals[-1], replace=False, shuffle=True)
-    for total in totals:
-        yield np.sort(sample[before:total])
-        before = total
+        yield from _draw_blocks(n, totals, rng, edges)
+    elif lazy:
+        yield from _draw_lazily(n, totals, rng)
+    else:
+        sample = rng.choice(n, size=totals[-1], replace=False, shuffle=True)
+        for start, stop in zip([0, *totals], totals, strict=False):
+            yield np.sort(sample[start:stop])
 
 
-def _rows_of_blocks(
+def _draw_blocks(
     n: int, totals: Sequence[int], rng: np.random.Generator, edges: Indices
 ) -> Iterator[Indices]:
     order = rng.permutation(len(edges) - 1)
-    usual = np.median(np.diff(edges))
+    typical = np.median(np.diff(edges))
     before = 0
     for total in totals:
-        after = len(order) if total >= n else max(before, min(len(order), int(np.ceil(total / usual))))
+        after = len(order) if total >= n else max(before, min(len(order), int(np.ceil(total / typical))))
         chosen = np.sort(order[before:after])
         starts, lengths = edges[chosen], np.diff(edges)[chosen]
-        # Row by row: where its block starts, and how far into the block it is.
-        into = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        yield np.repeat(starts, lengths) + into
+        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        yield np.repeat(starts, lengths) + offsets
         before = after
 
 
-def _rows_as_needed(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
-    seen = np.empty(0, dtype=np.intp)
+def _draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+    drawn = np.empty(0, dtype=np.intp)
     for total in totals:
-        wanted = total - len(seen)
+        n_new = total - len(drawn)
         if total > n // 4:
             unseen = np.ones(n, dtype=bool)
-            unseen[seen] = False
-            fresh = rng.permutation(np.flatnonzero(unseen))[:wanted]
+            unseen[drawn] = False
+            new = rng.permutation(np.flatnonzero(unseen))[:n_new]
         else:
-            fresh = _draw_unseen(n, wanted, seen, rng)
-        fresh.sort()
-        yield fresh
-        seen = np.union1d(seen, fresh)
+            new = _draw_unseen(n, n_new, drawn, rng)
+        new.sort()
+        yield new
+        drawn = np.union1d(drawn, new)
 
 
-def _draw_unseen(n: int, wanted: int, seen: Indices, rng: np.random.Generator) -> Indices:
-    """Draw rows, throw back those seen before: at most one in four."""
-    drawn = np.empty(0, dtype=np.intp)
-    while len(drawn) < wanted:
-        more = rng.integers(0, n, size=2 * (wanted - len(drawn)) + 16, dtype=np.intp)
-        drawn = np.concatenate([drawn, more[~np.isin(more, seen, kind="sort")]])
-        _, first = np.unique(drawn, return_index=True)
-        drawn = drawn[np.sort(first)]
-    return drawn[:wanted]
-
-
-#: So many blocks at least are read first, so that it shows whether blocks look alike.
-MIN_BLOCKS = 8
-
-
-#: Random rows are right for any data, which is worth twice the bytes of whole blocks.
-RANDOM_ORDER_TOLERANCE = 2.0
-
-
-class ResolvedOrder(NamedTuple):
-    """What will really be done."""
-
-    row_order: str
-    plan: Plan
-    notes: list[str]
-
-
-def resolve_row_order(source: Source, plan: Plan, row_order: str) -> ResolvedOrder:
-    """Decide what "auto" means for a source, and round the plan up to whole blocks where they are read.
-
-    Random rows where they are cheap; the stored order where the data say that they were shuffled; else whole
-    blocks in random order. A guarantee needs a simple random sample of rows, so that blocks will not do.
-    """
-    if row_order == "auto":
-        row_order = _cheapest(source, plan)
-    elif row_order == "blocks" and source.block_rows == 1:
-        row_order = "random"  # the same thing
-    if row_order == "random" or plan.by_evidence:
-        return ResolvedOrder(row_order, plan, [])
-    rounded = _whole_blocks(source, plan, row_order)
-    return ResolvedOrder(row_order, rounded, _notes(source, plan, rounded))
-
-
-def _cheapest(source: Source, plan: Plan) -> str:
-    if source.shuffled:
-        return "stored"
-    if source.block_rows == 1 or plan.by_evidence:
-        return "random"
-    blocks = plan_bytes(source, _whole_blocks(source, plan, "blocks"), scattered=False)
-    random = plan_bytes(source, plan, scattered=True)
-    everything = source.bytes_touched(*source.shape, scattered=False)
-    return (
-        "random"
-        if random <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * random <= everything
-        else "blocks"
-    )
-
-
-def _whole_blocks(source: Source, plan: Plan, row_order: str) -> Plan:
-    return plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
-
-
-def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
-    """Bytes that a plan touches."""
-    touched, rows, left = 0.0, 0, plan.n_features
-    for step, after in zip(plan.steps, plan.n_left, strict=True):
-        if plan.by_evidence and left <= plan.n_keep:
-            break
-        touched += source.bytes_touched(step.n_rows - rows, left, scattered=scattered)
-        rows, left = step.n_rows, after
-    return touched
-
-
-def slower_than_exact(source: Source, plan: Plan, row_order: str) -> bool:
-    """Whether reading everything would take about as little time as the plan, or less."""
-    n, p = source.shape
-    row_order, plan, _ = resolve_row_order(source, plan, row_order)
-    if plan.steps[0].n_rows == n:
-        return False
-    bytes_a_second, seconds_a_step = 30e9, 1e-4  # of a machine of 2026; only their product matters
-    if plan.rereads:  # what counts is not reading, but work on each cell
-        return plan.cells >= n * p
-    scattered = row_order == "random"
-    # Scattered lines come at about half the speed of neighbouring ones.
-    cost = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
-    cost += plan.n_steps * bytes_a_second * seconds_a_step
-    return cost >= source.bytes_touched(n, p, scattered=False)
-
-
-def _notes(source: Source, plan: Plan, rounded: Plan) -> list[str]:
-    """Say what rounding up to whole blocks has changed, where it matters."""
-    blocks = f"rows come in blocks of {source.block_rows:,} here"
-    if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
-        return [
-            f"every row was read: {blocks}, so that fewer would save next to nothing; the result is exact."
-        ]
-    if rounded.cells > 1.5 * plan.cells:
-        return [
-            f"{blocks}: whole blocks, {MIN_BLOCKS} at least, make {rounded.fraction:.1%} of the cells of "
-            f"the {plan.fraction:.1%} asked for; `banditsis shuffle` once, and fewer will do."
-        ]
-    return []
+def _draw_unseen(n: int, size: int, drawn: Indices, rng: np.random.Generator) -> Indices:
+    """Draw rows and reject those drawn before, at most one in four."""
+    new = np.empty(0, dtype=np.intp)
+    while len(new) < size:
+        more = rng.integers(0, n, size=2 * (size - len(new)) + 16, dtype=np.intp)
+        new = np.concatenate([new, more[~np.isin(more, drawn, kind="sort")]])
+        _, first = np.unique(new, return_index=True)
+        new = new[np.sort(first)]
+    return new[:size]

@@ -1,8 +1,8 @@
-"""The history of one response: scores, rounds and what is left."""
+"""What is known about one response so far: scores, finished rounds, selected features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
@@ -18,41 +18,50 @@ from banditsis.statistics.null_distributions import NullDistribution
 
 
 class Trace:
-    """The history of one response."""
+    """The history of one response.
 
-    def __init__(self, n_features: int, one_sided: bool = False) -> None:
-        self.one_sided = one_sided
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    one_sided : bool
+        Whether only large positive scores indicate association.
+    on_round : callable, optional
+        Called with each finished :class:`Round`.
+    """
+
+    def __init__(
+        self, n_features: int, one_sided: bool = False, on_round: Callable[[Round], object] | None = None
+    ) -> None:
+        self.one_sided, self.on_round = one_sided, on_round
         self.scores = np.zeros(n_features)
         self.last_round = np.zeros(n_features, np.int32)
         self.rounds: list[Round] = []
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
         self.variance_inflation: VarianceInflation | None = None
-        #: of the scores in the last round, if the statistic knows it
-        self.law: NullDistribution | None = None
-        #: features seen in too few rows to say anything
-        self.scarce: set[int] = set()
+        self.null_distribution: NullDistribution | None = None
+        #: features present in too few rows to be scored
+        self.mostly_missing: set[int] = set()
         self.notes: list[str] = []
-        #: told of each finished round
-        self.tell: Callable[[Round], object] | None = None
 
-    def add(self, finished: Round) -> None:
-        """Note a finished round."""
+    def add_round(self, finished: Round) -> None:
+        """Record a finished round."""
         self.rounds.append(finished)
-        if self.tell is not None:
-            self.tell(finished)
+        if self.on_round is not None:
+            self.on_round(finished)
 
-    def record(self, columns: Columns, scores: Floats) -> None:
-        """Note the scores of the features that are left."""
+    def record_scores(self, columns: Columns, scores: Floats) -> None:
+        """Record the scores of the remaining features."""
         everything = slice(None) if columns is None else columns
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 
-    def note_present(self, features: Indices, present: Floats) -> None:
-        """Note which features were seen in too few rows."""
+    def record_present(self, features: Indices, present: Floats) -> None:
+        """Record which features were present in too few rows."""
         few = present < MIN_PRESENT
-        self.scarce -= set(features[~few].tolist())
-        self.scarce |= set(features[few].tolist())
+        self.mostly_missing -= set(features[~few].tolist())
+        self.mostly_missing |= set(features[few].tolist())
 
     def strongest(self) -> Indices:
         """The selected features, best first."""
@@ -62,17 +71,14 @@ class Trace:
         return np.argsort(-strength(self.scores[self.selected], self.one_sided), kind="stable")
 
     def result(
-        self,
-        plan: Plan,
-        names: Sequence[str] | None,
-        parameters: Mapping[str, Any],
-        notes: Sequence[str],
+        self, plan: Plan, names: Sequence[str] | None, notes: Sequence[str], **facts: Any
     ) -> ScreeningResult:
-        """Freeze what is known."""
+        """Freeze what is known; ``facts`` are further attributes of the result."""
         unfinished = bool((self.last_round >= len(self.rounds)).any())
         np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)
         self.scores.flags.writeable = False
         best_first = self._best_first()
+        inflation = self.variance_inflation
         result = ScreeningResult(
             selected=self.selected[best_first],
             scores=self.scores,
@@ -81,22 +87,24 @@ class Trace:
             n_rows=plan.n_rows,
             n_features=plan.n_features,
             present=None if self.present is None else self.present[best_first],
-            parameters=dict(parameters),
             versions=_versions(),
             names=names,
-            variance_inflation=None if self.variance_inflation is None else self.variance_inflation.mean,
-            law=None if unfinished else self.law,
+            one_sided=self.one_sided,
+            by_evidence=plan.by_evidence,
+            variance_inflation=None if inflation is None else inflation.mean,
+            null_distribution=None if unfinished else self.null_distribution,
+            **facts,
         )
-        return result.with_notes([*self.notes, *notes, *self._scarcity(result)])
+        return result.with_notes([*self.notes, *notes, *self._missing_note(result)])
 
-    def _scarcity(self, result: ScreeningResult) -> list[str]:
-        if not self.scarce:
+    def _missing_note(self, result: ScreeningResult) -> list[str]:
+        if not self.mostly_missing:
             return []
-        some = ", ".join(result.name(k) for k in sorted(self.scarce)[:5])
-        more = ", …" if len(self.scarce) > 5 else ""
+        shown = ", ".join(result.name(k) for k in sorted(self.mostly_missing)[:5])
+        more = ", …" if len(self.mostly_missing) > 5 else ""
         return [
-            f"{len(self.scarce):,} features were present in fewer than {MIN_PRESENT} of the rows read "
-            f"and scored 0: {some}{more}."
+            f"{len(self.mostly_missing):,} features were present in fewer than {MIN_PRESENT} of the rows "
+            f"read and scored 0: {shown}{more}."
         ]
 
 
@@ -105,7 +113,7 @@ def _versions() -> dict[str, str]:
 
 
 def best(scores: Floats, n_keep: int, *, one_sided: bool = False) -> tuple[Indices, float]:
-    """Places of the largest absolute scores (or scores, if one-sided), in order, and the smallest of them.
+    """Positions of the strongest scores, in index order, and the weakest strength among them.
 
     Ties go to the lower index.
 

@@ -1,4 +1,4 @@
-"""How much more the correlations of these data vary from sample to sample than those of normal data."""
+"""How much more correlations vary from sample to sample than they would for normal data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_ROWS, MAX_FEATURES = 1000, 32
 
 
 class VarianceInflation(NamedTuple):
-    """The variance of artanh r, times the number of rows; 1 for normal data."""
+    """The variance of artanh r times the number of rows; 1 for normal data."""
 
     mean: float
     #: about two standard errors above the mean, and at least 1
@@ -26,31 +26,35 @@ def pilot_rows(pieces: Sequence[Rows], size: int = MAX_ROWS) -> Indices:
     """At most ``size`` of the rows read, sorted; each piece is a uniform sample of all rows."""
     chosen: list[Indices] = []
     for piece in pieces:
-        wanted = size - sum(map(len, chosen))
-        if wanted > 0 and count_rows(piece) > 0:
-            chosen.append(spread(piece, wanted))
+        n_more = size - sum(map(len, chosen))
+        if n_more > 0 and count_rows(piece) > 0:
+            chosen.append(spread(piece, n_more))
     return np.sort(np.concatenate(chosen))
 
 
 def measure_variance_inflation(
     source: Source, statistic: Statistic, response: int, rows: Indices, strongest: Indices
 ) -> VarianceInflation | None:
-    r"""Estimate the inflation κ from a sample of cells, or None if the statistic has no known law.
+    r"""Estimate the variance inflation κ from a sample of cells; None if the statistic has no such theory.
 
     With x and y standardised, :math:`ψ = xy - r (x^2 + y^2) / 2` is the influence of a row on r, and
 
     .. math:: κ = \overline{ψ^2} / (1 - r^2)^2
 
-    A feature with heavy tails inflates the variance only if it is correlated with y, and the floor speaks of
-    features that are. So the mean is taken over features spread over all and over the strongest ones, and
-    the larger of the two counts.
+    A heavy-tailed feature inflates the variance only if it is correlated with y, and the detection floor is
+    about such features. So κ is averaged once over features spread over all of them and once over the
+    strongest ones, and the larger average counts.
 
     Parameters
     ----------
-    source, statistic, response
-        The cells, and which of the statistic's responses.
+    source : Source
+        The features.
+    statistic : Statistic
+        The statistic with its responses.
+    response : int
+        Which of the responses.
     rows : ndarray of int
-        Sorted rows to look at.
+        Sorted rows to use.
     strongest : ndarray of int
         The features with the largest scores.
     """

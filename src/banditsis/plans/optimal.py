@@ -1,8 +1,8 @@
-"""Search for the plan with the lowest predicted detection floor that a budget pays for.
+"""Search for the plan with the lowest predicted detection floor within a budget.
 
-A plan of k rounds is described by 2k - 1 numbers: the logs of the factors by which rows grow, and how the
-rounds share log(p / d), the log of the reduction. The rows are then scaled to the budget. Coarse families
-come first, the best of them are refined one number at a time.
+A plan of k rounds is described by 2k - 1 numbers: the logarithms of the factors by which rows grow, and the
+shares of log(p / d), the logarithm of the total reduction, that the rounds take. The rows are then scaled to
+the budget. A coarse grid comes first; the best plans on it are refined one number at a time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import numpy as np
 from banditsis.arrays import Floats
 from banditsis.kernels import chain
 from banditsis.plans.detection_floor import gauss_legendre
-from banditsis.plans.plan import MIN_ROWS
 
-#: Where each round reads all its rows again, two or three rounds are best.
-MAX_ROUNDS, MAX_REREADING = 8, 3
+#: A correlation over fewer rows is meaningless.
+MIN_ROWS = 4
+#: If each round reads all its rows again, two or three rounds are best.
+MAX_ROUNDS, MAX_REREADING_ROUNDS = 8, 3
 NODES, ERROR = 32, 0.05
 GROWTHS = (1.15, 1.3, 1.6, 2.2, 3.5)
 TILTS = (0.5, 0.75, 1.0, 1.5)
-#: Slower growth than this is more than the nodes can follow.
+#: The quadrature is not accurate for slower growth.
 MIN_GROWTH = math.log(1.08)
 STEPS = (0.4, 0.2, 0.1, 0.05)
 REFINED, SWEEPS, GAIN = 3, 6, 2e-4
@@ -33,17 +34,17 @@ Floor = Callable[[Floats], float]
 
 @lru_cache(maxsize=256)
 def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> tuple[tuple[int, int], ...]:
-    """Rows and features kept in each round of the best plan of at most that many cells."""
+    """Rows and features kept in each round of the best plan within a number of cells."""
     floor = _make_floor(n, p, d, cells, rereads)
     best: dict[int, tuple[float, tuple[float, ...]]] = {}
-    most, refined_most = (MAX_REREADING, 1) if rereads else (MAX_ROUNDS, REFINED)
-    for rounds in range(1, most + 1):
-        starts = [tuple(_family(rounds, growth, tilt)) for growth in GROWTHS for tilt in TILTS]
+    max_rounds, n_refined = (MAX_REREADING_ROUNDS, 1) if rereads else (MAX_ROUNDS, REFINED)
+    for rounds in range(1, max_rounds + 1):
+        starts = [tuple(_start(rounds, growth, tilt)) for growth in GROWTHS for tilt in TILTS]
         best[rounds] = min((floor(np.array(x)), x) for x in starts)
-    chosen = sorted(best.values())[:refined_most]
+    chosen = sorted(best.values())[:n_refined]
     refined = [_refine(np.array(x), value, floor) for value, x in chosen]
     _, x = min(refined, key=lambda found: found[0])
-    return tuple(_whole_numbers(x, n, p, d, cells, rereads))
+    return tuple(_to_integers(x, n, p, d, cells, rereads))
 
 
 def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:
@@ -59,60 +60,62 @@ def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:
     return floor
 
 
-def _family(rounds: int, growth: float, tilt: float) -> list[float]:
-    """Rows that grow by one factor; shares of the reduction that do too."""
+def _start(rounds: int, growth: float, tilt: float) -> list[float]:
+    """A point of the grid: rows, and shares of the reduction, that grow by constant factors."""
     return [math.log(growth)] * (rounds - 1) + [k * math.log(tilt) for k in range(rounds)]
 
 
 def _refine(x: Floats, value: float, floor: Floor) -> tuple[float, Floats]:
-    """Move one number at a time, while that helps, by ever smaller steps."""
+    """Coordinate descent with decreasing step sizes."""
     lowest = np.array([MIN_GROWTH] * (len(x) // 2) + [-20.0] * (len(x) - len(x) // 2))
     for step in STEPS:
         for _ in range(SWEEPS):
             before = value
             for i in range(len(x)) if len(x) > 1 else ():
                 for move in (step, -step):
-                    x, value = _slide(x, value, i, move, lowest[i], floor)
+                    x, value = _descend(x, value, i, move, lowest[i], floor)
             if before - value < GAIN * value:
                 break
     return value, x
 
 
-def _slide(x: Floats, value: float, i: int, move: float, lowest: float, floor: Floor) -> tuple[Floats, float]:
-    """Move one number until it no longer helps."""
+def _descend(
+    x: Floats, value: float, i: int, move: float, lowest: float, floor: Floor
+) -> tuple[Floats, float]:
+    """Move one coordinate while that lowers the floor."""
     while lowest <= x[i] + move <= 20.0:
         trial = x.copy()
         trial[i] += move
-        found = floor(trial)
-        if not found < value:
+        trial_value = floor(trial)
+        if not trial_value < value:
             break
-        x, value = trial, found
+        x, value = trial, trial_value
     return x, value
 
 
-def _whole_numbers(x: Floats, n: int, p: int, d: int, cells: int, rereads: bool) -> list[tuple[int, int]]:
-    """The steps in whole rows and features, within the budget, and what is left of it spent."""
+def _to_integers(x: Floats, n: int, p: int, d: int, cells: int, rereads: bool) -> list[tuple[int, int]]:
+    """Round to whole rows and features within the budget, and spend what is left of it."""
     k = (len(x) + 1) // 2
     rows, left = np.empty(k), np.empty(k)
     sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
     chain.lay_out(x[: k - 1], x[k - 1 :], sizes, rows, left)
-    steps = _without_idle_rounds([(math.floor(m), round(f)) for m, f in zip(rows, left, strict=True)], p, d)
+    steps = _drop_idle_rounds([(math.floor(m), round(f)) for m, f in zip(rows, left, strict=True)], p, d)
     totals, kept = [m for m, _ in steps], [f for _, f in steps]
-    least = min(MIN_ROWS, n)
-    totals = [min(n, max(least, m)) for m in totals]
+    min_rows = min(MIN_ROWS, n)
+    totals = [min(n, max(min_rows, m)) for m in totals]
     while _cost(totals, kept, p, rereads) > cells:  # rounding may keep a few features too many
-        if max(totals) == least:  # the least rows, read again, are too many
+        if max(totals) == min_rows:  # even the fewest rows, read again, exceed the budget
             return [(cells // p, d)]
-        totals = [max(least, m - max(1, m // 10_000)) for m in totals]
+        totals = [max(min_rows, m - max(1, m // 10_000)) for m in totals]
     for i, before in enumerate([p, *kept[:-1]]):
         spare = cells - _cost(totals, kept, p, rereads)
         if rereads:
             totals[i] += min(spare // before, (totals[i + 1] if i < len(kept) - 1 else n) - totals[i])
-        elif i < len(kept) - 1:  # one row that rounding took; the next round then reads one less
+        elif i < len(kept) - 1:  # one row lost to rounding; the next round then reads one less
             totals[i] += min(1, spare // (before - kept[i]), totals[i + 1] - totals[i])
         else:
             totals[i] += min(spare // before, n - totals[i])
-    return _without_idle_rounds(list(zip(totals, kept, strict=True)), p, d)
+    return _drop_idle_rounds(list(zip(totals, kept, strict=True)), p, d)
 
 
 def _cost(totals: list[int], kept: list[int], p: int, rereads: bool) -> int:
@@ -120,8 +123,8 @@ def _cost(totals: list[int], kept: list[int], p: int, rereads: bool) -> int:
     return sum((m - b) * f for m, b, f in zip(totals, before, [p, *kept[:-1]], strict=True))
 
 
-def _without_idle_rounds(steps: list[tuple[int, int]], p: int, d: int) -> list[tuple[int, int]]:
-    """Leave out rounds that read or drop nothing; small sizes have some. The last one keeps d."""
+def _drop_idle_rounds(steps: list[tuple[int, int]], p: int, d: int) -> list[tuple[int, int]]:
+    """Drop rounds that read or drop nothing, which small sizes can have; the last one keeps d."""
     result: list[tuple[int, int]] = []
     for rows, kept in [*steps[:-1], (steps[-1][0], d)]:
         if result and rows == result[-1][0]:

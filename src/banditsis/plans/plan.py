@@ -1,4 +1,4 @@
-"""Plans: how many rows to read and how many features to keep, decided before any data are read."""
+"""Plans: how many rows each step reads and how many features it keeps, fixed before any data are read."""
 
 from __future__ import annotations
 
@@ -7,54 +7,41 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
+from banditsis.formatting import text_table
+from banditsis.plans import detection_floor as floors
+from banditsis.plans import guaranteed, optimal
+from banditsis.plans.guaranteed import EvidenceStep
 from banditsis.validation import check_integer, check_real
-
-#: Fewer rows say nothing of a correlation.
-MIN_ROWS = 4
 
 
 class Step(NamedTuple):
-    """After this step ``n_rows`` rows have been read in all and ``n_keep`` features are left."""
+    """After this step ``n_rows`` rows have been read in total and ``n_keep`` features are left."""
 
     n_rows: int
     n_keep: int
-
-
-class EvidenceStep(NamedTuple):
-    """After ``n_rows`` rows in all, drop every feature whose correlation is inconsistent with a minimum.
-
-    A feature goes if ``artanh|r| + z · se < artanh(min_correlation)``, but ``n_keep`` are always kept. Once
-    no feature is undecided, or ``n_keep`` are left, the best ``n_keep`` stay (all that are left if it is 0)
-    and the run ends.
-    """
-
-    n_rows: int
-    n_keep: int
-    min_correlation: float
-    z: float
 
 
 @dataclass(frozen=True)
 class Plan:
     """A list of steps for screening ``n_features`` features over ``n_rows`` rows.
 
-    Plans are plain data: they print as a table, compare by value and know what they cost. Every screening
-    method is a plan: sure independence screening is the one step ``(n, d)``.
+    Plans are plain data: they print as a table, compare by value and know their cost. Every screening method
+    is a plan. Sure independence screening, for example, is the single step ``(n, d)``.
 
     Parameters
     ----------
     n_rows, n_features : int
         Shape of the data, n × p.
-    steps : tuple of Step, or of EvidenceStep
-        Row counts must not fall, feature counts must not rise.
+    steps : tuple of Step or of EvidenceStep
+        Row counts must not decrease, feature counts must not increase.
     name : str
-        What to call the plan in tables.
+        Name of the plan in tables.
     rereads : bool
-        Whether each step reads all rows so far again, as statistics of ranks or distances need it, and not
-        only its new ones. :func:`screen` sets it by the statistic.
-    made_by : tuple of (str, number)
-        What the steps were worked out from, such as ``(("alpha", 0.5), ("discard", 0.5))``, for the
-        parameters of a result. Plans of the same steps are equal, whatever they were made by.
+        Whether each step reads all rows so far again, as rank and distance statistics do, instead of only the
+        new ones. :func:`screen` sets it according to the statistic.
+    parameters : tuple of (str, number)
+        The parameters that the steps were computed from, such as ``(("alpha", 0.5), ("discard", 0.5))``.
+        They appear in the result and are ignored when plans are compared.
 
     Examples
     --------
@@ -63,8 +50,8 @@ class Plan:
     (9, 50, 127362)
     >>> print(Plan.subsample(10_000, 500, 50, 400))
     subsample: 10,000 rows × 500 features → 50, reads 200,000 cells (4.0%)
-     step   rows  features     kept      cells
-        1    400       500       50    200,000
+    step  rows  features  kept    cells
+       1   400       500    50  200,000
     """
 
     n_rows: int
@@ -81,16 +68,16 @@ class Plan:
             raise ValueError("a plan needs at least one step (n_rows, n_keep).")
         object.__setattr__(self, "steps", tuple(_make_step(step) for step in self.steps))
         if len({type(step) for step in self.steps}) > 1:
-            raise ValueError("the steps of a plan must all be Step, or all EvidenceStep.")
-        rows, left, least = min(3, self.n_rows), self.n_features, 0 if self.by_evidence else 1
+            raise ValueError("the steps of a plan must be all Step or all EvidenceStep.")
+        min_rows, max_keep, min_keep = min(3, self.n_rows), self.n_features, 0 if self.by_evidence else 1
         for step in self.steps:
-            check_integer("n_rows of a step", step.n_rows, rows, self.n_rows)
-            check_integer("n_keep of a step", step.n_keep, least, left)
-            rows, left = step.n_rows, step.n_keep
+            check_integer("n_rows of a step", step.n_rows, min_rows, self.n_rows)
+            check_integer("n_keep of a step", step.n_keep, min_keep, max_keep)
+            min_rows, max_keep = step.n_rows, step.n_keep
 
     @classmethod
     def exact(cls, n: int, p: int, d: int) -> Plan:
-        """Sure independence screening: all rows, once [1]_.
+        """Sure independence screening: read all rows once [1]_.
 
         References
         ----------
@@ -111,20 +98,20 @@ class Plan:
     def paper(cls, n: int, p: int, d: int, alpha: float = 0.5, discard: float = 0.5) -> Plan:
         r"""Algorithm 1 of the BanditSIS paper [1]_.
 
-        Round l has read, in all,
+        After round l the number of rows read in total is
 
-        .. math:: n_l = t(n, α / 1.1^{l-1}), \quad t(n, a) = \frac{n (a^2 + 1)}{a^2 \sqrt n + 1}
+        .. math:: n_l = t(n, α / 1.1^{l-1}), \quad t(n, a) = \frac{n (a^2 + 1)}{a^2 \sqrt n + 1},
 
-        rows (rounded up), and drops ``ceil(discard · (m - d))`` of the m features that are left.
+        rounded up, and the round drops ``ceil(discard · (m - d))`` of the m remaining features.
 
         Parameters
         ----------
         n, p, d : int
-            Rows, features, and features to keep. d ≥ p drops nothing, so it reads all rows.
+            Rows, features, and features to keep. With d ≥ p nothing is dropped and all rows are read.
         alpha : float
-            Smaller reads more; the paper advises 0.5 to 1.1.
+            Smaller values read more rows; the paper recommends 0.5 to 1.1.
         discard : float
-            Share of the surplus dropped in each round, in (0, 1].
+            Share of the surplus features dropped in each round, in (0, 1].
 
         References
         ----------
@@ -140,7 +127,7 @@ class Plan:
         steps = []
         left = p
         while left > d:
-            left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is a little more than 7
+            left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is slightly more than 7
             steps.append(Step(_paper_rows(n, alpha), left))
             alpha /= 1.1
         return cls(n, p, tuple(steps), "paper", parameters=parameters)
@@ -149,23 +136,23 @@ class Plan:
     def optimal(
         cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False, pvalues: bool = False
     ) -> Plan:
-        """The plan with the lowest predicted detection floor among those that read at most the budget.
+        """The plan with the lowest predicted detection floor among those within a budget.
 
-        A search over the rows and the features kept in up to 8 rounds, by
-        :meth:`detection_floor` at 95%; the same sizes always give the same plan.
+        Searches over the rows and the features kept in up to 8 rounds, for the lowest
+        :meth:`detection_floor` at 95%. The same sizes always give the same plan.
 
         Parameters
         ----------
         n, p, d : int
             Rows, features, and features to keep.
         budget : float or int
-            A float is a fraction of all n × p cells, in (0, 1]; an int is a number of cells. It must pay for
-            4 rows of every feature.
+            Maximum number of cells to read: a float is a fraction of all n × p cells, in (0, 1]; an int is a
+            number of cells. At least 4 rows of every feature are needed.
         rereads : bool
-            Whether each round reads all its rows again, and pays for them.
+            Whether each round reads all its rows again, at the expense of the budget.
         pvalues : bool
-            Whether the budget also pays for all n rows of the d features that are left, which a run with
-            ``pvalues=True`` reads at the end.
+            Whether the budget includes reading all n rows of the d selected features at the end, as a run
+            with ``pvalues=True`` does.
 
         Examples
         --------
@@ -174,43 +161,41 @@ class Plan:
         >>> plan.cells <= paper.cells, plan.detection_floor() < 0.9 * paper.detection_floor()
         (True, True)
         """
-        from banditsis.plans.optimal import find_steps
-
         _check_size(n, p, d)
-        cells = _check_budget(budget, n, p)
+        cells = _budget_cells(budget, n, p)
         if d >= p or cells >= n * p:
             return cls.exact(n, p, d).rereading(rereads)
         if pvalues:
-            cells = _pay_for_pvalues(cells, budget, n, p, d)
-        steps = tuple(Step(*step) for step in find_steps(n, p, d, cells, rereads))
-        given = int(budget) if isinstance(budget, Integral) else float(budget)
-        return cls(n, p, steps, "optimal", rereads, (("budget", given),))
+            cells = _reserve_final_pass(cells, budget, n, p, d)
+        steps = tuple(Step(*step) for step in optimal.find_steps(n, p, d, cells, rereads))
+        value = int(budget) if isinstance(budget, Integral) else float(budget)
+        return cls(n, p, steps, "optimal", rereads, (("budget", value),))
 
     @classmethod
     def guaranteed(
         cls, n: int, p: int, d: int | None, min_correlation: float, confidence: float = 0.95
     ) -> Plan:
-        r"""Lose no feature with \|r\| ≥ ``min_correlation`` over all rows, with this probability.
+        r"""Keep every feature with \|r\| ≥ ``min_correlation`` over all rows, with a given probability.
 
-        Features are dropped by evidence, ``artanh|r| + z·se < artanh(min_correlation)``. Round l may lose
-        one of the p features with probability
+        Features are dropped by evidence, if ``artanh|r| + z·se < artanh(min_correlation)``. Round l loses one
+        of the p features with probability at most
 
-        .. math:: \frac{1 - c}{p \, l (l + 1)}, \quad \sum_l \frac{1}{l (l + 1)} = 1
+        .. math:: \frac{1 - c}{p \, l (l + 1)}, \quad \sum_l \frac{1}{l (l + 1)} = 1,
 
-        so that all rounds and features together stay below 1 - c, however many rounds are run. Rows do not
-        depend on n, unless features lie close to the minimum; at worst all rows are read.
+        so all rounds and features together stay below 1 - c, however many rounds there are. The number of
+        rows does not depend on n unless features lie close to the minimum; at worst all rows are read.
 
         Parameters
         ----------
         n, p : int
             Rows and features.
         d : int or None
-            Features to keep; None keeps all that pass. Of more than d that pass the best d are kept, and
-            the result says what that cost.
+            Features to keep; None keeps all that pass. If more than d pass, the best d are kept and the
+            result reports what was lost.
         min_correlation : float
             In (0, 1).
         confidence : float
-            Probability that nothing at or above the minimum is lost, in (0, 1).
+            Probability c that no feature at or above the minimum is lost, in (0, 1).
 
         Examples
         --------
@@ -218,30 +203,27 @@ class Plan:
         >>> plan.steps[0].n_rows, f"{plan.fraction:.1e}"
         (3522, '4.4e-06')
         """
-        from banditsis.plans.guaranteed import plan_steps
-
         _check_size(n, p, 1 if d is None else d)
         check_real("min_correlation", min_correlation, 0, 1)
         check_real("confidence", confidence, 0, 1)
         if d is not None and d >= p:
             return cls.exact(n, p, d)
-        steps = tuple(plan_steps(n, p, d or 0, min_correlation, confidence))
+        steps = tuple(guaranteed.plan_steps(n, p, d or 0, min_correlation, confidence))
         parameters = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
         return cls(n, p, steps, "guaranteed", parameters=parameters)
 
     @property
     def by_evidence(self) -> bool:
-        """Whether features are dropped by evidence, so that the cost is only known on average."""
+        """Whether features are dropped by evidence, so the cost is only known in expectation."""
         return isinstance(self.steps[0], EvidenceStep)
 
     @property
     def n_left(self) -> tuple[int, ...]:
-        """Features left after each step; for steps by evidence, as expected where there is no signal."""
+        """Features left after each step; for evidence steps, the expected number without any signal."""
         if not self.by_evidence:
             return tuple(step.n_keep for step in self.steps)
-        from banditsis.plans.guaranteed import expected_left
-
-        return expected_left(self)
+        steps = [step for step in self.steps if isinstance(step, EvidenceStep)]
+        return tuple(guaranteed.expected_left(steps, self.n_rows, self.n_features))
 
     @property
     def n_steps(self) -> int:
@@ -265,12 +247,12 @@ class Plan:
 
     @property
     def cells(self) -> int:
-        """Cells read in all; for steps by evidence, as expected where there is no signal."""
+        """Cells read in total; for evidence steps, the expected number without any signal."""
         return sum(self.cells_by_step)
 
     @property
     def max_cells(self) -> int:
-        """Cells read at worst: for steps by evidence, all, where no feature can be told from the minimum."""
+        """Cells read at worst: all of them for evidence steps, if features lie close to the minimum."""
         return self.n_rows * self.n_features if self.by_evidence else self.cells
 
     @property
@@ -281,48 +263,53 @@ class Plan:
     def detection_floor(
         self, confidence: float = 0.95, *, simultaneous: bool = False, variance_inflation: float = 1.0
     ) -> float:
-        """The detection floor to expect, before any data are read.
+        """The expected detection floor, before any data are read.
 
-        The cutoffs are taken to be those that independent features without signal will set; see
-        :meth:`ScreeningResult.detection_floor` for what a floor is, and :mod:`banditsis.plans.detection_floor` for
-        the law behind both.
+        The cutoffs are assumed to be those that independent features without signal will set. See
+        :meth:`ScreeningResult.detection_floor` for the definition of the floor.
 
         Parameters
         ----------
         confidence : float
             Probability that a feature at the floor is kept, in (0, 1).
         simultaneous : bool
-            Whether to speak of all features at once.
+            Whether the probability is for all features together.
         variance_inflation : float
-            How much more correlations vary than those of normal data; 3 for a t distribution with 5
-            degrees of freedom.
+            How much more correlations vary than for normal data; 3 for a t distribution with 5 degrees of
+            freedom.
 
         Examples
         --------
         >>> round(Plan.paper(10**12, 10**6, 100).detection_floor(), 5)
         0.00131
         """
-        from banditsis.plans.detection_floor import plan_floor
-
         check_real("confidence", confidence, 0, 1)
-        check_real("inflation", variance_inflation, 0, math.inf)
-        return plan_floor(self, confidence, simultaneous, variance_inflation)
+        check_real("variance_inflation", variance_inflation, 0, math.inf)
+        rows = [step.n_rows for step in self.steps]
+        if self.by_evidence:
+            cutoffs = [guaranteed.cutoff(step, self.n_rows, variance_inflation) for step in self.steps]
+        else:
+            n_keep = [step.n_keep for step in self.steps]
+            cutoffs = floors.null_cutoffs(rows, n_keep, self.n_features)
+        n_kept = self.n_features if self.by_evidence else self.n_keep
+        error = floors.error_level(confidence, simultaneous, n_kept)
+        return floors.detection_floor(rows, cutoffs, self.n_rows, variance_inflation, error)
 
     def as_exact(self) -> Plan:
-        """The plan that keeps the same by reading every row."""
+        """The plan that keeps the same number of features but reads all rows at once."""
         if self.by_evidence:
             return replace(self, steps=(self.steps[-1],))
         return Plan.exact(self.n_rows, self.n_features, self.n_keep).rereading(self.rereads)
 
     def limit_rows(self, n: int) -> Plan:
-        """The same plan where only n of the rows can be used."""
+        """The same plan if only n of the rows can be used."""
         if n >= self.n_rows:
             return self
         steps = tuple(step._replace(n_rows=min(step.n_rows, n)) for step in self.steps)
         return replace(self, n_rows=n, steps=steps)
 
     def rereading(self, rereads: bool = True) -> Plan:
-        """The same plan where each step reads all rows so far again, or only its new ones.
+        """The same plan with each step reading all rows so far again, or only its new ones.
 
         Examples
         --------
@@ -332,26 +319,26 @@ class Plan:
         """
         return self if rereads == self.rereads else replace(self, rereads=rereads)
 
-    def round_to_blocks(self, block_rows: int, least: int = 1) -> Plan:
-        """The same plan for rows that come in blocks: its row counts rounded up to whole blocks.
+    def round_to_blocks(self, block_rows: int, min_blocks: int = 1) -> Plan:
+        """The same plan with its row counts rounded up to whole blocks.
 
         Parameters
         ----------
         block_rows : int
             Rows of a block; the last block may be shorter.
-        least : int
-            Blocks that are read first, at least.
+        min_blocks : int
+            Blocks that the first step reads at least.
 
         Examples
         --------
         >>> Plan.paper(10_000, 500, 50, alpha=1.0).round_to_blocks(150).steps
         (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
-        >>> Plan.paper(10_000, 500, 50).round_to_blocks(8000, least=2).name
+        >>> Plan.paper(10_000, 500, 50).round_to_blocks(8000, min_blocks=2).name
         'exact'
         """
         steps: list[Step | EvidenceStep] = []
         for step in self.steps:
-            blocks = max(least, -(-step.n_rows // block_rows))
+            blocks = max(min_blocks, -(-step.n_rows // block_rows))
             step = step._replace(n_rows=min(self.n_rows, blocks * block_rows))
             if steps and steps[-1].n_rows == step.n_rows:  # no new rows, no new scores
                 steps.pop()
@@ -360,35 +347,33 @@ class Plan:
             return self.as_exact()
         return replace(self, steps=tuple(steps))
 
-    def __str__(self) -> str:
-        head = (
-            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → "
-            f"{f'{self.n_keep:,}' if self.n_keep else 'all that pass'}, "
-            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._by_what()}"
-        )
-        table = [("step", "rows", "features", "kept", "cells")]
+    def rows_of_table(self) -> list[tuple[str, ...]]:
+        """A line of text for each step that reads anything: step, rows, features, kept, cells."""
+        lines: list[tuple[str, ...]] = []
         left = self.n_features
-        for k, (step, after, cells) in enumerate(
-            zip(self.steps, self.n_left, self.cells_by_step, strict=True), 1
-        ):
+        steps = zip(self.steps, self.n_left, self.cells_by_step, strict=True)
+        for k, (step, after, cells) in enumerate(steps, 1):
             if cells or not self.by_evidence:
-                table.append((f"{k}", f"{step.n_rows:,}", f"{left:,}", f"{after:,}", f"{cells:,}"))
+                lines.append((f"{k}", f"{step.n_rows:,}", f"{left:,}", f"{after:,}", f"{cells:,}"))
             left = after
-        columns = zip((5, 6, 9, 8, 10), zip(*table, strict=True), strict=True)
-        widths = [max(least, *map(len, column)) for least, column in columns]
-        lines = [
-            " ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in table
-        ]
-        return "\n".join([head, *lines])
+        return lines
 
-    def _by_what(self) -> str:
-        """For the printed form: by what evidence, or that rows are read again."""
+    def __str__(self) -> str:
+        n_keep = f"{self.n_keep:,}" if self.n_keep else "all that pass"
+        head = (
+            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {n_keep}, "
+            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._condition()}"
+        )
+        return f"{head}\n{text_table(('step', 'rows', 'features', 'kept', 'cells'), self.rows_of_table())}"
+
+    def _condition(self) -> str:
+        """The evidence that a step requires, or that rows are read again."""
         step = self.steps[0]
         if not isinstance(step, EvidenceStep):
             return ";\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else ""
         return (
             f" if there is no signal, at most {self.max_cells:,};\n"
-            f"drops what is {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
+            f"drops features {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
         )
 
 
@@ -408,37 +393,37 @@ def default_size(n: int, p: int) -> int:
 
 
 def _paper_rows(n: int, alpha: float) -> int:
-    """The paper's t(n, α), rounded up; written in 1/α² so that no α overflows."""
+    """The paper's t(n, α), rounded up; written in terms of 1/α² to avoid overflow."""
     b = max(alpha, 1e-9) ** -2
     return min(n, max(3, math.ceil(n * (1 + b) / (math.sqrt(n) + b))))
 
 
-def _check_budget(budget: int | float, n: int, p: int) -> int:
+def _budget_cells(budget: int | float, n: int, p: int) -> int:
     """The budget in cells."""
-    least = min(MIN_ROWS, n) * p
+    min_rows = min(optimal.MIN_ROWS, n)
     if isinstance(budget, Integral):
         cells = check_integer("budget", budget, 1)
-        remedy = f"the smallest budget is {least:,} cells"
+        smallest = f"{min_rows * p:,} cells"
     else:
         fraction = check_real("budget", budget, 0, 1, high_included=True)
         cells = n * p if fraction == 1 else math.floor(fraction * n * p)
-        remedy = f"the smallest budget is {min(MIN_ROWS / n, 1.0):.3g}"
-    if cells < least:
+        smallest = f"{min(optimal.MIN_ROWS / n, 1.0):.3g}"
+    if cells < min_rows * p:
         raise ValueError(
-            f"budget={budget!r} pays for {cells / p:.3g} rows of each of {p:,} features, and screening needs "
-            f"at least {min(MIN_ROWS, n)}: {remedy}, or all cells with Plan.exact."
+            f"a budget of {budget!r} allows {cells / p:.3g} rows of each of {p:,} features, but screening "
+            f"needs at least {min_rows}: use a budget of at least {smallest}."
         )
     return cells
 
 
-def _pay_for_pvalues(cells: int, budget: int | float, n: int, p: int, d: int) -> int:
-    """What is left of the budget when the last pass is paid for."""
-    least = min(MIN_ROWS, n) * p
-    if cells - n * d < least:
+def _reserve_final_pass(cells: int, budget: int | float, n: int, p: int, d: int) -> int:
+    """The cells left for screening if the budget includes all rows of the selected features."""
+    min_cells = min(optimal.MIN_ROWS, n) * p
+    if cells - n * d < min_cells:
         raise ValueError(
-            f"budget={budget!r} pays for {cells:,} cells, and with pvalues=True at least {least + n * d:,} "
-            f"are read, {n * d:,} of them at the end, all rows of {d:,} features: give a larger budget, keep "
-            "fewer features, or leave the p-values out."
+            f"a budget of {budget!r} allows {cells:,} cells, but with p-values at least "
+            f"{min_cells + n * d:,} are read, including all {n:,} rows of the {d:,} selected features: use a "
+            "larger budget, keep fewer features, or omit the p-values."
         )
     return cells - n * d
 

@@ -1,0 +1,119 @@
+"""Validated settings of a run, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.parallel import count_jobs
+from banditsis.plans.plan import Plan
+from banditsis.progress import Progress
+from banditsis.results import Round
+from banditsis.sources.base import Source
+from banditsis.statistics import StatisticLike, find_statistic
+from banditsis.statistics.covariates import Covariates, check_covariates
+from banditsis.validation import check_choice, check_pvalues_available, resolve_seed
+
+MISSING = ("raise", "pairwise")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Validated settings of a run; see :func:`screen`."""
+
+    statistic: Any
+    row_order: str
+    missing: str
+    #: None if they explain nothing besides an intercept
+    covariates: Covariates | None
+    pvalues: bool
+    n_jobs: int
+    seed: int
+    progress: Progress
+    notes: Sequence[str]
+
+    @classmethod
+    def check(
+        cls,
+        source: Source,
+        *,
+        statistic: StatisticLike,
+        row_order: str,
+        missing: str,
+        covariates: Any,
+        pvalues: bool,
+        n_jobs: int | None,
+        random_state: Any,
+        progress: Progress = None,
+    ) -> Settings:
+        """Validate what the user passed."""
+        kind = find_statistic(statistic)
+        if pvalues:
+            check_pvalues_available(kind)
+        check_choice("row_order", row_order, ROW_ORDERS)
+        check_choice("missing", missing, MISSING)
+        adjust = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
+        if adjust is not None and missing == "pairwise":
+            raise ValueError(
+                "covariates cannot be combined with missing values: fill the gaps of X and drop rows whose "
+                "response is missing, or omit the covariates."
+            )
+        return cls(
+            statistic=kind,
+            row_order=row_order,
+            missing=missing,
+            covariates=adjust if adjust is not None and adjust.rank else None,
+            pvalues=pvalues,
+            n_jobs=count_jobs(n_jobs),
+            seed=resolve_seed(random_state),
+            progress=progress,
+            notes=() if adjust is None else adjust.notes,
+        )
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether NaN cells are ignored for each feature separately."""
+        return self.missing == "pairwise"
+
+    @property
+    def n_covariates(self) -> int:
+        """Rank of the covariates besides the intercept."""
+        return 0 if self.covariates is None else self.covariates.rank
+
+    def parameters(self, plan: Plan, source: Source, row_order: str) -> dict[str, Any]:
+        """What the result reports about how it was made."""
+        return {
+            "plan": plan.name,
+            **dict(plan.parameters),
+            **({"features": source.recipe} if source.recipe else {}),
+            "statistic": self.statistic.name,
+            **self.statistic.settings,
+            **({"one_sided": True} if self.statistic.one_sided else {}),
+            "missing": self.missing,
+            "covariates": self.n_covariates,
+            "seed": self.seed,
+            **({"pvalues": True} if self.pvalues else {}),
+            "row_order": row_order,
+            **({"shuffled": True} if row_order != "random" and source.shuffled else {}),
+        }
+
+    def no_floor_reason(self, rounds: Sequence[Round], n: int, random_sample: bool) -> str | None:
+        """Why the run has no detection floor; None if it has one."""
+        if rounds[0].n_rows >= n:
+            return None  # all rows were read
+        if self.statistic.name != "pearson":
+            return f"it is only known for the Pearson statistic, not for {self.statistic.name!r}"
+        if self.pairwise:
+            return "with pairwise deletion every feature has its own rows"
+        return None if random_sample else self._no_sample_reason()
+
+    def no_interval_reason(self, rounds: Sequence[Round], n: int, random_sample: bool) -> str | None:
+        """Why the run has no confidence intervals; None if it has them."""
+        if self.statistic.name != "pearson":
+            return f"they are only known for the Pearson statistic, not for {self.statistic.name!r}"
+        return None if random_sample or rounds[-1].n_rows >= n else self._no_sample_reason()
+
+    def _no_sample_reason(self) -> str:
+        return "the rows read are not a simple random sample; use random row order, or read every row"
