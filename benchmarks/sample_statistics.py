@@ -161,11 +161,11 @@ def truths(replications: int, n: int = 2_000, p: int = 1_000, d: int = 100) -> d
 
 def truths_table(shares: dict[str, dict[str, float]], replications: int) -> str:
     lines = [
-        f"Share of {replications} runs in which every active feature is among the 100 best of 1,000, by",
-        "2,000 rows; features and ε are standard normal. The noise and the frequencies of the four truths",
-        "were chosen so that the methods differ: the table is an illustration, and no contest.",
+        f"Percentage of {replications} runs in which every active feature is among the best 100 of 1,000, with",
+        "2,000 rows. Features and ε are standard normal. The noise levels and frequencies were chosen to",
+        "show differences between the statistics: the table is an illustration, not a benchmark.",
         "",
-        "| truth | " + " | ".join(f"`{name}`" for name in CONTESTANTS) + " |",
+        "| Model | " + " | ".join(f"`{name}`" for name in CONTESTANTS) + " |",
         "|---|" + "---|" * len(CONTESTANTS),
     ]
     for truth, row in shares.items():
