@@ -236,7 +236,7 @@ PARTS = {f.__name__: f for f in (exact, bandit, select_k_best, many, missing, me
 
 
 def table(figures: list[Figure]) -> str:
-    lines = ["| what | measured | to reach | |", "|---|---:|---:|---|"]
+    lines = ["| Benchmark | Measured | Target | |", "|---|---:|---:|---|"]
     lines += [f"| {f.what} | {f.measured} | {f.goal} | {'✓' if f.met else 'missed'} |" for f in figures]
     return "\n".join(lines)
 
