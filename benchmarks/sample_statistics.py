@@ -161,7 +161,7 @@ def truths(replications: int, n: int = 2_000, p: int = 1_000, d: int = 100) -> d
 
 def truths_table(shares: dict[str, dict[str, float]], replications: int) -> str:
     lines = [
-        f"Percentage of {replications} runs in which every active feature is among the best 100 of 1,000, with",
+        f"Percentage of {replications} runs that rank every active feature among the best 100 of 1,000, with",
         "2,000 rows. Features and ε are standard normal. The noise levels and frequencies were chosen to",
         "show differences between the statistics: the table is an illustration, not a benchmark.",
         "",

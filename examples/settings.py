@@ -1,6 +1,6 @@
-"""The same data under alpha, budget and min_correlation: what each reads, promises and finds.
+"""Compare the settings alpha, budget and min_correlation on the same data.
 
-pip install 'banditsis[examples]', then python examples/settings.py (some 10 seconds on 2 cores).
+pip install 'banditsis[examples]', then python examples/settings.py (about 10 seconds on 2 cores).
 """
 
 import numpy as np
@@ -23,18 +23,18 @@ settings = {
 }
 
 print(f"{X.shape[0]:,} flights × {X.shape[1]} features, {KEEP} to keep")
-print(f"{'setting':20} {'rounds':>6} {'cells read':>10} {'floor':>6} {'of the exact':>12} {'best':>8}")
+print(f"{'setting':20} {'rounds':>6} {'cells read':>10} {'floor':>6} {'as in SIS':>12} {'best':>8}")
 exact = None
 for name, selector in settings.items():
     result = selector.fit(X, delay).result_
     exact = result if exact is None else exact
-    agreed = len(set(result.selected) & set(exact.selected))
+    n_shared = len(set(result.selected) & set(exact.selected))
     best = features.columns[result.selected[0]]
     print(
         f"{name:20} {len(result.rounds):6} {result.fraction_read:10.1%} {result.detection_floor():6.3f} "
-        f"{f'{agreed} of {KEEP}':>12} {best:>8}"
+        f"{f'{n_shared} of {KEEP}':>12} {best:>8}"
     )
 print(
-    "\nfloor: a feature with |r| at or above it was kept with probability 95%; all correlations here are"
-    f"\nbelow {abs(exact.scores).max():.2f}, so that few rows cannot tell them apart, and the floor says so."
+    "\nfloor: a feature with |r| at or above it was kept with probability 95%. All correlations here are at"
+    f"\nmost {abs(exact.scores).max():.2f}, so plans that read few rows cannot separate them."
 )

@@ -1,4 +1,4 @@
-"""Code in the documents runs, and does what the text says."""
+"""Code in the documentation runs and gives the results stated in the text."""
 
 import re
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_contributed_statistic_and_plan():
 
 
 def test_seeing(tmp_path, monkeypatch):
-    """The page's code runs, in order; its pictures are there."""
+    """The code of the page runs in order and draws its three plots."""
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks("docs/seeing.md")), {})
@@ -72,7 +72,7 @@ def test_interactions_page(capsys):
 
 
 def test_cluster(capsys):
-    """The page's code runs, and prints what the page says."""
+    """The code of the page runs and prints the output shown on the page."""
     example, cost = blocks("docs/cluster.md")
     exec(example, {})
     assert set(capsys.readouterr().out.strip("[ ]\n").split()) == {"7", "42"}
@@ -87,7 +87,7 @@ OWN_TEST = {"seeing.md", "interactions.md", "cluster.md"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(f"docs/{page}") and page not in OWN_TEST])
-def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_code_of_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     for code in blocks(f"docs/{page}"):
@@ -97,7 +97,7 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{page}" for page in PAGES)]
 )
-def test_documents_name_real_files(name):
+def test_links_to_files_exist(name):
     document = ROOT / name
     for path in re.findall(r"\]\(([\w/.-]+)\)", document.read_text("utf-8")):
         assert (document.parent / path).exists(), path

@@ -1,4 +1,4 @@
-"""The quick examples run as they are; `make examples` runs all of them."""
+"""The fast examples run without errors or warnings; `make examples` runs all of them."""
 
 import subprocess
 import sys
