@@ -163,7 +163,9 @@ class Browser:
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         found = [e for e in self.events if e.get("method") in (*kinds, "Page.javascriptDialogOpening")]
         requests = [e for e in self.events if e.get("method") == "Network.requestWillBeSent"]
-        return found + [e for e in requests if not e["params"]["request"]["url"].startswith("file:")]
+        return found + [
+            e for e in requests if not e["params"]["request"]["url"].startswith(("file:", "data:"))
+        ]
 
     def screenshot(self, path, *, whole=True):
         """Save what the page looks like."""

@@ -1,54 +1,47 @@
-"""Pictures of results. Each function draws on an Axes and returns it; Matplotlib is imported on use."""
+"""Plots of screening results.
+
+Each function draws on a Matplotlib Axes and returns it. Matplotlib is imported when a plot is drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from banditsis.arrays import Floats, Indices
-from banditsis.describing import (
-    describe_reading,
-    format_share,
-    known_intervals,
-    short_floor,
-    shorten,
-    shows_better_in_logs,
-)
-from banditsis.formatting import format_duration
+from banditsis.formatting import encodable, format_duration
 from banditsis.results import ScreeningResult
 from banditsis.validation import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
+Value = TypeVar("Value")
+
+# Okabe and Ito's palette, which is safe for colour-blind readers.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 UNREAD = "#f4f4f4"
-#: More features than this are drawn by rank, without names.
+#: Larger selections are plotted by rank, without feature names.
 MAX_NAMES = 40
-#: Columns of a reading map; more features share one.
+#: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500
 
 
 def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
-    """Features left and rows read after each round, with the detection floor.
+    """Plot the features kept and the rows read after each round.
+
+    The title gives the cells read and the detection floor.
 
     Parameters
     ----------
     result : ScreeningResult
-        What to draw.
+        The result to plot.
     axes : Axes, optional
-        Where; a new figure by default.
+        Axes to draw on; a new figure by default.
 
     Examples
     --------
@@ -60,75 +53,74 @@ def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     >>> [round(bar.get_width()) for bar in axes.patches]  # features at the start and after each round
     [50, 26, 14, 8, 5, 3, 2]
     """
-    rounds = result.rounds
-    axes = axes or _new_axes(6.4, 1.7 + 0.3 * (len(rounds) + 1))
-    left = [result.n_features, *(r.n_kept for r in rounds)]
-    rows = [r.n_rows for r in rounds]
-    axes.barh(range(len(left)), left, height=0.7, color=SKY, label="features left")
-    axes.plot(rows, range(1, len(left)), "o-", color=RED, markersize=5, linewidth=1.2, label="rows read")
+    axes = axes or _new_axes(6.4, 2 + 0.3 * len(result.rounds))
+    from matplotlib.ticker import EngFormatter
+
+    kept = [result.n_features, *(r.n_kept for r in result.rounds)]
+    rows = [r.n_rows for r in result.rounds]
+    axes.barh(range(len(kept)), kept, height=0.7, color=SKY, label="features kept")
+    axes.plot(rows, range(1, len(kept)), "o-", color=RED, markersize=5, linewidth=1.2, label="rows read")
     axes.set_xscale("symlog", linthresh=1)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 100, 10k, 1M
     axes.set_xlim(0, 3 * max(result.n_features, rows[-1]))
-    for k, count in enumerate(left):  # at the foot of the bar, out of the way of the line
-        axes.annotate(f"{count:,}", (0, k), (4, 0), textcoords="offset points", va="center", fontsize=9)
-    axes.set_yticks(range(len(left)), ["start", *(f"round {k}" for k in range(1, len(left)))])
-    axes.set_ylim(len(left) - 0.4, -0.6)
-    axes.set_xlabel("how many (log scale)")
+    for k, n_kept in enumerate(kept):
+        axes.annotate(f"{n_kept:,}", (0, k), (4, 0), textcoords="offset points", va="center", fontsize=9)
+    axes.set_yticks(range(len(kept)), ["start", *(f"round {k}" for k in range(1, len(kept)))])
+    axes.set_ylim(len(kept) - 0.4, -0.6)
+    axes.set_xlabel("count (log scale)")
     tidy(axes)
     axes.grid(visible=False, axis="y")
-    _legend_below(axes)
-    axes.set_title(f"{describe_reading(result)}\n{short_floor(result)}", fontsize=10)
+    _add_legend_below(axes)
+    axes.set_title(f"{_describe_reading(result)}\n{_short_floor(result)}", fontsize=10)
     return axes
 
 
 def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | None = None) -> Axes:
-    """Scores of the selected features, with 95% intervals where they are known, and the last cutoff.
+    """Plot the scores of the selected features, their 95% intervals if available, and the last cutoff.
 
-    Up to 40 features are named; more are drawn by rank.
+    Up to 40 features are labelled with their names; more are plotted by rank.
 
     Parameters
     ----------
     result : ScreeningResult
-        What to draw.
+        The result to plot.
     axes : Axes, optional
-        Where; a new figure by default.
+        Axes to draw on; a new figure by default.
     most : int, optional
-        Draw only this many, the best; all by default.
+        Maximum number of features, best first; all by default.
     """
-    chosen = result.selected[:most]
-    named = len(chosen) <= MAX_NAMES
-    axes = axes or _new_axes(6.4, 1.7 + (0.26 * max(len(chosen), 2) if named else 5))
-    places = np.arange(1, len(chosen) + 1)
-    intervals = known_intervals(result)
+    features = result.selected[:most]
+    named = len(features) <= MAX_NAMES
+    axes = axes or _new_axes(6.4, 1.7 + (0.26 * max(len(features), 2) if named else 5))
+    ranks = np.arange(1, len(features) + 1)
+    intervals = value_or_none(result.interval)
     if intervals is not None:
-        ends = intervals[: len(chosen)].T
-        axes.hlines(places, *ends, color=SKY, linewidth=3 if named else 0.8, label="95% interval")
-    marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": BLUE, "label": "score"}
-    axes.plot(result.scores[chosen], places, markersize=6 if named else 2.5, **marker)
+        low, high = intervals[: len(features)].T
+        axes.hlines(ranks, low, high, color=SKY, linewidth=3 if named else 0.8, label="95% interval")
+    size = 6 if named else 2.5
+    axes.plot(result.scores[features], ranks, "o", color=BLUE, markersize=size, label="score")
     _draw_cutoff(axes, result)
-    axes.set_ylim(len(chosen) + 0.7, 0.3)
+    axes.set_ylim(len(features) + 0.7, 0.3)
     if named:
-        axes.set_yticks(places, [shorten(result.name(k)) for k in chosen])
-        for label in axes.get_yticklabels():
-            label.set_parse_math(False)  # a name may have dollar signs
+        axes.set_yticks(ranks, [shorten(result.name(k)) for k in features], parse_math=False)
     else:
         axes.set_ylabel("rank")
     axes.set_xlabel(f"score ({result.parameters.get('statistic', 'pearson')})")
     tidy(axes)
-    _legend_below(axes)
-    which = "" if len(chosen) == len(result.selected) else f"the best {len(chosen):,} of "
-    axes.set_title(f"{which}{len(result.selected):,} selected features", fontsize=10)
+    _add_legend_below(axes)
+    subset = "" if len(features) == len(result.selected) else f"the best {len(features):,} of "
+    axes.set_title(f"{subset}{len(result.selected):,} selected features", fontsize=10)
     return axes
 
 
 def _draw_cutoff(axes: Axes, result: ScreeningResult) -> None:
-    """The least absolute score that was kept, on both sides of 0 where both signs count."""
+    """Mark the smallest absolute score that was kept, on both sides of 0 for signed scores."""
     cutoff = result.rounds[-1].cutoff
-    signed = bool((result.scores < 0).any()) and not result.one_sided
     axes.axvline(0, color="#888888", linewidth=0.8)
     if np.isfinite(cutoff):
-        for side in (1, -1) if signed else (1,):
-            label = f"cutoff {cutoff:.3g}" if side == 1 else None
-            axes.axvline(side * cutoff, color=RED, linestyle="--", linewidth=1.2, label=label)
+        axes.axvline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=f"cutoff {cutoff:.3g}")
+        if (result.scores < 0).any() and not result.one_sided:
+            axes.axvline(-cutoff, color=RED, linestyle="--", linewidth=1.2)
 
 
 def reading_map(
@@ -140,74 +132,79 @@ def reading_map(
     largest: float | None = None,
     colourbar: bool = True,
 ) -> Axes:
-    r"""What was read: rows × features, coloured by the \|score\| of each feature when it was last seen.
+    r"""Plot which cells were read, rows by features, coloured by the last \|score\| of each feature.
 
-    Rows are in the order in which they were read. Where there are many features, neighbours share a column,
-    which shows the strongest of them.
+    Rows are in reading order. With many features, neighbours share a column, which has the colour of the
+    largest of their scores.
 
     Parameters
     ----------
     result : ScreeningResult
-        What to draw.
+        The result to plot.
     axes : Axes, optional
-        Where; a new figure by default.
+        Axes to draw on; a new figure by default.
     features : {"ranked", "stored"}
-        Order of the features: the best first, which gives a staircase, or as in the data.
+        Order of the features: by rank, which gives a staircase, or as in the data.
     scale : {"auto", "linear", "log"}
-        "auto" is linear where at least a tenth of the rows was read.
+        Scale of both axes. "auto" is linear if at least a tenth of the rows was read.
     largest : float, optional
         The \|score\| with the darkest colour; the largest of this result by default.
     colourbar : bool
-        Whether to add one.
+        Whether to add a colour bar.
     """
     check_choice("features", features, ("ranked", "stored"))
     check_choice("scale", scale, ("auto", "linear", "log"))
     axes = axes or _new_axes(6.4, 4.4)
-    log = scale == "log" or (scale == "auto" and shows_better_in_logs(result))
+    log = scale == "log" or (scale == "auto" and 10 * result.rounds[-1].n_rows < result.n_rows)
     columns, rows, cells = _map_cells(result, features == "ranked", log)
-    strongest = largest or float(np.nanmax(cells)) or 1.0
     axes.set_facecolor(UNREAD)
-    mesh = axes.pcolormesh(columns, rows, cells, cmap=_reds(), vmin=0, vmax=strongest, rasterized=True)
-    _map_scale(axes, "x", log, len(result.selected), result.n_features)
-    _map_scale(axes, "y", log, result.rounds[0].n_rows, result.n_rows, result.rounds[-1].n_rows)
+    vmax = largest or float(np.nanmax(cells)) or 1.0
+    vmin = -0.14 * vmax  # skips the palest reds, which look like unread cells
+    mesh = axes.pcolormesh(columns, rows, cells, cmap="Reds", vmin=vmin, vmax=vmax, rasterized=True)
+    _set_map_scale(axes, "x", log, len(result.selected), result.n_features)
+    _set_map_scale(axes, "y", log, result.rounds[0].n_rows, result.n_rows, result.rounds[-1].n_rows)
     axes.set_xlim(0, result.n_features)
     axes.set_ylim(result.n_rows, 0)
-    _draw_grid(axes, result.n_rows, result.n_features)
-    note = ", log scale" if log else ""
-    axes.set_xlabel(f"features, {'best first' if features == 'ranked' else 'as stored'}{note}")
-    axes.set_ylabel(f"rows, in the order read{note}")
-    axes.set_title(describe_reading(result), fontsize=10)
+    if result.n_rows <= 100 and result.n_features <= 100:  # lines between the cells
+        axes.vlines(range(result.n_features + 1), 0, result.n_rows, color="white", linewidth=0.4)
+        axes.hlines(range(result.n_rows + 1), 0, result.n_features, color="white", linewidth=0.4)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    note = " (log scale)" if log else ""
+    axes.set_xlabel(f"features {'by rank' if features == 'ranked' else 'in data order'}{note}")
+    axes.set_ylabel(f"rows in reading order{note}")
+    axes.set_title(_describe_reading(result), fontsize=10)
     if colourbar:
-        bar = axes.figure.colorbar(mesh, ax=axes, shrink=0.8, pad=0.02)
-        bar.set_label("|score| when last seen")
+        bar = axes.figure.colorbar(mesh, ax=axes, shrink=0.8, pad=0.02, label="last |score|")
+        bar.ax.set_ylim(0, vmax)
         bar.outline.set_visible(False)
     return axes
 
 
-def _map_scale(axes: Axes, which: str, log: bool, inner: int, *marks: int) -> None:
-    """Plain counts; in logs to scale up to ``inner``, where nothing changes, and by powers from there on."""
+def _set_map_scale(axes: Axes, which: str, log: bool, linear_end: int, *ticks: int) -> None:
+    """Format the ticks as counts; a log axis is linear up to ``linear_end``."""
     axis = getattr(axes, f"{which}axis")
     if log:
-        getattr(axes, f"set_{which}scale")("symlog", linthresh=max(inner, 1))
-        axis.set_ticks(sorted({0, inner, *marks}))
+        getattr(axes, f"set_{which}scale")("symlog", linthresh=max(linear_end, 1))
+        axis.set_ticks(sorted({0, linear_end, *ticks}))
         axis.set_ticks([], minor=True)
     axis.set_major_formatter("{x:,.0f}")
 
 
 def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indices, Indices, Floats]:
-    """Edges of the columns and rows of a reading map, and the colours between; NaN was not read."""
+    """Column edges, row edges and colour values of a reading map; NaN marks cells that were not read."""
     p = result.n_features
-    alive = np.array([r.n_features for r in result.rounds])
+    n_features = np.array([r.n_features for r in result.rounds])
     rows = np.array([0, *(r.n_rows for r in result.rounds), result.n_rows])
     grid = np.geomspace(1, p, MAX_COLUMNS) if log else np.linspace(0, p, min(p, MAX_COLUMNS) + 1)
-    edges = np.unique(np.concatenate([[0, p], alive if ranked else [], np.rint(grid)])).astype(np.intp)
+    edges = np.unique(np.concatenate([[0, p], n_features if ranked else [], np.rint(grid)])).astype(np.intp)
     order = np.argsort(result.ranking) if ranked else np.arange(p)
     strength = np.fmax.reduceat(np.fmax(result.strength[order], 0), edges[:-1])
     if ranked:
-        read = edges[:-1] < alive[:, None]
+        read = edges[:-1] < n_features[:, None]
     else:
-        last = np.maximum.reduceat(result.last_round, edges[:-1])
-        read = np.arange(len(alive))[:, None] <= last
+        last_round = np.maximum.reduceat(result.last_round, edges[:-1])
+        read = np.arange(len(n_features))[:, None] <= last_round
     cells = np.where(read, strength, np.nan)
     return edges, rows, np.vstack([cells, np.full(len(edges) - 1, np.nan)])
 
@@ -215,88 +212,120 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
 def compare(
     results: Mapping[str, ScreeningResult] | Sequence[ScreeningResult], axes: Axes | None = None
 ) -> Axes:
-    """How many features several results share, and what each of them read and took.
+    """Plot how many selected features several results share, and the cells and time of each.
 
     Parameters
     ----------
     results : mapping of str to ScreeningResult, or sequence of ScreeningResult
-        Results for the same features, with names or without.
+        Results for the same features, with or without labels.
     axes : Axes, optional
-        Where; a new figure by default.
+        Axes to draw on; a new figure by default.
     """
     named = results if isinstance(results, Mapping) else {f"result {k}": r for k, r in enumerate(results, 1)}
     sizes = {name: result.n_features for name, result in named.items()}
     if len(set(sizes.values())) != 1:
-        raise ValueError(f"results to compare must be of the same features, got numbers of them {sizes}.")
+        raise ValueError(f"results to compare must have the same features, got {sizes} features.")
     q = len(named)
     axes = axes or _new_axes(4.6 + 0.8 * q, 1.6 + 0.75 * q)
     support = [set(result.selected.tolist()) for result in named.values()]
     shared = np.array([[len(a & b) for b in support] for a in support])
     share = shared / np.maximum(np.diag(shared), 1)[:, None]
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1.25, aspect="auto")
-    for (i, j), count in np.ndenumerate(shared):
+    for (i, j), n_shared in np.ndenumerate(shared):
+        text = f"{n_shared:,}\n{share[i, j]:.0%}"
         colour = "white" if share[i, j] > 0.7 else BLACK
-        axes.text(j, i, f"{count:,}\n{share[i, j]:.0%}", ha="center", va="center", color=colour, fontsize=9)
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9)
+    names = [shorten(name, 16) for name in named]
+    axes.set_xticks(range(q), names, rotation=30 if q > 3 else 0, parse_math=False)
     costs = [
         f"{shorten(name)}\n{format_share(r.fraction_read)} of the cells, {format_duration(r.seconds)}"
         for name, r in named.items()
     ]
-    axes.set_yticks(range(q), costs)
-    axes.set_xticks(range(q), [shorten(name, 16) for name in named], rotation=30 if q > 3 else 0)
-    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        label.set_parse_math(False)
+    axes.set_yticks(range(q), costs, parse_math=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    axes.set_title("features of the row's result that the column's has too", fontsize=10)
+    axes.set_title("features selected by both, and their share of the row's selection", fontsize=10)
     return axes
 
 
 def plot(result: ScreeningResult) -> Any:
-    """The funnel and the scores side by side; see :meth:`ScreeningResult.plot`."""
-    lines = max(len(result.rounds) + 1, len(result.selected) if len(result.selected) <= MAX_NAMES else 15)
-    both = _new_axes(12, max(3.2, 1.7 + 0.26 * lines), ncols=2)
+    """Plot the funnel and the scores side by side; see :meth:`ScreeningResult.plot`."""
+    n_lines = max(len(result.rounds) + 1, len(result.selected) if len(result.selected) <= MAX_NAMES else 15)
+    both = _new_axes(12, max(3.2, 1.7 + 0.26 * n_lines), ncols=2)
     funnel(result, both[0])
     scores(result, both[1])
     return both
 
 
 def tidy(axes: Any) -> None:
-    """Less ink: no box, a light grid."""
+    """Remove the top and right spines and add a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def _new_axes(width: float, height: float, **layout: Any) -> Any:
-    """Axes of a new figure that a notebook, or ``plt.show()``, will show."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'banditsis[plots]'") from None
+        raise ImportError("plots need Matplotlib: pip install 'banditsis[plots]'") from None
     return plt.subplots(figsize=(width, height), layout="constrained", **layout)[1]
 
 
-def _legend_below(axes: Axes) -> None:
-    """A legend a fixed distance below the axes, however high they are."""
+def _add_legend_below(axes: Axes) -> None:
+    """Add a legend half an inch below the axes, whatever their height."""
     from matplotlib.transforms import ScaledTranslation
 
     below = axes.transAxes + ScaledTranslation(0, -0.5, axes.figure.dpi_scale_trans)
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below}
-    axes.legend(**place, ncols=3, frameon=False, fontsize=9)
+    anchor: dict[str, Any] = {"bbox_to_anchor": (0.5, 0), "bbox_transform": below}
+    axes.legend(loc="upper center", **anchor, ncols=3, frameon=False, fontsize=9)
 
 
-def _draw_grid(axes: Axes, n: int, p: int) -> None:
-    """Lines between cells where they can be told apart."""
-    if n <= 100 and p <= 100:
-        axes.vlines(range(p + 1), 0, n, color="white", linewidth=0.4)
-        axes.hlines(range(n + 1), 0, p, color="white", linewidth=0.4)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+def _describe_reading(result: ScreeningResult) -> str:
+    share, n_cells = format_share(result.fraction_read), result.n_rows * result.n_features
+    return f"{result.n_features:,} → {len(result.selected):,} features, {share} of {n_cells:,} cells read"
 
 
-def _reds() -> Any:
-    """Reds that are visible from the first, so that a read cell never looks unread."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
+def _short_floor(result: ScreeningResult) -> str:
+    floor = value_or_none(result.detection_floor)
+    basis = "all rows read" if result.rounds[0].n_rows >= result.n_rows else "95%"
+    return "detection floor: " + ("withheld" if floor is None else f"{floor:.3g} ({basis})")
 
-    return ListedColormap(colormaps["Reds"](np.linspace(0.12, 1, 256)))
+
+def value_or_none(method: Callable[..., Value], **options: Any) -> Value | None:
+    """The intervals or the detection floor of a result, or None if they are not available."""
+    try:
+        return method(**options)
+    except ValueError:
+        return None
+
+
+def format_share(share: float) -> str:
+    """A share as a percentage with enough digits not to round to 0% or 100%.
+
+    Examples
+    --------
+    >>> [format_share(share) for share in (1, 0.99999, 0.019, 2.5e-7)]
+    ['100%', '99.999%', '1.9%', '0.000025%']
+    """
+    if share in (0, 1):
+        return f"{share:.0%}"
+    percent = 100 * share
+    distance = min(percent, abs(100 - percent))
+    digits = max(1, 1 - math.floor(math.log10(distance)))
+    return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + "%"
+
+
+def shorten(name: str, max_length: int = 32) -> str:
+    """A name on one line; the middle of a long name becomes an ellipsis.
+
+    Examples
+    --------
+    >>> shorten("a name that goes on and on and on", 12)
+    'a name…nd on'
+    """
+    name = encodable(" ".join(name.split()))
+    if len(name) <= max_length:
+        return name
+    half = max_length // 2
+    return f"{name[:half]}…{name[half + 1 - max_length :]}"

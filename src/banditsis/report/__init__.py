@@ -1,72 +1,95 @@
-"""A result as one HTML file that needs nothing else: no network, no other scripts, no fonts.
+"""A screening result as one self-contained HTML page that needs no network.
 
-Everything that comes from data is escaped, and a Content-Security-Policy with the hashes of the page's own
-script and style lets a browser run nothing else.
+All text from the data is escaped. In addition, a Content-Security-Policy with the hashes of the page's own
+script and style keeps the browser from running anything else.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cache
+import io
+from collections.abc import Callable
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 import banditsis
-from banditsis.describing import shows_better_in_logs
-from banditsis.report import figures, words
-from banditsis.report.features import MAX_LISTED, list_features
-from banditsis.report.markup import embed_json, features_table, pairs, paragraphs, plain, rounds_table
+from banditsis import plotting
+from banditsis.report import tables, text
+from banditsis.report.tables import definition_list, escape_text
 from banditsis.results import ScreeningResult
 
 __all__ = ["render"]
 
+NO_CHARTS = "To add charts to this report, install Matplotlib: pip install 'banditsis[plots]'"
+# Text stays text, which keeps the page small; a fixed salt makes the SVG reproducible.
+SVG_SETTINGS: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "banditsis",
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],
+    "axes.facecolor": "none",
+    "figure.dpi": 144,
+}
 
-def render(result: ScreeningResult, title: str, most: int = MAX_LISTED) -> str:
-    """The page as text; see :meth:`ScreeningResult.to_html`.
 
-    Parameters
-    ----------
-    result : ScreeningResult
-        What to show.
-    title : str
-        Heading of the page.
-    most : int
-        How many features to list at most, in the order of their rank.
-    """
+def render(result: ScreeningResult, title: str, max_listed: int = tables.MAX_LISTED) -> str:
+    """Return the page as text, with at most ``max_listed`` features; see :meth:`ScreeningResult.to_html`."""
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    listed = list_features(result, most)
+    listed = tables.list_features(result, max_listed)
     return Template(_asset("page.html")).substitute(
         policy=policy,
-        version=plain(banditsis.__version__),
-        title=plain(title),
+        version=escape_text(banditsis.__version__),
+        title=escape_text(title),
         style=style,
         script=script,
-        summary=plain(words.summary(result)),
-        key_numbers=pairs(words.key_numbers(result)),
-        asked=pairs(words.what_was_asked(result)),
-        listed=plain(words.what_is_listed(result, listed)),
-        fallback=features_table(result, 20, longest=120),
-        how_sure=paragraphs(words.how_sure(result)),
-        funnel=figures.funnel(result),
-        reading_map=figures.reading_map(result),
-        map_scale=", log scale" if shows_better_in_logs(result) else "",
-        rounds=rounds_table(result),
-        parameters=pairs(words.settings(result)),
-        code=words.how_to_repeat(result),
-        data=embed_json(listed),
+        key_numbers=definition_list(text.key_numbers(result)),
+        setup=definition_list(text.setup(result)),
+        n_listed=f"{len(listed['index']):,} of {result.n_features:,}",
+        fallback=tables.features_table(result, 20, max_length=120),
+        reliability=tables.bullet_list(text.reliability(result)),
+        charts=_charts(result),
+        rounds=tables.rounds_table(result),
+        provenance=definition_list({**result.parameters, **result.versions}.items()),
+        code=text.code_to_reproduce(result),
+        data=tables.embed_json(listed),
     )
 
 
-@cache
+def _charts(result: ScreeningResult) -> str:
+    """The funnel and the reading map, or how to get them if Matplotlib is not installed."""
+    height = 1.3 + 0.27 * (len(result.rounds) + 1)
+    try:
+        funnel = _figure("Features kept and rows read after each round", plotting.funnel, result, height)
+        what = "Cells read, coloured by the last |score| of each feature"
+        return funnel + _figure(what, plotting.reading_map, result, 3.4)
+    except ImportError:
+        return f"<p>{escape_text(NO_CHARTS)}</p>"
+
+
+def _figure(caption: str, draw: Callable[..., Any], result: ScreeningResult, height: float) -> str:
+    """A plot without its title as an image, drawn with Matplotlib's default settings."""
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
+    svg = io.BytesIO()
+    with matplotlib.style.context(["default", SVG_SETTINGS]):
+        figure = Figure(figsize=(4.6, height), layout="constrained")
+        draw(result, figure.subplots()).set_title("")
+        figure.savefig(svg, format="svg", facecolor="none", metadata={"Date": None})
+    source = f"data:image/svg+xml;base64,{base64.b64encode(svg.getvalue()).decode()}"
+    image = f'<img class="chart" alt="Chart of the rounds in the table below" src="{source}">'
+    return f"<figure><figcaption>{caption}</figcaption>{image}</figure>"
+
+
 def _asset(name: str) -> str:
     return files(__name__).joinpath(name).read_text("utf-8")
 
 
-def _digest(text: str) -> str:
-    """What a Content-Security-Policy calls a text by."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _digest(content: str) -> str:
+    """Hash of an inline script or style, as a Content-Security-Policy writes it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
