@@ -1,4 +1,4 @@
-"""What is drawn equals the numbers of the result."""
+"""The plots show the numbers of the result."""
 
 import sys
 from dataclasses import replace
@@ -28,8 +28,8 @@ def result():
     return screen(X, Y, Plan.paper(3000, 80, 6), random_state=0)
 
 
-def made_up(n_rounds, n_selected, p=5000, n=100_000):
-    """A result of any size, of noise."""
+def random_result(n_rounds, n_selected, p=5000, n=100_000):
+    """A random result of any size."""
     left = np.rint(np.geomspace(p, n_selected, n_rounds + 1)).astype(int)
     rows = np.linspace(100, 3000, n_rounds).astype(int)
     rounds = tuple(
@@ -42,7 +42,7 @@ def made_up(n_rounds, n_selected, p=5000, n=100_000):
 
 
 def drawn(axes):
-    """Whether the figure can be drawn, which is where bad texts fail, and its axes have room."""
+    """Whether the figure can be drawn (invalid text fails here) and its axes have room."""
     axes.figure.draw_without_rendering()
     return axes.get_position().width > 0.1 and axes.get_position().height > 0.1
 
@@ -67,8 +67,8 @@ def test_scores(result):
     ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
     np.testing.assert_allclose(ends, result.interval())
     cutoff = result.rounds[-1].cutoff
-    drawn_in = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
-    assert drawn_in == {cutoff, -cutoff}
+    positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
+    assert positions == {cutoff, -cutoff}
     few = plotting.scores(result, most=2)
     assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
     assert few.get_title() == "the best 2 of 6 selected features"
@@ -87,7 +87,7 @@ def test_statistics_without_intervals_or_floor():
 
 
 def test_reading_map_shows_what_was_read(result):
-    """Cell by cell, in both orders of the features and on both scales."""
+    """Compares each cell, for both orders of the features and both scales."""
     for order, scale in (("ranked", "log"), ("ranked", "linear"), ("stored", "linear"), ("stored", "log")):
         axes = plotting.reading_map(result, features=order, scale=scale)
         mesh = axes.collections[0]
@@ -114,7 +114,7 @@ def test_reading_map_counts_the_cells(result):
 
 
 def test_reading_map_of_a_stored_result(result):
-    """Without all scores: what was read is in the rounds."""
+    """A result stored without all scores has the same read cells."""
     back = ScreeningResult.from_json(result.to_json())
     mine, stored = (
         plotting.reading_map(r, scale="linear").collections[0].get_array() for r in (result, back)
@@ -125,7 +125,7 @@ def test_reading_map_of_a_stored_result(result):
 
 def test_scale_of_the_map(result):
     assert plotting.reading_map(result).get_xscale() == "linear"
-    assert plotting.reading_map(made_up(5, 10)).get_yscale() == "symlog"
+    assert plotting.reading_map(random_result(5, 10)).get_yscale() == "symlog"
     with pytest.raises(ValueError, match="scale must be"):
         plotting.reading_map(result, scale="cubic")
 
@@ -141,7 +141,7 @@ def test_compare(result):
     assert labels[0].startswith(f"BanditSIS\n{100 * result.fraction_read:.1f}% of the cells, ")
     assert [label.get_text() for label in plotting.compare([exact]).get_xticklabels()] == ["result 1"]
     with pytest.raises(ValueError, match="same features"):
-        plotting.compare([result, made_up(2, 3)])
+        plotting.compare([result, random_result(2, 3)])
 
 
 def test_plot_has_both(result):
@@ -163,7 +163,7 @@ def test_axes_of_the_caller(result):
 
 @pytest.mark.parametrize(("n_rounds", "n_selected"), [(1, 1), (15, 1), (1, 1000), (15, 1000), (4, 41)])
 def test_any_size(n_rounds, n_selected):
-    result = made_up(n_rounds, n_selected)
+    result = random_result(n_rounds, n_selected)
     for axes in (*result.plot(), plotting.reading_map(result), plotting.compare([result] * 3)):
         assert drawn(axes)
         width, height = axes.figure.get_size_inches()
@@ -172,13 +172,13 @@ def test_any_size(n_rounds, n_selected):
 
 
 def test_nothing_selected():
-    result = replace(made_up(2, 5), selected=np.arange(0))
+    result = replace(random_result(2, 5), selected=np.arange(0))
     assert all(map(drawn, result.plot()))
     assert drawn(plotting.reading_map(result))
 
 
 def test_without_matplotlib(result, monkeypatch):
-    """Plots say what to install; the report and the notebook view do without."""
+    """Plots raise with the command to install it; the report and the notebook view work."""
     for name in ("matplotlib", "matplotlib.pyplot"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'banditsis\[plots\]'"):

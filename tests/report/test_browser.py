@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
     reason=f"no browser: none of {', '.join(NAMES)} is on the path and $CHROMIUM is not set; install one, "
     "such as Debian's package chromium, to test the report in it",
 )
-# What is in a column of the table, and what a person would see of an element.
+# The text of a column of the table, and of the line below the table.
 CELLS = "[...document.querySelectorAll('#features-table tbody tr')].map(row => row.cells[{}].innerText)"
 SHOWN = "document.getElementById('shown').textContent"
 
@@ -38,7 +38,7 @@ def result():
 
 @pytest.fixture
 def page(browser, result, tmp_path):
-    """The report of a small result, opened; at the end nothing may have been logged or fetched."""
+    """The report of a small result; fails at the end if the page logged or requested anything."""
     result.to_html(tmp_path / "report.html")
     browser.open(tmp_path / "report.html")
     yield browser
@@ -76,10 +76,10 @@ def test_searches(page, result):
     page.click("#search")
     page.type("X5")
     order = np.argsort(result.ranking)
-    wanted = [f"x{j}" for j in order if f"x{j}".startswith("x5")]
-    assert page.run(CELLS.format(1)) == wanted
+    expected = [f"x{j}" for j in order if f"x{j}".startswith("x5")]
+    assert page.run(CELLS.format(1)) == expected
     ranks = [int(text) for text in page.run(CELLS.format(0))]
-    assert ranks == [int(result.ranking[int(name[1:])]) for name in wanted]
+    assert ranks == [int(result.ranking[int(name[1:])]) for name in expected]
     page.type("no such name")
     assert page.run(SHOWN) == "no matching feature"
 
@@ -108,13 +108,13 @@ def test_turns_pages(page, result):
 
 
 def test_shows_its_charts(page):
-    """Both are decoded, as wide as their column, and dark on demand."""
+    """The browser can decode both, and dark mode inverts them."""
     widths = "[...document.querySelectorAll('.chart')].map(image => image.complete && image.naturalWidth)"
     assert page.run(widths) == [442, 442]
     drawn = "getComputedStyle(document.querySelector('.chart')).filter"
     assert page.run(drawn) == "none"
     page.click("#theme")
-    assert page.run(drawn).startswith("invert(1)")
+    assert page.run(drawn).startswith("invert(0.92)")
 
 
 def test_turns_dark(browser, page, tmp_path):
@@ -140,7 +140,7 @@ def test_fits_a_phone_and_prints(browser, page, tmp_path):
 
 @pytest.mark.parametrize("pvalues", [False, True])
 def test_the_table_fits_a_phone(browser, tmp_path, pvalues):
-    """Nothing to scroll to, and the interval is there."""
+    """The table needs no scrolling and shows the interval."""
     rng = np.random.default_rng(7)
     X = rng.standard_normal((2000, 60))
     y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
@@ -157,7 +157,7 @@ def test_the_table_fits_a_phone(browser, tmp_path, pvalues):
 
 
 def test_long_names_are_shortened(browser, result, tmp_path):
-    """The tooltip has the whole name, and the search looks into it."""
+    """The tooltip has the full name, and the search matches it."""
     long = ["<i>" + 2500 * "ab" + f" middle{j} " + 2500 * "\N{DNA DOUBLE HELIX}" for j in range(60)]
     replace(result, names=long).to_html(tmp_path / "long.html")
     browser.open(tmp_path / "long.html")
@@ -199,8 +199,8 @@ def test_runs_nothing_from_names(browser, result, tmp_path):
     assert browser.run("document.scripts.length") == 2
 
 
-def test_policy_stops_what_is_not_the_pages_own(browser, result, tmp_path):
-    """Were a name to slip through unescaped, the policy would stop it."""
+def test_policy_blocks_other_scripts(browser, result, tmp_path):
+    """The policy blocks a script that is not part of the page, such as an unescaped name."""
     text = result.to_html().replace("<main>", "<main><script>window.slipped = 1</script>")
     (tmp_path / "slipped.html").write_text(text, "utf-8")
     browser.open(tmp_path / "slipped.html")
@@ -209,7 +209,7 @@ def test_policy_stops_what_is_not_the_pages_own(browser, result, tmp_path):
 
 
 def test_a_hundred_thousand_features(browser, tmp_path):
-    """Few elements however many features, and the right ones after sorting and searching."""
+    """The page has few elements, and the right ones after sorting and searching."""
     p = 100_000
     scores = np.random.default_rng(0).permutation(np.linspace(-1, 1, p))
     selected = np.argsort(-np.abs(scores))[:1000]

@@ -1,4 +1,4 @@
-"""The HTML report and the notebook view: complete, self-contained, and everything in them escaped."""
+"""The HTML report and the notebook view are complete, self-contained and escaped."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ VOID = {"meta", "input", "line", "rect", "circle", "polyline", "img", "br", "lin
 
 
 class Page(HTMLParser):
-    """What a parser sees: elements with attributes, their texts, and whether they close in order."""
+    """The elements of a page, their attributes and texts; checks that elements close in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -91,7 +91,7 @@ def hostile(result):
     )
 
 
-def test_features_there_and_back(result):
+def test_embedded_features(result):
     features = Page(result.to_html()).features
     order = np.argsort(result.ranking)
     assert features["index"] == order.tolist()
@@ -103,7 +103,7 @@ def test_features_there_and_back(result):
     assert features["round"] == (result.last_round[order] + 1).tolist()
 
 
-def test_says_what_was_asked_found_and_how_sure(result):
+def test_shows_setup_numbers_and_reliability(result):
     text = result.with_notes(["a note of mine."]).to_html(title="Genes & traits")
     page = Page(text)
     assert page.texts["title"] == page.texts["h1"] == "Genes & traits"
@@ -124,7 +124,7 @@ def test_says_what_was_asked_found_and_how_sure(result):
         assert f"<td>{r.cells:,}</td>" in text
 
 
-def test_the_code_in_it_gives_the_same_result(result):
+def test_code_reproduces_the_result(result):
     others = [screen(X, Y > 0, Plan.exact(2000, 60, 3), statistic=name) for name in ("anova", "chatterjee")]
     for same in (result, *others):
         code = Page(same.to_html()).texts["code"]
@@ -139,8 +139,8 @@ def test_the_code_in_it_gives_the_same_result(result):
     [Plan.paper(2000, 60, 6), Plan.exact(2000, 60, 6), Plan(2000, 60, ((300, 10), (2000, 6)))],
     ids=lambda plan: plan.name,
 )
-def test_the_code_in_it_gives_the_same_pvalues(plan):
-    """The round that reads everything at the end is no step of the plan."""
+def test_code_reproduces_the_pvalues(plan):
+    """The final round that reads all rows is not a step of the plan."""
     result = screen(X, Y, plan, pvalues=True, random_state=3)
     assert result.parameters["pvalues"] is True
     names = {"X": X, "y": Y}
@@ -158,7 +158,7 @@ def test_the_code_in_it_gives_the_same_pvalues(plan):
     [{}, {"squares": True, "center": True}, {"main_effects": False}],
     ids=lambda options: str(options),
 )
-def test_the_code_in_it_makes_the_same_products(options):
+def test_code_reproduces_interactions(options):
     source = Interactions(X[:, :9], **options)
     result = screen(source, Y, Plan.paper(*source.shape, 4), random_state=1)
     text = result.to_html()
@@ -170,7 +170,7 @@ def test_the_code_in_it_makes_the_same_products(options):
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "shown"),
     [
         (
             Plan.paper(2000, 60, 6, alpha=0.7, discard=0.3),
@@ -185,11 +185,11 @@ def test_the_code_in_it_makes_the_same_products(options):
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_says_what_a_plan_was_made_by(plan, said):
+def test_shows_the_parameters_of_the_plan(plan, shown):
     result = screen(X, Y, plan, pvalues=True, random_state=0)
     text = result.to_html()
-    for topic, value in said:
-        assert f"<dt>{topic}</dt><dd>{value}" in text
+    for label, value in shown:
+        assert f"<dt>{label}</dt><dd>{value}" in text
     for key, value in plan.parameters:
         assert result.parameters[key] == value
         assert f"<dt>{key}</dt><dd>{value}</dd>" in text
@@ -198,7 +198,7 @@ def test_says_what_a_plan_was_made_by(plan, said):
     assert plan == replace(plan, parameters=())
 
 
-def test_no_code_where_it_would_not_do(result):
+def test_no_code_if_the_result_stores_too_little(result):
     guaranteed = screen(X, Y, Plan.guaranteed(2000, 60, None, 0.3), random_state=0)
     gappy = replace(result, parameters={**result.parameters, "missing": "pairwise"})
     own = replace(result, parameters={**result.parameters, "statistic": "slope"})
@@ -210,8 +210,8 @@ def test_no_code_where_it_would_not_do(result):
         assert "<pre>" not in other.to_html()
 
 
-def test_needs_nothing_else(result):
-    """No address of anything, and a policy that allows the page's own script, style and images alone."""
+def test_is_self_contained(result):
+    """The page has no URLs, and its policy allows only its own script, style and images."""
     text = re.sub(r'src="data:image/svg\+xml;base64,[\w+/=]+"', "", result.to_html())
     assert not re.search(r"https?:|//[a-z]|@import|url\(", re.sub(r"// .*", "", text))
     page = Page(text)
@@ -228,7 +228,7 @@ def test_needs_nothing_else(result):
 
 
 def test_names_are_shown_and_not_run(hostile, result):
-    """However they are called, the page has the same elements, and the names come back as they were."""
+    """Names do not change the elements of the page, and are stored unchanged."""
     text = render(hostile, HOSTILE[0])
     page, plain = Page(text), Page(render(replace(hostile, names=None), "title"))
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
@@ -247,7 +247,7 @@ def test_json_in_a_script(text):
     embedded.encode()
 
 
-def test_written_whole_or_not_at_all(result, tmp_path, monkeypatch):
+def test_writes_the_file_atomically(result, tmp_path, monkeypatch):
     path = tmp_path / "out.html"
     path.write_text("before")
     with monkeypatch.context() as patch:
@@ -264,14 +264,14 @@ def test_size(result):
     assert len(result.to_html()) < 60_000
 
 
-def test_long_lists_are_cut_and_say_so(result):
+def test_long_lists_are_cut(result):
     text = render(result, "t", max_listed=20)
     assert len(Page(text).features["index"]) == 20
     assert "20 of 60 features" in text
     few = render(result, "t", max_listed=4)
     assert Page(few).features["selected"] == 4
     back = ScreeningResult.from_json(result.to_json())
-    assert "lists 6 of 60 features" in back.to_html()
+    assert "contains 6 of 60 features" in back.to_html()
     assert Page(back.to_html()).features["index"] == result.selected.tolist()
 
 
@@ -299,12 +299,12 @@ def test_other_results():
     assert len(nothing.selected) == 0
     assert "<dt>features selected</dt><dd>0 of 60</dd>" in nothing.to_html()
     assert "not corrected for selection" not in nothing.to_html()
-    assert "lists 0 of 60 features" in ScreeningResult.from_json(nothing.to_json()).to_html()
+    assert "contains 0 of 60 features" in ScreeningResult.from_json(nothing.to_json()).to_html()
     assert Page(nothing._repr_html_())
 
 
 def test_pvalues(result):
-    """In the table where a result has them."""
+    """The table has p-values if the result has them."""
 
     class Tested(ScreeningResult):
         has_pvalues = True
@@ -320,7 +320,7 @@ def test_pvalues(result):
 
 
 def test_cells_read_again_count_once(result):
-    """Some statistics read all rows so far in every round."""
+    """Rank statistics read all earlier rows again in each round."""
     rounds = tuple(replace(r, cells=r.n_rows * r.n_features) for r in result.rounds)
     again = replace(result, rounds=rounds)
     assert again.cells_read > result.cells_read
@@ -328,7 +328,7 @@ def test_cells_read_again_count_once(result):
 
 
 def test_charts_are_those_of_plotting(result):
-    """Drawn without titles, whatever the reader's Matplotlib settings, and the same each time."""
+    """Drawn without titles, with the same settings each time."""
     funnel, reading_map = charts(result)
     assert all(
         f">{text}</text>" in funnel for text in ("start", "round 1", "60", "features kept", "rows read")

@@ -1,7 +1,6 @@
 "use strict";
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("features").textContent);
-const total = data.index.length;
 
 // --- The features table: only the rows of the current page become elements. ---
 
@@ -82,7 +81,7 @@ function naturalKey(i) {
 // Ties stay in order of rank. Missing values come last in both directions.
 function filterAndSort() {
   const query = byId("search").value.trim().toLowerCase();
-  const last = byId("only").checked ? data.selected : total;
+  const last = byId("only").checked ? data.selected : data.index.length;
   view = [];
   for (let i = 0; i < last; i++) if (lowerNames[i].includes(query)) view.push(i);
   const sign = state.descending ? -1 : 1;
@@ -150,7 +149,7 @@ function sortBy(c, descending) {
   filterAndSort();
 }
 
-byId("only-label").hidden = data.selected === total;
+byId("only-label").hidden = data.selected === data.index.length;
 byId("search").addEventListener("input", filterAndSort);
 byId("only").addEventListener("change", filterAndSort);
 byId("size").addEventListener("change", show);

@@ -32,7 +32,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
     ("plan", "subsample"): "read a random subsample of the rows",
     ("plan", "paper"): "drop weak features in rounds (Algorithm 1 of the BanditSIS paper)",
     ("plan", "optimal"): "drop weak features in rounds, with the lowest detection floor for the budget",
-    ("plan", "guaranteed"): "drop a feature only if its correlation is below the minimum",
+    ("plan", "guaranteed"): "drop a feature only on evidence that |r| is below the minimum",
     ("pvalues", True): "from all rows of the selected features",
     ("row_order", "blocks"): "whole blocks in random order",
     ("row_order", "stored"): "as stored",
@@ -108,7 +108,7 @@ def reliability(result: ScreeningResult) -> list[str]:
         )
     if result.has_pvalues:
         sentences.append(
-            "P-values are not adjusted for multiple testing; use result.select() to adjust them."
+            "P-values are not adjusted for multiple testing; result.select() applies an adjustment."
         )
     sentences.append(
         "Screening scores each feature on its own. It can miss features that matter only in combination "
