@@ -14,12 +14,11 @@ from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
-from banditsis.engine.trace import Trace
-from banditsis.engine.variance_inflation import MAX_FEATURES, measure_variance_inflation, pilot_rows
+from banditsis.engine.trace import MAX_FEATURES, Trace, measure_variance_inflation, pilot_rows
 from banditsis.formats.opening import open_source
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.guaranteed import EvidenceRule
-from banditsis.plans.plan import Plan
+from banditsis.plans.plan import KeepRule, Plan
 from banditsis.progress import Progress, show_progress, status
 from banditsis.results import Interrupted, Round, ScreeningResult, attach_partial
 from banditsis.sources.base import Source
@@ -241,7 +240,7 @@ class Run:
         exact = plan.steps[0].n_rows == plan.n_rows
         monitor = None if exact or self.row_order == "random" else ExchangeabilityMonitor(source)
         source = source if monitor is None else monitor
-        rule = EvidenceRule(plan.n_rows, lambda scores: _first_inflation(source, statistic, read[0], scores))
+        rule = plan.keep_rule(lambda scores: _first_inflation(source, statistic, read[0], scores))
         accumulators: list[Accumulator] = []
         read: list[Rows] = []
         try:
@@ -277,7 +276,7 @@ class Run:
     def _run_step(
         self,
         accumulator: Accumulator,
-        rule: EvidenceRule,
+        rule: KeepRule | EvidenceRule,
         step: Any,
         rows: Rows,
         n_rows: int,

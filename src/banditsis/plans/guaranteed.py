@@ -96,14 +96,14 @@ def _expected_cells(steps: Sequence[EvidenceStep], n: int, p: int) -> float:
 
 
 class EvidenceRule:
-    """Decides how many features stay after a step, and whether the run has ended.
+    """Keeps the features that the evidence does not rule out; see :class:`~banditsis.plans.plan.KeepRule`.
 
     Parameters
     ----------
     n : int
         Rows of the data.
     measure : function
-        Called once, with the scores of the first evidence step; returns the variance inflation to use.
+        Called once, with the scores of the first step; returns the variance inflation to use.
     """
 
     def __init__(self, n: int, measure: Callable[[Floats], float]) -> None:
@@ -113,9 +113,6 @@ class EvidenceRule:
         self.notes: list[str] = []
 
     def count(self, step: Any, scores: Floats) -> int:
-        """How many of the best features stay."""
-        if not isinstance(step, EvidenceStep):
-            return int(step.n_keep)
         if self.variance_inflation is None:
             self.variance_inflation = 1.0 if step.n_rows >= self.n else self.measure(scores)
         size = np.abs(scores)
@@ -126,11 +123,10 @@ class EvidenceRule:
         if not self.ended:
             return n_stay
         self.notes += _stopping_notes(step, size, n_stay)
-        return step.n_keep or n_stay
+        return int(step.n_keep or n_stay)
 
     def cutoff(self, step: Any, smallest_kept: float) -> float:
-        """What a feature had to reach: the evidence required, or more if only the best were kept."""
-        if not isinstance(step, EvidenceStep) or (self.ended and step.n_keep):
+        if self.ended and step.n_keep:
             return smallest_kept
         return cutoff(step, self.n, self.variance_inflation or 1.0)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
+from banditsis.arrays import Floats
 from banditsis.formatting import text_table
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
-from banditsis.plans.guaranteed import EvidenceStep
+from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
 from banditsis.validation import check_integer, check_real
 
 
@@ -19,6 +21,23 @@ class Step(NamedTuple):
 
     n_rows: int
     n_keep: int
+
+
+class KeepRule:
+    """How many features stay after a step: as many as the step says."""
+
+    #: whether the run ends after this step
+    ended: bool = False
+    #: remarks for the result
+    notes: Sequence[str] = ()
+
+    def count(self, step: Any, scores: Floats) -> int:
+        """How many of the best features stay."""
+        return int(step.n_keep)
+
+    def cutoff(self, step: Any, smallest_kept: float) -> float:
+        """The strength that a feature had to reach."""
+        return smallest_kept
 
 
 @dataclass(frozen=True)
@@ -294,6 +313,10 @@ class Plan:
         n_kept = self.n_features if self.by_evidence else self.n_keep
         error = floors.error_level(confidence, simultaneous, n_kept)
         return floors.detection_floor(rows, cutoffs, self.n_rows, variance_inflation, error)
+
+    def keep_rule(self, measure: Callable[[Floats], float]) -> KeepRule | EvidenceRule:
+        """What decides how many features stay; ``measure`` gives the variance inflation of first scores."""
+        return EvidenceRule(self.n_rows, measure) if self.by_evidence else KeepRule()
 
     def as_exact(self) -> Plan:
         """The plan that keeps the same number of features but reads all rows at once."""
