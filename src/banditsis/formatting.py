@@ -108,10 +108,10 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def rounds_table(rounds: Sequence[Round], itemsize: int | None = None) -> str:
-    """Format the rounds of a screening run as a table; with ``itemsize``, also the bytes read."""
-    headings = ["round", "rows", "features", "kept", "cutoff", "cells", "bytes", "time"]
-    table = [
+def rounds_table(rounds: Sequence[Round]) -> str:
+    """Format the rounds of a screening run as a table."""
+    headings = ["round", "rows", "features", "kept", "cutoff", "cells", "time"]
+    rows = [
         [
             str(number),
             f"{r.n_rows:,}",
@@ -119,15 +119,11 @@ def rounds_table(rounds: Sequence[Round], itemsize: int | None = None) -> str:
             f"{r.n_kept:,}",
             f"{r.cutoff:.4f}",
             f"{r.cells:,}",
-            format_bytes(r.cells * (itemsize or 0)),
             format_duration(r.seconds),
         ]
         for number, r in enumerate(rounds, 1)
     ]
-    if itemsize is None:
-        for row in (headings, *table):
-            del row[6]
-    return text_table(headings, table)
+    return text_table(headings, rows)
 
 
 @contextmanager

@@ -1,32 +1,38 @@
-"""A progress bar for runs that take longer than two seconds."""
+"""Progress bars, and the status of the current screening run."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-#: None: a bar after two seconds if a person watches; True or False: always or never;
-#: a function is called with the cells read and the cells to read.
+from banditsis.formatting import format_bytes, rounds_table
+
+if TYPE_CHECKING:
+    from banditsis.results import Round
+
+#: None shows a bar after two seconds if stderr is a terminal; True or False: always or never;
+#: a function is called with the amount done and the total.
 Progress: TypeAlias = "bool | Callable[[int, int], None] | None"
 
 DELAY_SECONDS = 2.0
+MAX_ROUNDS_SHOWN = 12
 
 
 @dataclass
 class Status:
-    """Where the run of this thread is, for whoever shows or names it."""
+    """The round and the step within it that a run is at."""
 
     round: int = 0
     n_rounds: int = 0
     detail: str = ""
 
     def start_round(self, number: int, n_rounds: int) -> None:
-        """Note that a round begins."""
+        """Set the round and clear the detail."""
         self.round, self.n_rounds, self.detail = number, n_rounds, ""
 
     def __str__(self) -> str:
@@ -38,7 +44,7 @@ _status: ContextVar[Status] = ContextVar("status")
 
 
 def status() -> Status:
-    """The status of the run that this thread is in.
+    """Return the status of the run in the current thread.
 
     Examples
     --------
@@ -54,71 +60,116 @@ def status() -> Status:
 
 @contextmanager
 def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], None]]:
-    """Give a function to be told how many more cells have been read."""
+    """Show the progress of a screening run; yield a function to call with the number of new cells."""
     token = _status.set(Status())
     try:
         if callable(progress):
-            with _told(progress, total) as tick:
-                yield tick
-        elif progress or (progress is None and sys.stderr.isatty()):
-            with _bar(0.0 if progress else DELAY_SECONDS, total) as tick:
-                yield tick
+            yield add_up(progress, total)
         else:
-            yield lambda cells: None
+            with ProgressBar(shown=progress, delay=0.0 if progress else DELAY_SECONDS) as bar:
+                yield add_up(bar, total)
     finally:
         _status.reset(token)
 
 
-@contextmanager
-def _told(tell: Callable[[int, int], None], total: int) -> Iterator[Callable[[int], None]]:
-    done = 0
+def add_up(report: Callable[[int, int], None], total: int, done: int = 0) -> Callable[[int], None]:
+    """Turn a function of (amount done, total) into one that is called with each increment."""
 
-    def tick(cells: int) -> None:
+    def advance(amount: int) -> None:
         nonlocal done
-        done += cells
-        tell(done, total)
+        done += amount
+        report(done, total)
 
-    yield tick
-
-
-@contextmanager
-def _bar(patience: float, total: int) -> Iterator[Callable[[int], None]]:
-    started, done = time.perf_counter(), 0
-    bar: Any = None
-
-    def tick(cells: int) -> None:
-        nonlocal bar, done
-        done += cells
-        if bar is None and time.perf_counter() - started >= patience:
-            bar = _start_bar(total)
-        if bar is not None:
-            bar.update(bar.task_ids[0], completed=done, description=str(status()))
-
-    try:
-        yield tick
-    finally:
-        if bar is not None:
-            bar.stop()
+    return advance
 
 
-def _start_bar(total: int) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+class ProgressBar:
+    """A progress bar on stderr. Use it as a context manager, and call it with the amount done and the total.
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn(f"of {total:,} cells"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    bar.add_task("screening", total=total)
-    bar.start()
-    return bar
+    Parameters
+    ----------
+    description : str
+        Text in front of the bar; by default the status of the screening run.
+    unit : str
+        What is counted, such as "cells". "bytes" also shows the speed.
+    shown : bool, optional
+        Whether to show the bar; by default only if stderr is a terminal.
+    delay : float
+        Seconds before the bar appears.
+    transient : bool
+        Whether to erase the bar at the end.
+    """
+
+    def __init__(
+        self,
+        description: str = "",
+        unit: str = "cells",
+        *,
+        shown: bool | None = None,
+        delay: float = 0.0,
+        transient: bool = False,
+    ) -> None:
+        self.description, self.unit, self.transient = description, unit, transient
+        self.shown = sys.stderr.isatty() if shown is None else shown
+        self.start_time = time.perf_counter() + delay
+        self.rounds: list[Round] = []
+        self._bar: Any = None
+        self._live: Any = nullcontext()
+
+    def round_done(self, finished: Round) -> None:
+        """Show a finished round above the bar; :func:`banditsis.screen` calls this."""
+        self.rounds.append(finished)
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.__exit__(*error)
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self.shown or time.perf_counter() < self.start_time:
+            return
+        if self._bar is None:
+            self._start(done)
+        self._bar.update(
+            self._bar.task_ids[0],
+            completed=done,
+            total=total,
+            description=self.description or str(status()),
+            amount=self._amount(done, total),
+        )
+
+    def _amount(self, done: int, total: int) -> str:
+        if self.unit != "bytes":
+            return f"{done:,}/{total:,} {self.unit}"
+        speed = done / max(time.perf_counter() - self.start_time, 1e-3)
+        return f"{format_bytes(done)}/{format_bytes(total)}, {format_bytes(speed)}/s"
+
+    def _round_lines(self) -> list[str]:
+        if not self.rounds:
+            return []
+        heading, *lines = rounds_table(self.rounds).splitlines()
+        return [heading, *lines[-MAX_ROUNDS_SHOWN:]]
+
+    def _start(self, done: int) -> None:
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),  # takes the remaining width
+            TaskProgressColumn(),
+            TextColumn("{task.fields[amount]}"),
+            TimeRemainingColumn(),
+        )
+        console = Console(stderr=True, highlight=False)
+        self._bar = Progress(*columns, console=console)
+        self._bar.add_task("", total=None, completed=done, amount="")
+        self._live = Live(
+            console=console,
+            get_renderable=lambda: Group(*self._round_lines(), self._bar),
+            refresh_per_second=8,
+            transient=self.transient,
+        )
+        self._live.__enter__()

@@ -1,98 +1,60 @@
-"""What `banditsis demo` shows: the same data screened by SIS and by BanditSIS."""
+"""``banditsis demo``: SIS and BanditSIS on the same simulated data."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from banditsis.arrays import Array
+from banditsis.cli.output import features_table
 from banditsis.datasets import make_m1
-from banditsis.formatting import features_table, format_duration, rounds_table
+from banditsis.formatting import format_bytes, format_duration, rounds_table
 from banditsis.plans.plan import Plan
+from banditsis.progress import ProgressBar
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
 
-BLOCK = 10_000
+N_RUNS = 3
 
 
-def run_demo(rows: int, features: int, keep: int, seed: int, console: Console) -> None:
-    """Make data, screen them twice, and say what was saved.
-
-    Parameters
-    ----------
-    rows, features, keep, seed : int
-        Shape of the data, features to select, and where random numbers start.
-    console : rich.console.Console
-        Where to write.
-    """
-    with _bar(console) as bar:
-        X, y, active = _make_data(rows, features, seed, bar)
-        console.print(
-            f"[bold]The data:[/] {rows:,} rows × {features:,} features (float32, {X.nbytes / 1e9:.1f} GB); "
-            f"the response is the sum of {len(active)} of them plus noise.\n"
-        )
-        exact, exact_seconds = _timed(bar, "SIS", X, y, Plan.exact(rows, features, keep), seed)
-        bandit, bandit_seconds = _timed(bar, "BanditSIS", X, y, Plan.paper(rows, features, keep), seed)
-    console.print(rounds_table(exact, f"SIS reads everything ({format_duration(exact_seconds)})"))
-    console.print(rounds_table(bandit, f"BanditSIS, α = 0.5 ({format_duration(bandit_seconds)})"))
-    console.print(features_table(bandit, "The best features by BanditSIS"))
-    _summary(console, exact, bandit, exact_seconds / bandit_seconds, active)
-
-
-def _bar(console: Console) -> Progress:
-    columns = (
-        TextColumn("{task.description:<16}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
+def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
+    """Simulate data, screen them twice and print a comparison."""
+    print("Simulating data ...", flush=True)
+    X, y, active = make_m1(rows, features, seed, dtype=np.float32)
+    print(
+        f"{rows:,} rows × {features:,} features, {format_bytes(X.nbytes)} as float32.\n"
+        f"The response is the sum of {len(active)} features plus noise.\n"
     )
-    return Progress(*columns, console=console)
+    exact, exact_seconds = _time_screening("SIS", X, y, Plan.exact(rows, features, keep), seed)
+    bandit, bandit_seconds = _time_screening("BanditSIS", X, y, Plan.paper(rows, features, keep), seed)
+    print(f"SIS reads all cells: {format_duration(exact_seconds)}\n{rounds_table(exact.rounds)}\n")
+    print(f"BanditSIS, α = 0.5: {format_duration(bandit_seconds)}\n{rounds_table(bandit.rounds)}\n")
+    print(f"Best features by BanditSIS\n{features_table(bandit, limit=10)}\n")
+    n_active = len(np.intersect1d(active, bandit.selected))
+    n_common = len(np.intersect1d(exact.selected, bandit.selected))
+    print(
+        "BanditSIS\n"
+        f"  read {bandit.fraction_read:.2%} of the cells,\n"
+        f"  was {exact_seconds / bandit_seconds:.1f} times as fast as SIS,\n"
+        f"  kept {n_active} of the {len(active)} features in the model, and\n"
+        f"  selected {n_common} of the {len(exact.selected)} features that SIS selected.\n"
+        "Most other features have no signal, so the order among them is random.\n\n"
+        "Next, in Python:\n"
+        "  from banditsis import BanditSIS\n"
+        "  print(BanditSIS(100).fit(X, y).result_)"
+    )
 
 
-def _make_data(rows: int, features: int, seed: int, bar: Progress) -> tuple[Array, Array, Array]:
-    task = bar.add_task("making data", total=rows)
-    X = np.empty((rows, features), np.float32)
-    y = np.empty(rows)
-    for block, start in enumerate(range(0, rows, BLOCK)):
-        stop = min(start + BLOCK, rows)
-        X[start:stop], y[start:stop], active = make_m1(
-            stop - start, features, random_state=seed + block, dtype=np.float32
-        )
-        bar.update(task, completed=stop)
-    return X, y, active
-
-
-def _timed(
-    bar: Progress, name: str, X: Array, y: Array, plan: Plan, seed: int
-) -> tuple[ScreeningResult, float]:
-    """Screen with a bar, then without one against the clock, and take the best of three."""
-    task = bar.add_task(name, total=plan.cells)
-    tell: Callable[[int, int], Any] = lambda done, total: bar.update(task, completed=done)  # noqa: E731
-    screen(X, y, plan, random_state=seed, progress=tell)
+def _time_screening(name: str, X: Array, y: Array, plan: Plan, seed: int) -> tuple[ScreeningResult, float]:
+    """Return the result and the shortest time of several runs, after a run that compiles the kernels."""
+    with ProgressBar(name, transient=True) as bar:
+        screen(X, y, plan, random_state=seed, progress=bar)
     runs = []
-    for _ in range(3):
+    for _ in range(N_RUNS):
         started = time.perf_counter()
         result = screen(X, y, plan, random_state=seed, progress=False)
         runs.append((time.perf_counter() - started, result))
     seconds, result = min(runs, key=lambda run: run[0])
     assert isinstance(result, ScreeningResult)
     return result, seconds
-
-
-def _summary(
-    console: Console, exact: ScreeningResult, bandit: ScreeningResult, speedup: float, active: Array
-) -> None:
-    both = len(np.intersect1d(exact.selected, bandit.selected))
-    found = len(np.intersect1d(active, bandit.selected))
-    console.print(
-        f"\nBanditSIS read [bold]{bandit.fraction_read:.2%}[/] of the cells, was "
-        f"[bold]{speedup:.1f} times[/] faster, kept [bold]{found} of the {len(active)}[/] features that "
-        f"matter, and agrees with SIS on {both} of {len(exact.selected)} features "
-        "(the rest is noise, which the two rank differently).\n\n"
-        "Next: [bold]from banditsis import BanditSIS; BanditSIS(100).fit(X, y).result_[/]"
-    )

@@ -1,23 +1,87 @@
-"""Results as files, written under another name first, so that none is ever half there."""
+"""Results on the terminal and in files."""
 
 from __future__ import annotations
 
 import csv
-import os
-from collections.abc import Callable
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from banditsis.arrays import Floats
 from banditsis.cli.errors import UsageError
-from banditsis.formatting import encodable
-from banditsis.results import ScreeningResult
+from banditsis.describing import format_share, shorten
+from banditsis.formatting import (
+    count,
+    encodable,
+    format_bytes,
+    format_duration,
+    replacing,
+    rounds_table,
+    text_table,
+)
+from banditsis.results import ScreeningResult, describe_floor
+
+MAX_FEATURES_SHOWN = 20
 
 
-def check_output(path: Path, endings: tuple[str, ...], option: str) -> None:
-    """Refuse a file that could not be written, before any work is done."""
-    if path.suffix.lower() not in endings:
-        raise UsageError(f"{option} {path} should end in {' or '.join(endings)}, which says the format.")
+def print_result(result: ScreeningResult, itemsize: int, seconds: float) -> None:
+    """Print the rounds, the best features, the cost, the detection floor and the notes."""
+    n_selected, n_cells = len(result.selected), result.n_rows * result.n_features
+    print(rounds_table(result.rounds), end="\n\n")
+    print(features_table(result, MAX_FEATURES_SHOWN))
+    if n_selected > MAX_FEATURES_SHOWN:
+        print(f"… and {n_selected - MAX_FEATURES_SHOWN:,} more: use --output or --json to list all.")
+    print(
+        f"\n{n_selected:,} of {count(result.n_features, 'feature')} selected; read {result.cells_read:,} of "
+        f"{n_cells:,} cells ({format_share(result.fraction_read)}, "
+        f"{format_bytes(result.cells_read * itemsize)}) in {format_duration(seconds)}."
+    )
+    floor = describe_floor(result)
+    print(floor[:1].upper() + floor[1:])
+    for note in result.notes:
+        print(f"Note: {encodable(note)}")
+
+
+def features_table(result: ScreeningResult, limit: int) -> str:
+    """Format the best selected features as a table."""
+    columns = selected_columns(result)
+    texts: dict[str, Iterable[str]] = {
+        "rank": map(str, columns["rank"]),
+        "feature": map(shorten, columns["name"]),
+        "score": map("{:+.4f}".format, columns["score"]),
+    }
+    with suppress(ValueError):  # not every statistic has intervals
+        texts["95% interval"] = (f"{low:+.3f} to {high:+.3f}" for low, high in result.interval())
+    if "pvalue" in columns:
+        texts["p-value"] = map("{:.2g}".format, columns["pvalue"])
+    if "present" in columns:
+        texts["present"] = map("{:,}".format, columns["present"])
+    texts["rows read"] = map("{:,}".format, columns["rows_read"])
+    rows = list(zip(*texts.values(), strict=True))
+    return text_table(list(texts), rows[:limit], align="><")
+
+
+def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
+    """Return the selected features as columns, best first."""
+    selected = result.selected
+    columns: dict[str, list[Any]] = {
+        "rank": list(range(1, len(selected) + 1)),
+        "name": [encodable(name) for name in result.selected_names],
+        "index": selected.tolist(),
+        "score": result.scores[selected].tolist(),
+        "rows_read": result.rows_read[selected].tolist(),
+    }
+    if result.present is not None:
+        columns["present"] = [int(number) for number in result.present]
+    if result.has_pvalues:
+        columns["pvalue"] = result.pvalues[selected].tolist()
+    return columns
+
+
+def check_output(path: Path, suffixes: tuple[str, ...], option: str) -> None:
+    """Raise if a file cannot be written, before any data are read."""
+    if path.suffix.lower() not in suffixes:
+        raise UsageError(f"{option} {path} must end in {' or '.join(suffixes)}: the suffix sets the format.")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{option} {path}: the folder {path.absolute().parent} does not exist.")
     if path.suffix.lower() == ".parquet":
@@ -28,52 +92,17 @@ def check_output(path: Path, endings: tuple[str, ...], option: str) -> None:
 
 def write_output(result: ScreeningResult, path: Path) -> None:
     """Write the selected features as CSV or Parquet, or the whole result as JSON."""
-    writers: dict[str, Callable[[Path], Any]] = {
-        ".json": lambda half: half.write_text(result.to_json() + "\n"),
-        ".csv": lambda half: _write_csv(selected_columns(result), half),
-        ".parquet": lambda half: _write_parquet(selected_columns(result), half),
-    }
-    _atomically(path, writers[path.suffix.lower()])
+    suffix = path.suffix.lower()
+    with replacing(path) as part:
+        if suffix == ".json":
+            part.write_text(result.to_json() + "\n", encoding="utf-8")
+        elif suffix == ".csv":
+            _write_csv(selected_columns(result), part)
+        else:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
 
-
-def write_report(result: ScreeningResult, path: Path, title: str) -> None:
-    """Write the report as one HTML file."""
-    _atomically(path, lambda half: result.to_html(half, title=title))
-
-
-def _atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    half = path.with_name(f".{path.name}.{os.getpid()}.half{path.suffix}")
-    try:
-        write(half)
-        os.replace(half, path)
-    finally:
-        half.unlink(missing_ok=True)
-
-
-def known_pvalues(result: ScreeningResult) -> Floats | None:
-    """P-values of the selected features, if the run gives any."""
-    try:
-        return result.pvalues[result.selected]
-    except ValueError:  # which says why there are none
-        return None
-
-
-def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
-    """The selected features as columns, best first."""
-    chosen = result.selected
-    columns: dict[str, list[Any]] = {
-        "rank": list(range(1, len(chosen) + 1)),
-        "name": [encodable(name) for name in result.selected_names],
-        "index": chosen.tolist(),
-        "score": result.scores[chosen].tolist(),
-        "rows_read": result.rows_read[chosen].tolist(),
-    }
-    if result.present is not None:
-        columns["present"] = [int(count) for count in result.present]
-    pvalues = known_pvalues(result)
-    if pvalues is not None:
-        columns["pvalue"] = pvalues.tolist()
-    return columns
+            pq.write_table(pa.table(selected_columns(result)), part)
 
 
 def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
@@ -81,10 +110,3 @@ def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
-
-
-def _write_parquet(columns: dict[str, list[Any]], path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table(columns), path)

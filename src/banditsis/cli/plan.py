@@ -1,54 +1,39 @@
-"""What ``banditsis plan`` shows: a plan, what it costs and what it will miss, next to others."""
+"""``banditsis plan``: the cost and the detection floor of a plan, compared with other plans."""
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from banditsis.formatting import format_bytes
+from banditsis.describing import format_share
+from banditsis.formatting import format_bytes, text_table
 from banditsis.plans.plan import Plan
 
 
-def paper_of_cost(n: int, p: int, d: int, cells: int) -> Plan:
-    """The paper's plan of the largest cost within a number of cells.
-
-    Examples
-    --------
-    >>> paper_of_cost(10**6, 10**4, 50, 36_771_808) == Plan.paper(10**6, 10**4, 50, 0.7)
-    True
-    """
-    low, high = -20.0, 20.0  # logs of alpha; a larger alpha reads less
-    for _ in range(60):
-        middle = (low + high) / 2
-        if Plan.paper(n, p, d, math.exp(middle)).cells <= cells:
-            high = middle
-        else:
-            low = middle
-    return Plan.paper(n, p, d, math.exp(high))
-
-
-def compared(plan: Plan, wide: bool) -> dict[str, Plan]:
-    """The plan next to full screening and the paper's plan of the same cost; ``wide`` adds more."""
-    n, p, d = plan.n_rows, plan.n_features, plan.n_keep or 1
-    plans = {
-        "this plan": plan,
-        "paper, same cost": paper_of_cost(n, p, d, plan.cells),
-    }
-    if wide:
-        plans |= {f"paper, α = {alpha:g}": Plan.paper(n, p, d, alpha) for alpha in (0.5, 0.8, 1.1)}
-        for share in (0.001, 0.01, 0.1):
-            if share * n >= 4:
-                plans[f"optimal, {share:.1%}"] = Plan.optimal(n, p, d, share)
-    return plans | {"full SIS (exact)": Plan.exact(n, p, d)}
+def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
+    """Print a plan and a comparison with other plans; ``compare`` adds more of them."""
+    itemsize = np.dtype(dtype).itemsize
+    if as_json:
+        plans = compared_plans(plan, more=True) if compare else {"plan": plan}
+        records = {name: to_record(other, itemsize) for name, other in plans.items()}
+        print(json.dumps(records if compare else records["plan"], indent=2, ensure_ascii=False))
+        return
+    floor = plan.detection_floor()
+    print(plan)
+    print(
+        f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or\n"
+        "above it is kept with probability 95%.\n\n"
+        f"Comparison (sizes as {dtype}; the last column is the detection floor for all\n"
+        "features simultaneously):\n"
+    )
+    print(_comparison_table(compared_plans(plan, more=compare), itemsize))
 
 
-def as_record(plan: Plan, dtype: str) -> dict[str, Any]:
-    """A plan as plain data, for JSON."""
+def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
+    """Return a plan as plain data, for JSON."""
     return {
         "name": plan.name,
         "n_rows": plan.n_rows,
@@ -58,54 +43,52 @@ def as_record(plan: Plan, dtype: str) -> dict[str, Any]:
         "cells": plan.cells,
         "most_cells": plan.max_cells,
         "fraction": plan.fraction,
-        "bytes": plan.cells * np.dtype(dtype).itemsize,
+        "bytes": plan.cells * itemsize,
         "detection_floor": plan.detection_floor(),
     }
 
 
-def show_plan(plan: Plan, dtype: str, wide: bool, console: Console) -> None:
-    """Print the rounds, a sentence on the cost, and the comparison."""
-    console.print(Group(_rounds(plan), _sentence(plan, dtype), Text(), _comparison(plan, dtype, wide)))
+def compared_plans(plan: Plan, *, more: bool) -> dict[str, Plan]:
+    """Return the plan, the paper's plan of the same cost and the exact plan, and more on request."""
+    n, p, d = plan.n_rows, plan.n_features, plan.n_keep or 1
+    plans = {"this plan": plan, "paper, same cost": paper_plan_within(n, p, d, plan.cells)}
+    if more:
+        plans |= {f"paper, α = {alpha:g}": Plan.paper(n, p, d, alpha) for alpha in (0.5, 0.8, 1.1)}
+        for fraction in (0.001, 0.01, 0.1):
+            if fraction * n >= 4:
+                plans[f"optimal, {fraction:.1%}"] = Plan.optimal(n, p, d, fraction)
+    return plans | {"full SIS (exact)": Plan.exact(n, p, d)}
 
 
-def _rounds(plan: Plan) -> RenderableType:
-    title = f"{plan.name}: {plan.n_rows:,} rows × {plan.n_features:,} features"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for heading in ("round", "rows in all", "features", "kept", "cells"):
-        table.add_column(heading, justify="right")
-    left = plan.n_features
-    for k, (step, after, cells) in enumerate(
-        zip(plan.steps, plan.n_left, plan.cells_by_step, strict=True), 1
-    ):
-        if cells or not plan.by_evidence:
-            table.add_row(str(k), f"{step.n_rows:,}", f"{left:,}", f"{after:,}", f"{cells:,}")
-        left = after
-    return table
+def paper_plan_within(n: int, p: int, d: int, cells: int) -> Plan:
+    """Return the most expensive plan of the paper that reads at most this many cells.
+
+    Examples
+    --------
+    >>> paper_plan_within(10**6, 10**4, 50, 36_771_808) == Plan.paper(10**6, 10**4, 50, 0.7)
+    True
+    """
+    low, high = -20.0, 20.0  # log α; a larger α reads less
+    for _ in range(60):
+        middle = (low + high) / 2
+        if Plan.paper(n, p, d, math.exp(middle)).cells <= cells:
+            high = middle
+        else:
+            low = middle
+    return Plan.paper(n, p, d, math.exp(high))
 
 
-def _sentence(plan: Plan, dtype: str) -> RenderableType:
-    size = format_bytes(plan.cells * np.dtype(dtype).itemsize)
-    text = f"Reads {plan.cells:,} of {plan.n_rows * plan.n_features:,} cells, {size} as {dtype}"
-    if plan.by_evidence:
-        text += " if there is no signal; more where features lie close to the minimum"
-    return Text(
-        f"{text}.\nDetection floor {plan.detection_floor():.3g}: a feature with |r| at or above it is kept "
-        "with probability 95%, if the data are about normal."
-    )
-
-
-def _comparison(plan: Plan, dtype: str, wide: bool) -> RenderableType:
-    table = Table(title="Side by side", title_justify="left", title_style="bold")
-    table.add_column("plan", no_wrap=True)
-    for heading in ("cells", "of all", dtype, "floor", "all at once"):
-        table.add_column(heading, justify="right")
-    for name, other in compared(plan, wide).items():
-        table.add_row(
+def _comparison_table(plans: dict[str, Plan], itemsize: int) -> str:
+    headings = ["plan", "cells", "fraction", "size", "floor", "simultaneous"]
+    rows = [
+        [
             name,
-            f"{other.cells:.3g}",
-            f"{other.fraction:.2%}" if other.fraction >= 1e-4 else f"{other.fraction:.1e}",
-            format_bytes(other.cells * np.dtype(dtype).itemsize),
-            f"{other.detection_floor():.3g}",
-            f"{other.detection_floor(simultaneous=True):.3g}",
-        )
-    return table
+            f"{plan.cells:.3g}",
+            format_share(plan.fraction),
+            format_bytes(plan.cells * itemsize),
+            f"{plan.detection_floor():.3g}",
+            f"{plan.detection_floor(simultaneous=True):.3g}",
+        ]
+        for name, plan in plans.items()
+    ]
+    return text_table(headings, rows, align="<")

@@ -1,216 +1,201 @@
-"""``banditsis screen``."""
+"""``banditsis screen``: select the features of a file."""
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
-from banditsis.cli.display import live_rounds, show_result
-from banditsis.cli.errors import INTERRUPTED, UsageError, parse_budget, print_error
-from banditsis.cli.loading import Loaded, load, on_workers, read_covariates
-from banditsis.cli.output import check_output, write_output, write_report
+from banditsis.cli.covariates import id_names, read_covariates
+from banditsis.cli.errors import INTERRUPTED, UsageError, fail, usage_errors
+from banditsis.cli.output import check_output, print_result, write_output
+from banditsis.describing import format_share
 from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.engine.settings import MISSING
+from banditsis.formats.registry import find_format, format_label
+from banditsis.formats.targets import open_with_target
+from banditsis.formatting import count, format_bytes
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
+from banditsis.progress import ProgressBar
 from banditsis.results import Interrupted, ScreeningResult
-from banditsis.screening import screen
+from banditsis.screening import MISSING, screen
+from banditsis.sources.base import Source
 from banditsis.sources.interactions.source import Interactions
-from banditsis.statistics import STATISTICS, find_statistic
+from banditsis.statistics import find_statistic
+from banditsis.store.metadata import read_record
 from banditsis.validation import check_choice
 
 
 @dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line."""
+class ScreenOptions:
+    """The options of the command."""
 
     data: Path
-    target: str | None = None
-    keep: int | None = None
-    exact: bool = False
-    alpha: float | None = None
-    budget: float | None = None
-    min_correlation: float | None = None
-    confidence: float = 0.95
-    statistic: str = "pearson"
-    covariates: str | None = None
-    pvalues: bool = False
-    interactions: bool = False
-    one_hot: bool = False
-    missing: str | None = None
-    row_order: str = "auto"
-    output: Path | None = None
-    report: Path | None = None
-    as_json: bool = False
-    quiet: bool = False
-    seed: int | None = None
-    jobs: int | None = None
-    memory_limit: int | None = None
-    scheduler: str | None = None
+    target: str | None
+    keep: int | None
+    exact: bool
+    alpha: float | None
+    budget: int | float | None
+    min_correlation: float | None
+    confidence: float
+    statistic: str
+    covariates: str | None
+    pvalues: bool
+    interactions: bool
+    one_hot: bool
+    missing: str | None
+    row_order: str
+    output: Path | None
+    report: Path | None
+    as_json: bool
+    quiet: bool
+    seed: int | None
+    jobs: int | None
+    memory_limit: int | None
+    scheduler: str | None
 
 
-def run_screen(request: Request) -> int:
-    """Screen a file and show the result; return the exit code.
-
-    Parameters
-    ----------
-    request : Request
-        What was asked for.
-    """
-    check_request(request)
-    if request.scheduler is None:
-        return _run(request)
+def run_screen(options: ScreenOptions) -> None:
+    """Screen a file, print the result and write it to files."""
+    check_options(options)
+    if options.scheduler is None:
+        _run(options)
+        return
     from banditsis.sources.dask.windows import connected
 
-    with connected(request.scheduler):
-        return _run(request)
+    with connected(options.scheduler):
+        _run(options)
 
 
-def _run(request: Request) -> int:
-    """Open, screen, show."""
-    opening: dict[str, Any] = {"one_hot": request.one_hot, "memory_limit": request.memory_limit}
-    beside = request.covariates if request.scheduler is None else None  # workers open the data by the target
-    loaded = load(request.data, request.target, covariates=beside, **opening)
-    source = _with_pairs(loaded.source) if request.interactions else loaded.source
-    if request.scheduler is not None:
-        source = on_workers(loaded, request.target, **opening)
-    given = None if request.covariates is None else read_covariates(loaded, request.covariates)
-    plan = choose_plan(request, *source.shape)
-    talk = Console(stderr=True, quiet=request.quiet or request.as_json, highlight=False)
-    _introduce(loaded, plan, talk)
-    started = time.perf_counter()
+def check_options(options: ScreenOptions) -> None:
+    """Raise for invalid options before any data are read."""
+    with usage_errors():
+        find_statistic(options.statistic)
+        check_choice("--row-order", options.row_order, ROW_ORDERS)
+        check_choice("--missing", options.missing or "raise", MISSING)
+    if options.jobs == 0:
+        raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
+    if options.scheduler is not None and options.interactions:
+        raise UsageError("--interactions runs on one machine only: omit --scheduler.")
+    if options.output is not None:
+        check_output(options.output, (".csv", ".parquet", ".json"), "--output")
+    if options.report is not None:
+        check_output(options.report, (".html",), "--report")
+
+
+def _run(options: ScreenOptions) -> None:
+    path, target = options.data, options.target or _stored_target(options.data)
+    opening: dict[str, Any] = {"one_hot": options.one_hot, "memory_limit": options.memory_limit}
+    # Workers open the file by its target alone, so the ids of the covariates must not matter.
+    ids_like = id_names(options.covariates) if options.scheduler is None else None
+    opened, y, joined, ids = open_with_target(path, target, ids_like=ids_like, **opening)
+    covariates = None
+    if options.covariates is not None:
+        covariates = read_covariates(path, opened, ids, options.covariates)
+    source = _wrap(opened, options, target, opening)
+    plan = _make_plan(options, *source.shape)
+    verbose = not (options.quiet or options.as_json)
+    if verbose:
+        _print_task(path, opened, joined, plan)
+    itemsize, started = source.dtype.itemsize, time.perf_counter()
     try:
-        with live_rounds(not request.quiet, source.dtype.itemsize) as progress:
+        with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
             result = screen(
                 source,
-                loaded.y,
+                y,
                 plan,
-                statistic=request.statistic,
-                row_order=request.row_order,
-                missing=request.missing or loaded.missing,
-                covariates=given,
-                pvalues=request.pvalues,
-                n_jobs=request.jobs,
-                random_state=request.seed,
-                progress=progress,
+                statistic=options.statistic,
+                row_order=options.row_order,
+                missing=options.missing or _default_missing(path),
+                covariates=covariates,
+                pvalues=options.pvalues,
+                n_jobs=options.jobs,
+                random_state=options.seed,
+                progress=bar,
             )
     except Interrupted as interruption:
-        return _end_early(request, interruption.result, source.dtype.itemsize, time.perf_counter() - started)
+        if interruption.result is None:
+            fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
+        _print_result(options, interruption.result, itemsize, time.perf_counter() - started)
+        fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     assert isinstance(result, ScreeningResult)
-    _tell(request, result, source.dtype.itemsize, time.perf_counter() - started)
-    _write(request, result, talk)
-    return 0
+    _print_result(options, result, itemsize, time.perf_counter() - started)
+    _write_files(options, result, verbose)
 
 
-def check_request(request: Request) -> None:
-    """Refuse what cannot be, before any data are read."""
-    ways = {
-        "--exact": request.exact or None,
-        "--alpha": request.alpha,
-        "--budget": request.budget,
-        "--min-correlation": request.min_correlation,
-    }
-    named = [name for name, value in ways.items() if value is not None]
-    if len(named) > 1:
-        raise UsageError(f"at most one of {', '.join(ways)} says what to read, got {' and '.join(named)}.")
-    if request.scheduler is not None and request.interactions:
-        raise UsageError("--interactions are screened on one machine: leave --scheduler out.")
-    try:
-        find_statistic(request.statistic)
-        check_choice("--row-order", request.row_order, ROW_ORDERS)
-        check_choice("--missing", request.missing or "raise", MISSING)
-        if request.jobs == 0:
-            raise UsageError("--jobs must not be 0: give a number of threads, or leave it out for all cores.")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if request.output is not None:
-        check_output(request.output, (".csv", ".parquet", ".json"), "--output")
-    if request.report is not None:
-        check_output(request.report, (".html",), "--report")
+def _stored_target(path: Path) -> str:
+    """Return the name of the target that a shuffled store contains."""
+    stored = read_record(path).target if find_format(path) == "shuffled" else None
+    if stored is None:
+        raise UsageError(
+            f"no target: set --target to the name of a column of {path}, to another file or to FILE:COLUMN."
+        )
+    return stored
 
 
-def choose_plan(request: Request, n: int, p: int) -> Plan:
-    """The plan that was asked for, for data of this shape.
+def _default_missing(path: Path) -> str:
+    """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
+    original = read_record(path).source if find_format(path) == "shuffled" else str(path)
+    return "pairwise" if original.lower().endswith(".bed") else "raise"
 
-    Examples
-    --------
-    >>> choose_plan(Request(Path("x.npy"), "y", keep=5, exact=True), 1000, 50).name
-    'exact'
-    """
-    try:
+
+def _wrap(source: Source, options: ScreenOptions, target: str, opening: dict[str, Any]) -> Source:
+    """Wrap the data for interactions or for a cluster."""
+    if options.interactions:
+        products = Interactions(source)
+        products.notes = [*source.notes, *products.notes]
+        return products
+    if options.scheduler is not None:
+        from banditsis.sources.dask.windows import FileOnWorkers
+
+        return FileOnWorkers(options.data.resolve(), source, target=target, **opening)
+    return source
+
+
+def _make_plan(options: ScreenOptions, n: int, p: int) -> Plan:
+    with usage_errors():
         return make_plan(
             n,
             p,
-            request.keep,
-            exact=request.exact,
-            alpha=request.alpha,
-            budget=None if request.budget is None else parse_budget(request.budget),
-            min_correlation=request.min_correlation,
-            confidence=request.confidence,
-            rereads=find_statistic(request.statistic).rereads,
-            pvalues=request.pvalues,
+            options.keep,
+            exact=options.exact,
+            alpha=options.alpha,
+            budget=options.budget,
+            min_correlation=options.min_correlation,
+            confidence=options.confidence,
+            rereads=find_statistic(options.statistic).rereads,
+            pvalues=options.pvalues,
         )
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error)) from None
 
 
-def _with_pairs(source: Any) -> Any:
-    pairs = Interactions(source)
-    pairs.notes = [*source.notes, *pairs.notes]
-    return pairs
+def _print_task(path: Path, source: Source, joined: str, plan: Plan) -> None:
+    n, p = source.shape
+    size = format_bytes(n * p * source.dtype.itemsize)
+    kept = f"keeps {count(plan.n_keep, 'feature')}" if plan.n_keep else "keeps every feature that passes"
+    cost = f"reads {plan.cells:,} cells ({format_share(plan.fraction)})"
+    print(
+        f"Data:   {path}: {format_label(find_format(path))}, {count(n, 'row')} × {count(p, 'feature')}, "
+        f"{source.dtype}, {size}.\n"
+        f"Target: {joined}\n"
+        f"Plan:   {plan.name}, {count(plan.n_steps, 'round')}, {kept}, {cost}.\n",
+        file=sys.stderr,
+    )
 
 
-def _introduce(loaded: Loaded, plan: Plan, talk: Console) -> None:
-    rounds = "1 round" if plan.n_steps == 1 else f"{plan.n_steps} rounds"
-    kept = f"keeps {plan.n_keep:,}" if plan.n_keep else "keeps all that pass"
-    lines = {
-        "Data": loaded.describe(),
-        "Target": loaded.how,
-        "Plan": f"{plan.name}, {rounds}, {kept}, reads {plan.cells:,} cells ({plan.fraction:.2%}).",
-    }
-    for name, text in lines.items():
-        talk.print(f"[bold]{name + ':':<8}[/]{escape(text)}", soft_wrap=True)
-    talk.print()
-
-
-def _tell(request: Request, result: ScreeningResult, itemsize: int, seconds: float) -> None:
-    if request.as_json:
+def _print_result(options: ScreenOptions, result: ScreeningResult, itemsize: int, seconds: float) -> None:
+    if options.as_json:
         print(result.to_json(), flush=True)
-    elif not request.quiet:
-        show_result(result, itemsize, seconds, Console(highlight=False))
+    elif not options.quiet:
+        print_result(result, itemsize, seconds)
 
 
-def _write(request: Request, result: ScreeningResult, talk: Console) -> None:
-    if request.output is not None:
-        write_output(result, request.output)
-        talk.print(f"Written to {request.output}.", soft_wrap=True, markup=False)
-    if request.report is not None:
-        write_report(result, request.report, f"Screening of {request.data.name}")
-        talk.print(f"Report in {request.report}.", soft_wrap=True, markup=False)
-
-
-def _end_early(request: Request, result: Any, itemsize: int, seconds: float) -> int:
-    """Show what is known after Ctrl-C; files are not written, since they would look whole."""
-    if isinstance(result, ScreeningResult):
-        _tell(request, result, itemsize, seconds)
-        print_error(
-            "interrupted: what is shown is known from the rounds that were finished; no file was written."
-        )
-    else:
-        print_error("interrupted before the first round was finished: nothing is known yet.")
-    return INTERRUPTED
-
-
-def complete_statistics(incomplete: str) -> list[str]:
-    """Names of statistics, for shell completion."""
-    return [name for name in STATISTICS if name.startswith(incomplete)]
-
-
-def complete_row_orders(incomplete: str) -> list[str]:
-    """Row orders, for shell completion."""
-    return [name for name in ROW_ORDERS if name.startswith(incomplete)]
+def _write_files(options: ScreenOptions, result: ScreeningResult, verbose: bool) -> None:
+    if options.output is not None:
+        write_output(result, options.output)
+    if options.report is not None:
+        result.to_html(options.report, title=f"Screening of {options.data.name}")
+    for path in filter(None, (options.output, options.report)):
+        if verbose:
+            print(f"Wrote {path}.", file=sys.stderr)
