@@ -38,6 +38,22 @@ def format_duration(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
+def format_share(share: float) -> str:
+    """Format a fraction as a percentage that is 0% or 100% only if the fraction is exactly 0 or 1.
+
+    Examples
+    --------
+    >>> [format_share(share) for share in (1, 0.99999, 0.019, 2.5e-7)]
+    ['100%', '99.999%', '1.9%', '0.000025%']
+    """
+    if share in (0, 1):
+        return f"{share:.0%}"
+    percent = 100 * share
+    distance = min(percent, abs(100 - percent))
+    digits = max(1, 1 - math.floor(math.log10(distance)))
+    return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + "%"
+
+
 def count(number: int, noun: str) -> str:
     """Format a number with its noun, in the plural unless it is 1.
 
@@ -58,6 +74,21 @@ def to_single_line(name: str) -> str:
     'a name in two lines'
     """
     return " ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name
+
+
+def shorten(name: str, max_length: int = 32) -> str:
+    """Return a name as one line, with its middle replaced by … if it is too long.
+
+    Examples
+    --------
+    >>> shorten("a name that goes on and on and on", 12)
+    'a name…nd on'
+    """
+    name = encodable(" ".join(name.split()))
+    if len(name) <= max_length:
+        return name
+    half = max_length // 2
+    return f"{name[:half]}…{name[half + 1 - max_length :]}"
 
 
 def encodable(text: str) -> str:

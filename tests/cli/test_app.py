@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from banditsis import Plan
+from banditsis import Plan, Round
+from banditsis.progress import ProgressBar
 
 
 def banditsis(*arguments):
@@ -33,6 +34,29 @@ def test_a_mistake_gets_a_message_and_no_traceback():
     assert result.returncode == 2
     assert "1000" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_progress_bar_shows_the_amount_and_the_rounds(capsys):
+    with ProgressBar("shuffling", "bytes", shown=True) as bar:
+        bar(10**9, 4 * 10**9)
+        bar(2 * 10**9, 4 * 10**9)
+    text = capsys.readouterr().err
+    assert "shuffling" in text
+    assert "50%" in text
+    assert "2 GB/4 GB" in text
+    with ProgressBar(shown=True) as bar:
+        bar.round_done(Round(n_rows=500, n_features=60, n_kept=31, cutoff=0.02, cells=30_000, seconds=0.5))
+        bar(30_000, 40_000)
+    assert "30,000  500.0 ms" in capsys.readouterr().err
+    with ProgressBar() as bar:
+        bar(1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_rich_is_loaded_only_for_bars():
+    code = "import sys, banditsis.formatting, banditsis.progress; print('rich' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 def test_planning_without_data():

@@ -200,7 +200,7 @@ SHUFFLE_EXAMPLES = """Examples:
   banditsis shuffle data.parquet data.zarr\n
   banditsis shuffle x.bed x.zarr --target pheno.csv:CD8 --seed 1
 
-Repeat the same command to resume an interrupted shuffle."""
+Run the same command again to resume an interrupted shuffle."""
 
 
 @app.command(epilog=SHUFFLE_EXAMPLES)

@@ -33,11 +33,12 @@ def exit_codes() -> Iterator[None]:
     with _short_warnings():
         try:
             yield
-        except (Exception, KeyboardInterrupt) as error:
+        except KeyboardInterrupt:
+            fail("interrupted.", INTERRUPTED)
+        except Exception as error:
             if os.environ.get("BANDITSIS_DEBUG") or not _is_user_error(error):
                 raise
-            codes = {UsageError: USAGE, KeyboardInterrupt: INTERRUPTED}
-            fail(_message(error), codes.get(type(error), INVALID_INPUT))
+            fail(_message(error), USAGE if isinstance(error, UsageError) else INVALID_INPUT)
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -46,24 +47,15 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code) from None
 
 
-def _is_user_error(error: BaseException) -> bool:
+def _is_user_error(error: Exception) -> bool:
     """Whether the user can cause this error; any other is a bug and keeps its traceback."""
     from banditsis.results import RoundError
 
-    expected = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError, KeyboardInterrupt)
-    return isinstance(error, expected)
+    return isinstance(error, (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError))
 
 
-def _message(error: BaseException) -> str:
-    """Return the message of an error without line breaks.
-
-    Examples
-    --------
-    >>> _message(ValueError("this\\n  and that"))
-    'this and that'
-    """
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted."
+def _message(error: Exception) -> str:
+    """Return the message of an error without line breaks."""
     if isinstance(error, MemoryError):
         return "not enough memory: set --memory-limit, or shuffle the data first."
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from banditsis.describing import format_share
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.registry import find_format, format_label, open_file
-from banditsis.formatting import count, encodable, format_bytes, text_table, to_single_line
+from banditsis.formatting import count, encodable, format_bytes, format_share, text_table, to_single_line
 from banditsis.plans.detection_floor import why_no_sample
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar, add_up

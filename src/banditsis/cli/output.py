@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from banditsis.cli.errors import UsageError
-from banditsis.describing import format_share, shorten
 from banditsis.formatting import (
     count,
     encodable,
     format_bytes,
     format_duration,
+    format_share,
     replacing,
     rounds_table,
+    shorten,
     text_table,
 )
 from banditsis.results import ScreeningResult, describe_floor

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.describing import format_share
-from banditsis.formatting import format_bytes, text_table
+from banditsis.formatting import format_bytes, format_share, text_table
 from banditsis.plans.plan import Plan
 
 

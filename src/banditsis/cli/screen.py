@@ -11,11 +11,10 @@ from typing import Any
 from banditsis.cli.covariates import id_names, read_covariates
 from banditsis.cli.errors import INTERRUPTED, UsageError, fail, usage_errors
 from banditsis.cli.output import check_output, print_result, write_output
-from banditsis.describing import format_share
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.formats.registry import find_format, format_label
 from banditsis.formats.targets import open_with_target
-from banditsis.formatting import count, format_bytes
+from banditsis.formatting import count, format_bytes, format_share
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.progress import ProgressBar
@@ -55,6 +54,11 @@ class ScreenOptions:
     jobs: int | None
     memory_limit: int | None
     scheduler: str | None
+
+    @property
+    def verbose(self) -> bool:
+        """Whether to print more than the result."""
+        return not (self.quiet or self.as_json)
 
 
 def run_screen(options: ScreenOptions) -> None:
@@ -96,8 +100,7 @@ def _run(options: ScreenOptions) -> None:
         covariates = read_covariates(path, opened, ids, options.covariates)
     source = _wrap(opened, options, target, opening)
     plan = _make_plan(options, *source.shape)
-    verbose = not (options.quiet or options.as_json)
-    if verbose:
+    if options.verbose:
         _print_task(path, opened, joined, plan)
     itemsize, started = source.dtype.itemsize, time.perf_counter()
     try:
@@ -122,7 +125,7 @@ def _run(options: ScreenOptions) -> None:
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     assert isinstance(result, ScreeningResult)
     _print_result(options, result, itemsize, time.perf_counter() - started)
-    _write_files(options, result, verbose)
+    _write_files(options, result)
 
 
 def _stored_target(path: Path) -> str:
@@ -191,11 +194,11 @@ def _print_result(options: ScreenOptions, result: ScreeningResult, itemsize: int
         print_result(result, itemsize, seconds)
 
 
-def _write_files(options: ScreenOptions, result: ScreeningResult, verbose: bool) -> None:
+def _write_files(options: ScreenOptions, result: ScreeningResult) -> None:
     if options.output is not None:
         write_output(result, options.output)
     if options.report is not None:
         result.to_html(options.report, title=f"Screening of {options.data.name}")
-    for path in filter(None, (options.output, options.report)):
-        if verbose:
+    if options.verbose:
+        for path in filter(None, (options.output, options.report)):
             print(f"Wrote {path}.", file=sys.stderr)

@@ -20,7 +20,7 @@ def run_shuffle(data: Path, destination: Path, *, quiet: bool, **options: Any) -
         with ProgressBar("shuffling", "bytes", shown=False if quiet else None) as bar:
             shuffle(data, destination, progress=bar, **options)
     except KeyboardInterrupt:
-        fail("interrupted: repeat the same command to resume.", INTERRUPTED)
+        fail("interrupted: run the same command again to resume.", INTERRUPTED)
     if quiet:
         return
     size = sum(file.stat().st_size for file in destination.rglob("*") if file.is_file())
