@@ -441,10 +441,14 @@ def test_an_unfinished_store(folder, tmp_path):
     assert ". is no name of a store: give one, such as data.zarr" in said(result)
 
 
-def test_no_jobs_are_refused_before_any_data_are_read(tmp_path):
-    result = run("screen", tmp_path / "gone.npy", "--target", "y", "--jobs", 0)
-    assert result.exit_code == 2
-    assert "--jobs must not be 0" in said(result)
+def test_options_are_checked_before_any_data_are_read(tmp_path):
+    for options, message in {
+        ("--jobs", 0): "--jobs",
+        ("--exact", "--alpha", 1): "--exact and --alpha",
+    }.items():
+        result = run("screen", tmp_path / "gone.npy", "--target", "y", *options)
+        assert result.exit_code == 2
+        assert message in said(result)
 
 
 def test_names_with_line_breaks_and_single_things(tmp_path):

@@ -74,7 +74,16 @@ def run_screen(options: ScreenOptions) -> None:
 
 
 def check_options(options: ScreenOptions) -> None:
-    """Raise for invalid options before any data are read."""
+    """Raise for invalid options before any data are read, because opening a large text file converts it."""
+    plans = {
+        "--exact": options.exact or None,
+        "--alpha": options.alpha,
+        "--budget": options.budget,
+        "--min-correlation": options.min_correlation,
+    }
+    given = [name for name, value in plans.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{', '.join(plans)} are mutually exclusive, got {' and '.join(given)}.")
     with usage_errors():
         find_statistic(options.statistic)
         check_choice("--row-order", options.row_order, ROW_ORDERS)
