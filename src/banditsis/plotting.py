@@ -5,14 +5,13 @@ Each function draws on a Matplotlib Axes and returns it. Matplotlib is imported 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from banditsis.arrays import Floats, Indices
-from banditsis.formatting import encodable, format_duration
+from banditsis.formatting import format_duration, format_share, shorten
 from banditsis.results import ScreeningResult
 from banditsis.validation import check_choice
 
@@ -21,12 +20,21 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+
 # Okabe and Ito's palette, which is safe for colour-blind readers.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+
+
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+
+
 UNREAD = "#f4f4f4"
+
+
 #: Larger selections are plotted by rank, without feature names.
 MAX_NAMES = 40
+
+
 #: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500
 
@@ -298,34 +306,3 @@ def value_or_none(method: Callable[..., Value], **options: Any) -> Value | None:
         return method(**options)
     except ValueError:
         return None
-
-
-def format_share(share: float) -> str:
-    """A share as a percentage with enough digits not to round to 0% or 100%.
-
-    Examples
-    --------
-    >>> [format_share(share) for share in (1, 0.99999, 0.019, 2.5e-7)]
-    ['100%', '99.999%', '1.9%', '0.000025%']
-    """
-    if share in (0, 1):
-        return f"{share:.0%}"
-    percent = 100 * share
-    distance = min(percent, abs(100 - percent))
-    digits = max(1, 1 - math.floor(math.log10(distance)))
-    return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + "%"
-
-
-def shorten(name: str, max_length: int = 32) -> str:
-    """A name on one line; the middle of a long name becomes an ellipsis.
-
-    Examples
-    --------
-    >>> shorten("a name that goes on and on and on", 12)
-    'a name…nd on'
-    """
-    name = encodable(" ".join(name.split()))
-    if len(name) <= max_length:
-        return name
-    half = max_length // 2
-    return f"{name[:half]}…{name[half + 1 - max_length :]}"

@@ -9,7 +9,6 @@ from typing import Any
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.registry import find_format, format_label, open_file
 from banditsis.formatting import count, encodable, format_bytes, format_share, text_table, to_single_line
-from banditsis.plans.detection_floor import why_no_sample
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar, add_up
 from banditsis.sources.base import Source
@@ -115,8 +114,7 @@ def _cost(source: Source, plan: Plan) -> dict[str, Any]:
     n, p = source.shape
     row_order, adapted, _ = resolve_row_order(source, plan, "auto")
     touched = plan_bytes(source, adapted, scattered=row_order == "random")
-    parameters = {"row_order": row_order, "shuffled": source.shuffled}
-    has_floor = adapted.steps[0].n_rows >= n or why_no_sample(parameters) is None
+    has_floor = adapted.steps[0].n_rows >= n or row_order == "random" or source.shuffled
     return {
         "row_order": row_order,
         "cells": adapted.cells,

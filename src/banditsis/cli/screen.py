@@ -12,6 +12,7 @@ from banditsis.cli.covariates import id_names, read_covariates
 from banditsis.cli.errors import INTERRUPTED, UsageError, fail, usage_errors
 from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.engine.settings import MISSING
 from banditsis.formats.registry import find_format, format_label
 from banditsis.formats.targets import open_with_target
 from banditsis.formatting import count, format_bytes, format_share
@@ -19,7 +20,7 @@ from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.progress import ProgressBar
 from banditsis.results import Interrupted, ScreeningResult
-from banditsis.screening import MISSING, screen
+from banditsis.screening import screen
 from banditsis.sources.base import Source
 from banditsis.sources.interactions.source import Interactions
 from banditsis.statistics import find_statistic

@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from banditsis.arrays import Floats
-from banditsis.formatting import text_table
+from banditsis.formatting import format_share, text_table
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
 from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
@@ -68,7 +68,7 @@ class Plan:
     >>> plan.n_steps, plan.n_keep, plan.cells
     (9, 50, 127362)
     >>> print(Plan.subsample(10_000, 500, 50, 400))
-    subsample: 10,000 rows × 500 features → 50, reads 200,000 cells (4.0%)
+    subsample: 10,000 rows × 500 features → 50, reads 200,000 cells (4%)
     step  rows  features  kept    cells
        1   400       500    50  200,000
     """
@@ -385,7 +385,7 @@ class Plan:
         n_keep = f"{self.n_keep:,}" if self.n_keep else "all that pass"
         head = (
             f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {n_keep}, "
-            f"reads {self.cells:,} cells ({self.fraction:.1%}){self._condition()}"
+            f"reads {self.cells:,} cells ({format_share(self.fraction)}){self._condition()}"
         )
         return f"{head}\n{text_table(('step', 'rows', 'features', 'kept', 'cells'), self.rows_of_table())}"
 

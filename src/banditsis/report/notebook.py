@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from banditsis.formatting import count, format_duration
-from banditsis.plotting import format_share
+from banditsis.formatting import count, format_duration, format_share
 from banditsis.report.tables import escape_text, features_table, rounds_table
 from banditsis.results import ScreeningResult, describe_floor
 

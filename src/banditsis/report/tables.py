@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formatting import encodable, format_duration
-from banditsis.plotting import shorten, value_or_none
+from banditsis.formatting import encodable, format_duration, shorten
+from banditsis.plotting import value_or_none
 from banditsis.results import ScreeningResult
 
 #: Maximum number of features in the table of a report.

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from banditsis.formatting import format_duration
-from banditsis.plotting import format_share, value_or_none
+from banditsis.formatting import format_duration, format_share
+from banditsis.plotting import value_or_none
 from banditsis.results import Round, ScreeningResult, describe_floor
 from banditsis.statistics import STATISTICS
 
