@@ -1,6 +1,5 @@
-"""Loops over cells, compiled by Numba: arrays in, arrays filled.
+"""Loops over cells, compiled by Numba: arrays in, arrays filled. They do not validate, allocate or print.
 
-A kernel sees a *tile* of the data as strips of contiguous memory inside one flat array: a strip is a
-piece of a row (``by_row``) or a piece of a column (``by_column``). Tiles that do not lie in memory like
-that are packed first, by the two functions of :mod:`~banditsis.kernels.gather`.
+Sums are computed over *tiles*: strips of contiguous memory inside one flat array, which are pieces of rows
+(``row_moments``) or of columns (``column_moments``). Cells that are not contiguous are packed first (``gather``).
 """

@@ -1,4 +1,4 @@
-"""Correlated columns from independent ones, in place."""
+"""Autoregressive columns, made from independent ones in place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How kernels are compiled: cached on disk, without the GIL, NaN-safe."""
+"""Numba decorators of the kernels: cached on disk, without the GIL, NaN-safe."""
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -14,8 +15,14 @@ from numba.extending import intrinsic
 elementwise = njit(nogil=True, cache=True, fastmath={"contract"})
 # Reductions along a strip also need "reassoc", or they stay scalar.
 reduction = njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
-# Where a difference of equal values must be exactly 0, products have to be rounded before it is taken.
+# Without "contract", the difference of two equal products is exactly 0.
 unfused_reduction = njit(nogil=True, cache=True, fastmath={"reassoc"})
+
+
+@elementwise
+def power_of_two(size: float) -> float:
+    """Power of two that scales values of this size to about 1, so their squares stay in range."""
+    return math.ldexp(1.0, -min(max(math.frexp(size)[1] + 1, -1000), 1000))
 
 
 @intrinsic
@@ -38,23 +45,23 @@ def _prefetch(typing_context: Any, flat: Any, index: Any) -> Any:
 
 
 def _no_prefetch(flat: Any, index: Any) -> None:
-    """Stand-in for :func:`prefetch` where kernels run as plain Python."""
+    """Replacement of :func:`prefetch` when kernels run as plain Python."""
 
 
-#: Ask for the cache line of ``flat[index]`` ahead of its use. Scattered reads run 1.7 times faster with it.
+#: Load the cache line of ``flat[index]`` before it is used. Scattered reads are 1.7 times faster with it.
 prefetch = _no_prefetch if config.DISABLE_JIT else _prefetch
 
 
 class _Announcement(event.Listener):
-    """Tell a person at a terminal, once, what the first run on a machine is waiting for."""
+    """Print a notice when kernels are compiled, once, if stderr is a terminal."""
 
-    told = False
+    printed = False
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__
-        if not self.told and module.startswith("banditsis.") and sys.stderr.isatty():
-            self.told = True
-            print("banditsis: compiling kernels, a few seconds, once on this machine …", file=sys.stderr)
+        if not self.printed and module.startswith("banditsis.") and sys.stderr.isatty():
+            self.printed = True
+            print("banditsis: compiling kernels: this takes a few seconds, once on this machine …", file=sys.stderr)
 
     def on_end(self, event: Any) -> None:
         pass

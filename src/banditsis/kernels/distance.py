@@ -1,11 +1,11 @@
-"""Distance covariance of columns in O(n log n). Blocks are columns × rows here.
+"""Distance correlation in O(n log n). Blocks have shape (columns, rows).
 
-With a and b the distances of the feature and of the response, the sum over pairs of a·b needs, beside plain
-moments, D = Σ (x_j - x_i)(y_j - y_i) over the pairs that are in the same order in x and in y. The rows stand
-in the order of x and carry their rank in y. Level by level they are parted by one bit of that rank, the
-highest first, keeping their order otherwise. At each level the pairs whose ranks differ first in that bit
-are summed: over the gap between neighbours in x, c rows with the lower ranks to its left and r with the upper
-ones to its right, whose y add up to S and U, contribute gap · (c·U - r·S).
+Let a and b be the distances of the feature and of the response. Besides moments, Σ a·b over pairs of rows needs
+D = Σ (x_j - x_i)(y_j - y_i) over the pairs that have the same order in x and in y. Rows are sorted by x and
+carry their rank in y. They are partitioned by one bit of that rank after the other, the highest first, keeping
+their order otherwise. Each level adds the pairs whose ranks differ first in its bit: a gap between neighbours in
+x, with c lower ranks to its left whose y sum to S and r upper ranks to its right whose y sum to U, contributes
+gap · (c·U - r·S).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import math
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import elementwise
-from banditsis.kernels.sorting import argsort
+from banditsis.kernels.compile import elementwise, power_of_two
+from banditsis.kernels.sorting import Scratch, argsort
 
-#: Groups of 2 to the power of this are not parted further.
-LEAST = 4
+#: Groups of 2 to the power of this are not partitioned further.
+LAST_LEVEL = 4
 
 
 @elementwise
 def row_sums(values: Array, sums: Array) -> float:
-    """Fill Σ_j |v_i - v_j| for ascending values, and return the sum of them."""
+    """Fill ``sums`` with Σ_j |v_i - v_j| for ascending values, and return their sum."""
     n, before, total, everything = values.size, 0.0, 0.0, 0.0
     for i in range(n):
         everything += values[i]
@@ -36,7 +36,7 @@ def row_sums(values: Array, sums: Array) -> float:
 
 
 @elementwise
-def spread_of_distances(values: Array, sums: Array, total: float) -> float:
+def distance_variance(values: Array, sums: Array, total: float) -> float:
     """Distance variance, from the row sums of the distances and their total."""
     n, first, second, squares = values.size, 0.0, 0.0, 0.0
     for i in range(n):
@@ -48,23 +48,23 @@ def spread_of_distances(values: Array, sums: Array, total: float) -> float:
 
 
 @elementwise
-def part_level(
+def partition(
     level: int, x: Array, code: Array, y: Array, prefix: Array, next_x: Array, next_code: Array
 ) -> float:
-    """Part every group by one bit of the code; return the sum over the pairs that this bit parts."""
+    """Partition every group by one bit of the code; return the sum over the pairs that it separates."""
     n, total = code.size, 0.0
     for start in range(0, n, 2 << level):
         middle, stop = min(n, start + (1 << level)), min(n, start + (2 << level))
         pivot = y[min(middle, n - 1)]
-        left, below = 0.0, 0.0  # rows with the lower ranks that were passed, and Σ (pivot - y) of them
-        right = float(stop - middle)  # rows with the upper ranks that are to come, and Σ (y - pivot)
+        left, below = 0.0, 0.0  # number of lower ranks passed, and their Σ (pivot - y)
+        right = float(stop - middle)  # number of upper ranks to come; above is their Σ (y - pivot)
         above = prefix[stop] - prefix[middle] - right * pivot
         here, last, uppers = 0.0, x[start], 0
         for i in range(start, stop):
             value, c = x[i], code[i]
             here += (value - last) * (left * above + right * below)
             last = value
-            # Products with 0 or 1: no branch could foresee which of the two comes next.
+            # Products with 0 or 1, because a branch would be unpredictable.
             upper = (c >> level) & 1
             weight = float(upper)
             offset = y[c] - pivot
@@ -84,12 +84,12 @@ def part_level(
 def concordant_sum(
     x: Array, code: Array, y: Array, prefix: Array, spare_x: Array, spare_code: Array
 ) -> float:
-    """The D above, for rows in the order of x; both arrays are used up."""
+    """D, for rows sorted by x; the arrays are overwritten."""
     level, total = 0, 0.0
     while (2 << level) < code.size:
         level += 1
-    while level >= LEAST:
-        total += part_level(level, x, code, y, prefix, spare_x, spare_code)
+    while level >= LAST_LEVEL:
+        total += partition(level, x, code, y, prefix, spare_x, spare_code)
         x, spare_x = spare_x, x
         code, spare_code = spare_code, code
         level -= 1
@@ -98,10 +98,10 @@ def concordant_sum(
 
 @elementwise
 def sum_within_groups(x: Array, code: Array, y: Array) -> float:
-    """The sum over the pairs in each group of a few neighbours in y, pair by pair."""
+    """The part of D from pairs within the same group."""
     total = 0.0
-    for start in range(0, x.size, 1 << LEAST):
-        for i in range(start + 1, min(x.size, start + (1 << LEAST))):
+    for start in range(0, x.size, 1 << LAST_LEVEL):
+        for i in range(start + 1, min(x.size, start + (1 << LAST_LEVEL))):
             value, here = x[i], y[code[i]]
             for j in range(start, i):
                 total += (value - x[j]) * max(here - y[code[j]], 0.0)
@@ -110,11 +110,11 @@ def sum_within_groups(x: Array, code: Array, y: Array) -> float:
 
 @elementwise
 def centre_and_scale(x: Array, order: Array, out: Array) -> None:
-    """Fill the values in order, less their median, scaled by a power of two to about 1."""
+    """Fill ``out`` with the sorted values minus their median, scaled by a power of two to about 1."""
     n = x.size
     low, high, centre = x[order[0]], x[order[n - 1]], x[order[n // 2]]
     reach = max(0.5 * high - 0.5 * centre, 0.5 * centre - 0.5 * low)
-    scale = math.ldexp(1.0, -min(max(math.frexp(reach)[1] + 1, -1000), 1000))
+    scale = power_of_two(reach)
     for i in range(n):
         out[i] = x[order[i]] * scale - centre * scale
 
@@ -130,26 +130,27 @@ def correlation(
     y_spread: float,
     work: Array,
     spare_code: Array,
-    order: Array,
-    keys: Array,
-    packed: Array,
-    spare: Array,
-    counts: Array,
+    scratch: Scratch,
     out: Array,
 ) -> None:
-    """Distance correlations; ``places`` sort the response, ``y`` are its values in that order."""
-    n = y.size
+    """Fill ``out`` with distance correlations.
+
+    ``places`` sort the response, ``y`` are its values in that order, ``prefix`` their cumulative sums;
+    ``y_sums``, ``y_total`` and ``y_spread`` come from :func:`row_sums` and :func:`distance_variance`. ``work`` has
+    shape (2, n).
+    """
+    n, order = y.size, scratch[0]
     x, sums = work[0], work[1]
     for k in range(out.size):
         for i in range(n):
             sums[i] = block[k, places[i]]
-        argsort(sums, order, keys, packed, spare, counts)
+        argsort(sums, scratch)
         centre_and_scale(sums, order, x)
         if x[0] == x[n - 1]:
             out[k] = 0.0
             continue
         total = row_sums(x, sums)
-        spread = spread_of_distances(x, sums, total)
+        spread = distance_variance(x, sums, total)
         product, moment, first = 0.0, 0.0, 0.0
         for i in range(n):
             product += sums[i] * y_sums[order[i]]

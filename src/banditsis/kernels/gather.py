@@ -1,18 +1,21 @@
-"""Pack scattered cells into strips, and sum them while they are in the cache."""
+"""Moments of cells that are not contiguous: they are packed into a tile and summed while in the cache.
+
+Cell j of strip k (a row or a column) is ``flat[starts[k] + offsets[j]]``.
+"""
 
 from __future__ import annotations
 
 from banditsis.arrays import Array
-from banditsis.kernels import by_column, by_row
+from banditsis.kernels import column_moments, row_moments
 from banditsis.kernels.compile import elementwise, prefetch
 
 
 @elementwise
 def gather(flat: Array, starts: Array, offsets: Array, begin: int, tile: Array) -> None:
-    """Fill ``tile[k, j] = flat[starts[begin + k] + offsets[j]]``, for as many lines as there are.
+    """Fill ``tile[k, j] = flat[starts[begin + k] + offsets[j]]`` for the strips that are left.
 
-    While one line is packed, the cells of the next are fetched from memory, so that packing waits for
-    bandwidth and not for latency.
+    The cells of the next strip are prefetched while one is packed, so packing is limited by bandwidth instead of
+    latency.
     """
     last = starts.size - 1
     for k in range(min(tile.shape[0], starts.size - begin)):
@@ -36,12 +39,12 @@ def moments_by_row(
     part: Array,
     out: Array,
 ) -> None:
-    """Add the moments of cells scattered over rows to ``out``, packing as many rows as the tile has."""
+    """Add ``Σz, Σzy, Σz²`` to ``out`` (3, columns), packing the rows of one tile at a time."""
     packed = tile.reshape(-1)
     for i in range(0, starts.size, tile.shape[0]):
         stop = min(i + tile.shape[0], starts.size)
         gather(flat, starts, offsets, i, tile)
-        by_row.moments(packed, lines[: stop - i], shift, y[i:stop], part, out)
+        row_moments.moments(packed, lines[: stop - i], shift, y[i:stop], part, out)
 
 
 @elementwise
@@ -55,9 +58,9 @@ def moments_by_column(
     lines: Array,
     out: Array,
 ) -> None:
-    """Add the moments of cells scattered over columns to ``out``, packing columns likewise."""
+    """Add ``Σz, Σzy, Σz²`` to ``out`` (3, columns), packing the columns of one tile at a time."""
     packed = tile.reshape(-1)
     for k in range(0, starts.size, tile.shape[0]):
         stop = min(k + tile.shape[0], starts.size)
         gather(flat, starts, offsets, k, tile)
-        by_column.moments(packed, lines[: stop - k], shift[k:stop], y, out[:, k:stop])
+        column_moments.moments(packed, lines[: stop - k], shift[k:stop], y, out[:, k:stop])

@@ -1,4 +1,4 @@
-"""Rank statistics of columns, sorted one after the other. Blocks are columns × rows here."""
+"""Rank correlations: Spearman's ρ, Chatterjee's ξ, Kendall's τ-b. Blocks have shape (columns, rows)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise
-from banditsis.kernels.sorting import argsort
+from banditsis.kernels.sorting import Scratch, argsort
 
-#: Bits of the rank that one word tells apart.
+#: Inversions are counted 2 to the power of this at a time, with one bit for each.
 WORD = 6
 
 
 @elementwise
 def end_of_ties(x: Array, order: Array, start: int) -> int:
-    """Where the run of equal values that begins at ``start`` ends."""
+    """End of the run of equal values that begins at ``start``."""
     value, stop = x[order[start]], start + 1
     while stop < order.size and x[order[stop]] == value:
         stop += 1
@@ -28,18 +28,14 @@ def spearman(
     block: Array,
     ranks: Array,
     squares: float,
-    order: Array,
-    keys: Array,
-    packed: Array,
-    spare: Array,
-    counts: Array,
+    scratch: Scratch,
     out: Array,
 ) -> None:
-    """Correlations of average ranks; ``ranks`` of the response are centred, ``squares`` is their sum."""
-    n = ranks.size
+    """Fill ``out`` with Σ R·S / √(ΣR² ΣS²); S are the centred ``ranks`` of y, ΣS² are ``squares``."""
+    n, order = ranks.size, scratch[0]
     for k in range(out.size):
         x = block[k]
-        argsort(x, order, keys, packed, spare, counts)
+        argsort(x, scratch)
         product, own, start = 0.0, 0.0, 0
         while start < n:
             stop = end_of_ties(x, order, start)
@@ -57,11 +53,11 @@ def spearman(
 def between(ranks: Array, order: Array, a: int, b: int, c: int) -> float:
     """Sum of |r - s| over the pairs of two neighbouring runs of ties, ``a`` to ``b`` and ``b`` to ``c``.
 
-    The ranks of a run ascend, so that one walk over both is enough.
+    The ranks of a run ascend, so one pass over both is enough.
     """
     if b - a == 1 and c - b == 1:
         return float(abs(ranks[order[a]] - ranks[order[b]]))
-    below, above = 0.0, 0.0  # sums of the first run's ranks, up to the walker and beyond
+    below, above = 0.0, 0.0  # sums of the first run's ranks up to the current rank and above it
     for i in range(a, b):
         above += ranks[order[i]]
     i, total = a, 0.0
@@ -82,25 +78,21 @@ def chatterjee(
     ranks: Array,
     spread: float,
     sorted_x: Array,
-    order: Array,
-    keys: Array,
-    packed: Array,
-    spare: Array,
-    counts: Array,
+    scratch: Scratch,
     out: Array,
 ) -> None:
-    """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its largest ranks in that order.
+    """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its maximum ranks in that order.
 
-    Where values of a feature tie, the mean over all orders of them counts. Then ξ is 1 - n / spread times a
-    sum over pairs of rows of ``w·|difference of ranks|``. The other lines of ``out`` say what its variance
-    depends on: the number of values, ``Σw²`` over all ordered pairs, and the sum of squares of the rows' sums
-    of w about their mean.
+    Ties in the feature: ξ is the mean over all orders of the tied rows, which is 1 - n / spread times a sum of
+    ``w·|difference of ranks|`` over pairs of rows. Lines of ``out``: ξ, then the terms of its variance: the
+    number of distinct values, ``Σw²`` over all ordered pairs, and the sum of squares about their mean of the
+    rows' sums of w.
     """
-    n = ranks.size
+    n, order = ranks.size, scratch[0]
     for k in range(out.shape[1]):
         for i in range(n):
             sorted_x[i] = block[k, places[i]]
-        argsort(sorted_x, order, keys, packed, spare, counts)
+        argsort(sorted_x, scratch)
         total, before, start = 0.0, 0, 0
         values, squares, first, size = 0.0, 0.0, 0, 0
         while start < n:
@@ -122,14 +114,14 @@ def chatterjee(
             before, start = start, stop
         out[0, k] = 1.0 - n * total / spread if before > 0 else 0.0
         out[1, k], out[2, k] = values, squares
-        # These sums are 2, less at the two ends: their mean is 2 - 2 / n.
+        # The rows' sums are 2, and less in the first and last run; their mean is 2 - 2 / n.
         out[3, k] = (n - first - size) * 4.0 / n / n
         out[3, k] += first * (2.0 / n - 1.0 / first) ** 2 + size * (2.0 / n - 1.0 / size) ** 2
 
 
 @elementwise
 def tied_pairs(size: int) -> float:
-    """Number of pairs of so many equals."""
+    """Number of pairs among ``size`` equal values."""
     return 0.5 * size * (size - 1.0)
 
 
@@ -139,30 +131,26 @@ def kendall(
     places: Array,
     groups: Array,
     starts: Array,
-    free: Array,
     ties: Array,
+    free: Array,
     sorted_x: Array,
     code: Array,
-    order: Array,
-    keys: Array,
-    packed: Array,
-    spare: Array,
-    counts: Array,
+    scratch: Scratch,
     out: Array,
 ) -> None:
     """Kendall's τ-b; ``places`` sort the response, ``groups`` number its values, which begin at ``starts``.
 
-    The second line of ``out`` is τ-b over its standard error without association, divided by τ-b.
+    ``ties`` as :meth:`Kendall.prepare` returns them. Lines of ``out``: τ-b, and 1 / its null standard error.
 
-    Every pair that is tied in neither is concordant or an inversion. Rows with equal responses get their
-    places in the order of x, so that they are no inversions; sorting is stable, so equal x are none either.
+    Every pair without ties is either concordant or an inversion. Rows with equal responses are numbered in the
+    order of x and are not counted as inversions, nor are rows with equal x, because sorting is stable.
     """
-    n = places.size
+    n, order = places.size, scratch[0]
     pairs, tied = tied_pairs(n), ties[0]
     for k in range(out.shape[1]):
         for i in range(n):
             sorted_x[i] = block[k, places[i]]
-        argsort(sorted_x, order, keys, packed, spare, counts)
+        argsort(sorted_x, scratch)
         free[:] = starts
         tied_x, triples, weighted, tied_both, start = 0.0, 0.0, 0.0, 0.0, 0
         while start < n:
@@ -190,11 +178,11 @@ def kendall(
 
 @elementwise
 def count_inversions(code: Array, spare: Array) -> float:
-    """Pairs out of order in a permutation of 0, 1, …; it is sorted on the way.
+    """Number of inversions of a permutation of 0, 1, …, which is overwritten.
 
-    Level by level the values are parted by one bit, the highest first, keeping their order otherwise: a pair
-    is out of order if its first value has the bit and its second does not. Once 64 neighbours are left in
-    each part, the bits of one word count those that were seen.
+    Values are partitioned by one bit after the other, the highest first, keeping their order otherwise: a pair
+    is an inversion if the first value has the bit and the second does not. Parts of 64 consecutive values are
+    counted with the bits of one word.
     """
     n, level = code.size, WORD
     while (1 << level) < n:
@@ -221,7 +209,7 @@ def count_inversions(code: Array, spare: Array) -> float:
 
 @elementwise
 def count_within_words(code: Array) -> float:
-    """Pairs out of order within each 64 neighbours of a permutation that holds them together."""
+    """Number of inversions within each run of 64 places that holds 64 consecutive values."""
     total = 0
     one = np.uint64(1)
     for start in range(0, code.size, 1 << WORD):
@@ -235,7 +223,7 @@ def count_within_words(code: Array) -> float:
 
 @elementwise
 def count_bits(word: int) -> int:
-    """Number of bits set, by sums of ever wider fields."""
+    """Number of bits that are set: the sum of fields of 1, 2, 4, … bits."""
     w = np.uint64(word)
     w = w - ((w >> np.uint64(1)) & np.uint64(0x5555555555555555))
     w = (w & np.uint64(0x3333333333333333)) + ((w >> np.uint64(2)) & np.uint64(0x3333333333333333))

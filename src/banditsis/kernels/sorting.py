@@ -1,10 +1,12 @@
-"""Stable sorting of a column: radix passes over 32 bits of the keys, packed with the place in the other 32.
+"""Stable sorting of a column: radix passes over 32 bits of the keys, packed with the index in the other 32.
 
-Most columns are told apart by the 32 bits from the highest one that varies. The few places that are not are
-put right by insertion; where there are many of them, all 64 bits are sorted.
+The 32 bits that start at the highest varying bit distinguish most values of most columns. The others are
+sorted by insertion; if there are many of them, all 64 bits are sorted.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,10 +15,8 @@ from banditsis.kernels.compile import elementwise
 
 DIGIT = 11
 BUCKETS = 1 << DIGIT
-#: Shape of the counts that a sort works with.
-COUNTS = (3, BUCKETS)
-#: Moves by insertion, for each value, that are still cheaper than more passes.
-DELAY_SECONDS = 4
+#: Moves by insertion, per value, that cost less than more radix passes.
+MAX_MOVES = 4
 
 SIGN = np.uint64(1 << 63)
 ALL = np.uint64((1 << 64) - 1)
@@ -24,6 +24,36 @@ LOW = np.uint64((1 << 32) - 1)
 HALF = np.uint64(32)
 ONE = np.uint64(1)
 LAST = np.uint64(BUCKETS - 1)
+
+#: Memory of :func:`argsort`: the order (result), keys, packed keys, spare packed keys, and counts.
+Scratch: TypeAlias = tuple[Array, Array, Array, Array, Array]
+
+
+def make_scratch(n: int) -> Scratch:
+    """Allocate the memory to sort n values."""
+    keys, packed, spare = np.empty((3, n), np.uint64)
+    return np.empty(n, np.uint32), keys, packed, spare, np.empty((3, BUCKETS), np.int32)
+
+
+@elementwise
+def argsort(x: Array, scratch: Scratch) -> None:
+    """Fill ``scratch[0]`` with the indices that sort x; equal values keep their order."""
+    order, keys, packed, spare, counts = scratch
+    n = x.size
+    shift = np.uint64(make_keys(x, keys))
+    for i in range(n):
+        packed[i] = ((keys[i] >> shift) & LOW) << HALF | np.uint64(i)
+    radix_passes(packed, spare, counts)
+    if shift > np.uint64(0) and not finish_by_insertion(packed, keys):
+        for i in range(n):
+            packed[i] = (keys[i] & LOW) << HALF | np.uint64(i)
+        radix_passes(packed, spare, counts)
+        for i in range(n):
+            index = packed[i] & LOW
+            packed[i] = (keys[index] >> HALF) << HALF | index
+        radix_passes(packed, spare, counts)
+    for i in range(n):
+        order[i] = packed[i] & LOW
 
 
 @elementwise
@@ -46,7 +76,7 @@ def make_keys(x: Array, keys: Array) -> int:
 
 @elementwise
 def radix_passes(packed: Array, spare: Array, counts: Array) -> None:
-    """Sort by the upper 32 bits, and keep the order of equals; the result is in ``packed``."""
+    """Sort ``packed`` by the upper 32 bits; equal values keep their order."""
     n = packed.size
     counts[:] = 0
     first, second, third = np.uint64(32), np.uint64(32 + DIGIT), np.uint64(32 + 2 * DIGIT)
@@ -59,7 +89,7 @@ def radix_passes(packed: Array, spare: Array, counts: Array) -> None:
     for k in range(3):
         shift = np.uint64(32 + k * DIGIT)
         count = counts[k]
-        if count[(source[0] >> shift) & LAST] == n:  # this digit is the same everywhere
+        if count[(source[0] >> shift) & LAST] == n:  # all values have the same digit
             continue
         start = 0
         for j in range(BUCKETS):
@@ -78,8 +108,8 @@ def radix_passes(packed: Array, spare: Array, counts: Array) -> None:
 
 @elementwise
 def finish_by_insertion(packed: Array, keys: Array) -> bool:
-    """Put right what the upper bits did not tell apart; give up where that is much."""
-    moves, most = 0, DELAY_SECONDS * packed.size
+    """Sort values with equal upper bits by their keys; False if that takes too many moves."""
+    moves, max_moves = 0, MAX_MOVES * packed.size
     for i in range(1, packed.size):
         value = packed[i]
         if value >> HALF != packed[i - 1] >> HALF:
@@ -90,32 +120,6 @@ def finish_by_insertion(packed: Array, keys: Array) -> bool:
             j -= 1
         packed[j] = value
         moves += i - j
-        if moves > most:
+        if moves > max_moves:
             return False
     return True
-
-
-@elementwise
-def argsort(x: Array, order: Array, keys: Array, packed: Array, spare: Array, counts: Array) -> None:
-    """Fill ``order`` with the places of x in ascending order, equals in the order they stand in."""
-    n = x.size
-    shift = np.uint64(make_keys(x, keys))
-    for i in range(n):
-        packed[i] = ((keys[i] >> shift) & LOW) << HALF | np.uint64(i)
-    radix_passes(packed, spare, counts)
-    if shift > np.uint64(0) and not finish_by_insertion(packed, keys):
-        for i in range(n):
-            packed[i] = (keys[i] & LOW) << HALF | np.uint64(i)
-        radix_passes(packed, spare, counts)
-        for i in range(n):
-            place = packed[i] & LOW
-            packed[i] = (keys[place] >> HALF) << HALF | place
-        radix_passes(packed, spare, counts)
-    for i in range(n):
-        order[i] = packed[i] & LOW
-
-
-def make_scratch(n: int) -> tuple[Array, Array, Array, Array, Array]:
-    """What :func:`argsort` fills: the order first, then what it works with."""
-    keys, packed, spare = np.empty((3, n), np.uint64)
-    return np.empty(n, np.uint32), keys, packed, spare, np.empty(COUNTS, np.int32)

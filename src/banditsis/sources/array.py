@@ -11,7 +11,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
 from banditsis.kernels import gather
-from banditsis.kernels.by_row import PANEL
+from banditsis.kernels.row_moments import PANEL
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.sources.products import (

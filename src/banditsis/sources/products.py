@@ -9,7 +9,7 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import by_column, by_row, several
+from banditsis.kernels import column_moments, row_moments
 from banditsis.statistics.base import Weights
 
 #: Columns of weights up to which one pass is faster than matrix products.
@@ -45,16 +45,16 @@ def add_strips(
     Only the first column of linear weights is used: :func:`add_matrix_products` adds the others.
     """
     if weights.codes is not None:
-        kernel = by_row.classes if along_rows else by_column.classes
+        kernel = row_moments.classes if along_rows else column_moments.classes
         kernel(flat, starts, shift, weights.codes, weights.n_classes, out)
         return
     y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
     if along_rows:
         part = np.empty(out.shape, shift.dtype)
-        moments = by_row.moments_present if weights.pairwise else by_row.moments
+        moments = row_moments.moments_present if weights.pairwise else row_moments.moments
         moments(flat, starts, shift, y, part, out)
     else:
-        moments = by_column.moments_present if weights.pairwise else by_column.moments
+        moments = column_moments.moments_present if weights.pairwise else column_moments.moments
         moments(flat, starts, shift, y, out)
 
 
@@ -65,7 +65,7 @@ def add_several(flat: Array, starts: Array, shift: Array, weights: Weights, out:
     padded[:, 0], padded[:, 1 : q + 1] = 1, weights.linear
     square = np.ones(n, shift.dtype) if weights.square is None else weights.square.astype(shift.dtype)
     part = np.empty((padded.shape[1] + 1, len(shift)), shift.dtype)
-    several.moments(flat, starts, shift, padded, square, part, out)
+    row_moments.weighted_moments(flat, starts, shift, padded, square, part, out)
 
 
 def fits_several(weights: Weights, along_rows: bool) -> bool:

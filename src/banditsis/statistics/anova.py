@@ -8,20 +8,29 @@ from typing import Self
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, describe_rows_read, ratio
-from banditsis.statistics.classes import check_labels, shown
+from banditsis.statistics.base import (
+    MIN_PRESENT,
+    MomentStatistic,
+    Weights,
+    check_classes,
+    class_drift,
+    describe_rows_read,
+    ratio,
+    show,
+)
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
+from banditsis.statistics.partial import PartialAnova
 
 
 class Anova(MomentStatistic):
-    r"""Correlation ratio of a feature given the class; ranks features as the F statistic does.
+    r"""Correlation ratio of a feature and the class; ranks features as the F statistic does.
 
     .. math:: \eta = \sqrt{\frac{\sum_c n_c (\bar x_c - \bar x)^2}{\sum_i (x_i - \bar x)^2}},
               \qquad F = \frac{\eta^2 / (k - 1)}{(1 - \eta^2) / (n - k)}
 
-    The response holds class labels, numbers or strings. It comes from the sums of ``z`` in each class and
-    of ``z²``. With two classes η is the absolute correlation with their indicator.
+    The response holds class labels, numbers or strings. The score is computed from the sums of ``z`` in each
+    class and of ``z²``. With two classes η is the absolute correlation with their indicator.
 
     References
     ----------
@@ -38,59 +47,59 @@ class Anova(MomentStatistic):
 
     name = "anova"
 
-    def __init__(self, y: Array, pairwise: bool, labels: Array) -> None:
-        self.y, self.pairwise, self.labels = y, pairwise, labels
+    def __init__(self, y: Array, pairwise: bool, labels: list[Array]) -> None:
+        self.y, self.pairwise = y, pairwise
+        self.labels = labels  # of each response
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
-        for k in range(y.shape[1]):
-            check_labels(
-                cls.name, np.unique(y[:, k]), len(y), y.dtype.kind, "" if y.shape[1] == 1 else f" {k}"
-            )
-        return cls(y, pairwise, np.unique(y[:, 0]))
+        return cls(y, pairwise, check_classes(cls.name, y))
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
-        from banditsis.statistics.partial import PartialAnova
-
-        if cls is not Anova:  # its scores are its own
+        if cls is not Anova:  # a subclass with its own scores
             return super().bind_partial(y, covariates)
-        return PartialAnova.of(cls.bind(y, False), covariates)
+        return PartialAnova(cls.bind(y, False), covariates)
 
     def calibrate(self, rows: Rows) -> Self:
-        counts = self.summary(rows)[: len(self.labels)]
-        if np.count_nonzero(counts) < 2:
-            label = self.labels[np.argmax(counts)]
-            first, more = describe_rows_read(rows, self.y.shape[0])
-            raise ValueError(
-                f"{first} have one class alone, {shown(label)}: check that the right column was taken as "
-                f"the response, and that rows are not sorted by it{more}."
-            )
+        for k in range(self.n_responses):
+            if len(seen := np.unique(self.y[rows, k])) < 2:
+                rows_read, advice = describe_rows_read(rows, len(self.y))
+                raise ValueError(
+                    f"{rows_read} have one class alone, {show(seen[0])}: check that the right column is used "
+                    f"as the response, and that rows are not sorted by it{advice}."
+                )
         return self
 
     def subset(self, responses: Sequence[int]) -> Self:
-        y = self.y[:, list(responses)]
-        return type(self)(y, self.pairwise, np.unique(y[:, 0]))
+        return self.copy_with(y=self.y[:, list(responses)], labels=[self.labels[k] for k in responses])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of the first response, which is scored."""
+        return len(self.labels[0])
+
+    @property
+    def n_sums(self) -> int:
+        return 1 + self.n_classes * (2 if self.pairwise else 1)
 
     def lines(self, response: int) -> list[int]:
         return list(range(self.n_sums))
 
-    @property
-    def n_sums(self) -> int:
-        return 1 + len(self.labels) * (2 if self.pairwise else 1)
-
-    def _codes(self, rows: Rows) -> Array:
-        return np.searchsorted(self.labels, self.y[rows, 0])
+    def codes(self, rows: Rows) -> Array:
+        """Class of each row, as a number."""
+        return np.searchsorted(self.labels[0], self.y[rows, 0])
 
     def weights(self, rows: Rows) -> Weights:
-        codes = self._codes(rows)
-        return Weights(np.empty((len(codes), 0)), self.pairwise, codes, len(self.labels))
+        codes = self.codes(rows)
+        return Weights(np.empty((len(codes), 0)), self.pairwise, codes, self.n_classes)
 
     def summary(self, rows: Rows) -> Floats:
-        return np.bincount(self._codes(rows), minlength=len(self.labels)).astype(np.float64)
+        """Number of rows of each class."""
+        return np.bincount(self.codes(rows), minlength=self.n_classes).astype(np.float64)
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        k = len(self.labels)
+        k = self.n_classes
         counts = sums[k + 1 :, columns] if self.pairwise else summary[:, None]
         n = counts.sum(axis=0)
         totals = sums[:k, columns]
@@ -102,17 +111,11 @@ class Anova(MomentStatistic):
             return eta
         return np.where(n < MIN_PRESENT, 0.0, eta * np.sqrt(n / summary.sum()))
 
-    def drift(self, rows: Rows, n: int) -> float:
-        some, all_rows = self.summary(rows), self.summary(slice(0, n))
-        m, share = some.sum(), all_rows / n
-        error = np.sqrt(share * (1 - share) * (1 / m - 1 / n)) if m < n else np.inf
-        return float(np.max(np.abs(some / m - share) / error))
-
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        n, k = float(summary.sum()), len(self.labels)
-        if type(self).scores is not Anova.scores:  # a statistic of its own
+        n, k = float(summary.sum()), self.n_classes
+        if type(self).scores is not Anova.scores:  # a subclass with its own scores
             return None
         if not self.pairwise:
             return BetaNull(n - k, k - 1.0)
@@ -121,5 +124,8 @@ class Anova(MomentStatistic):
         return BetaNull(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        k = len(self.labels)
-        return sums[k + 1 :, columns].sum(axis=0) if self.pairwise else None
+        return sums[self.n_classes + 1 :, columns].sum(axis=0) if self.pairwise else None
+
+    def drift(self, rows: Rows, n: int) -> float:
+        alone = (self.subset([k]) for k in range(self.n_responses))
+        return max(class_drift(one.codes(slice(0, n)), rows) for one in alone)

@@ -1,15 +1,26 @@
-"""The seam between statistics and sources.
+"""Base classes of the statistics, and the sums through which statistics and sources work together.
 
-A moment statistic lives on the side of the response. For a few rows it gives :class:`Weights`; a source
-multiplies them with its cells and adds up; the statistic turns the sums into scores. A sample statistic
-scores a block of cells as it is, so that every round reads all rows so far again. Sources know nothing
-of scores, statistics nothing of where cells come from.
+There are two kinds of statistics. A *moment statistic* (correlation, analysis of variance, score tests) is a
+function of sums over rows. It works on the responses and never sees a feature:
+
+1. ``weights(rows)`` turns the responses of some rows into :class:`Weights`;
+2. the source multiplies its cells by the weights and adds the products to ``sums``, an array of shape
+   (lines, features) whose lines are listed in :class:`Weights`;
+3. ``summary(rows)`` returns the sums that involve the responses alone;
+4. ``scores(sums, summary, ...)`` turns both into one score per feature.
+
+Sums over disjoint sets of rows can be added, so each round reads only its new rows. The source does not know
+what is scored, and the statistic does not know where the features are stored.
+
+A *sample statistic* (ranks, distances) needs the values themselves: it scores a block of cells directly, and
+each round rereads all rows read so far. See :mod:`banditsis.statistics.sample`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -19,25 +30,38 @@ from banditsis.arrays import Array, Floats, Indices, Rows, count_rows
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 
-#: What to do about a statistic that cannot be given covariates.
-COVARIATE_STATISTICS = "use 'pearson', 'anova', 'logistic', 'poisson' or 'cox', or leave the covariates out"
+#: A feature that is present in fewer rows scores 0.
+MIN_PRESENT = 10
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What a source multiplies its cells with, for some rows.
+    """The weights by which a source multiplies the cells of some rows.
 
-    With ``z`` the cells (shifted by a constant per column, which no score depends on), a source adds these
-    lines to the sums, one value per column:
+    Let ``z`` be the cells of a feature, shifted by a constant (scores do not depend on the shift). The source
+    computes the following lines of sums over the rows, each with one value per feature:
 
     ================= ================================================================================
-    always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``, or ``Σ v·z²`` with v the
-                      ``square`` weights (not with ``pairwise`` or ``codes``)
-    if ``pairwise``   also ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w; here ``m`` is 1 where
-                      a cell is not NaN, and NaN cells are left out of all sums
-    with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; and if ``pairwise``,
+    always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``, or ``Σ v·z²`` where v
+                      are the ``square`` weights (not supported with ``pairwise`` or ``codes``)
+    if ``pairwise``   additionally ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w; ``m`` is 1 where
+                      the cell is present and 0 where it is NaN. NaN cells are left out of all sums
+    with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
                       ``Σ m`` over the rows of each class
     ================= ================================================================================
+
+    Attributes
+    ----------
+    linear : ndarray of shape (rows, q)
+        Linear weights w.
+    pairwise : bool
+        Whether missing values are deleted pairwise.
+    codes : ndarray of int, shape (rows,), optional
+        Class of each row: 0, ..., ``n_classes`` - 1.
+    n_classes : int
+        Number of classes.
+    square : ndarray of shape (rows,), optional
+        Weights v of the squares.
     """
 
     linear: Floats
@@ -48,7 +72,7 @@ class Weights:
 
     @property
     def needs_products(self) -> bool:
-        """Whether there is more to add up than one column of linear weights and plain squares."""
+        """Whether there are several linear weights, or square weights."""
         return self.linear.shape[1] > 1 or self.square is not None
 
     def part(self, rows: slice | Indices) -> Weights:
@@ -59,25 +83,24 @@ class Weights:
 
 
 class Statistic(ABC):
-    """A measure of association, bound to one or several responses: what both kinds have in common.
+    """A measure of association that is bound to one or several responses.
 
-    Parameters
+    Attributes
     ----------
     y : ndarray of shape (n, q)
-        The responses. Nothing of length n is copied.
+        The responses. Not copied.
     pairwise : bool
-        Whether NaN cells are left out pairwise.
+        Whether missing values are deleted pairwise.
     """
 
-    name: ClassVar[str]
-    #: Whether each round reads all rows so far again, and not only its new ones.
+    name: str
+    #: Whether each round rereads all rows read so far, not only its new rows.
     rereads: ClassVar[bool] = False
-    #: What its constructor was told, for the result.
+    #: Parameters of the constructor, recorded in the result.
     settings: Mapping[str, Any] = {}
-
-    #: Whether large scores alone speak of association, and not those far below 0.
+    #: Whether only large positive scores indicate association; otherwise large absolute scores do.
     one_sided: ClassVar[bool] = False
-    #: Columns of y that make one response.
+    #: Number of columns of y that make up one response.
     n_columns: ClassVar[int] = 1
 
     y: Array
@@ -90,7 +113,7 @@ class Statistic(ABC):
 
     @classmethod
     def unpack(cls, y: Any) -> Any:
-        """The user's response in a form that can be checked."""
+        """Convert the user's response to a form that can be validated."""
         return y
 
     @classmethod
@@ -100,26 +123,40 @@ class Statistic(ABC):
 
     @abstractmethod
     def calibrate(self, rows: Rows) -> Self:
-        """The same statistic, made ready by the rows that are read first; they must tell responses apart."""
+        """Prepare the statistic with the rows that are read first; raise if a response is constant there."""
 
     @abstractmethod
     def subset(self, responses: Sequence[int]) -> Self:
-        """The same statistic for some of the responses."""
+        """Restrict the statistic to some of the responses."""
 
     @abstractmethod
     def drift(self, rows: Rows, n: int) -> float:
-        """How far the responses of these rows lie from those of all n, in standard errors."""
+        """Distance of the mean response of these rows from that of all n rows, in standard errors."""
 
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         """Squared influence of each row on artanh of the score, averaged over the columns of a block.
 
-        Columns without a variance are left out; empty if all are, None where no such law is known.
+        Constant columns are left out. Empty if all are constant, None if the influence is not known.
         """
         return None
 
+    def copy_with(self, **attributes: Any) -> Self:
+        """Copy the statistic and change some attributes."""
+        other = copy(self)
+        other.__dict__.update(attributes)
+        return other
+
+    def constant_response(self, response: int, value: Any, rows: Rows) -> ValueError:
+        """Create the error for a response that is constant in the rows read first."""
+        rows_read, advice = describe_rows_read(rows, len(self.y))
+        return ValueError(
+            f"y{describe_response(response, self.n_responses)} is constant, {value}, in {rows_read}, and "
+            f"features cannot be ranked by it: check that the right column is used as the response{advice}."
+        )
+
 
 class MomentStatistic(Statistic):
-    """A statistic that comes from sums, so that a round reads its new rows alone."""
+    """A statistic that is computed from sums, so each round reads only its new rows."""
 
     #: Whether several responses can share one pass over the data.
     shares_pass: ClassVar[bool] = False
@@ -127,16 +164,12 @@ class MomentStatistic(Statistic):
     @classmethod
     @abstractmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
-        """Check the responses and get ready to weigh rows."""
+        """Validate the responses and create the statistic for them."""
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
-        """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise CovariateError(f"statistic={cls.name!r} takes no covariates; {COVARIATE_STATISTICS}.")
-
-    @abstractmethod
-    def lines(self, response: int) -> list[int]:
-        """Which lines of the sums one response needs."""
+        """As :meth:`bind`, for the partial association given the covariates."""
+        raise no_covariates(cls.name)
 
     @property
     @abstractmethod
@@ -144,43 +177,30 @@ class MomentStatistic(Statistic):
         """Number of lines of the sums."""
 
     @abstractmethod
+    def lines(self, response: int) -> list[int]:
+        """Lines of the sums that one response needs."""
+
+    @abstractmethod
     def weights(self, rows: Rows) -> Weights:
-        """Weights of a few rows."""
+        """Weights of some rows."""
 
     @abstractmethod
     def summary(self, rows: Rows) -> Floats:
-        """What scores need to know of the responses themselves; summaries of several row sets add up."""
+        """Sums over the responses alone; summaries of disjoint sets of rows can be added."""
 
     @abstractmethod
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        """Signed scores of some columns of the sums for one response; a constant column scores 0."""
+        """Signed scores of some columns of the sums for one response; a constant feature scores 0."""
 
     @abstractmethod
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        """The law of the scores of features that have nothing to do with the response, if it is known."""
-        return None
+        """Distribution of the scores of features without association, or None if it is not known."""
 
     @abstractmethod
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        """How many rows each column was present in, or None if in all."""
-
-
-def describe_rows_read(rows: Rows, n: int) -> tuple[str, str]:
-    """For a message: the rows that are read first, of n, in words, and how to read more of them, if any.
-
-    Examples
-    --------
-    >>> seen(slice(0, 60), 100)
-    ('the 60 rows that are read first', ', or read more rows (a smaller alpha, or SIS)')
-    >>> seen(slice(0, 100), 100)
-    ('all 100 rows', '')
-    """
-    m = count_rows(rows)
-    if m >= n:
-        return f"all {n:,} rows", ""
-    return f"the {m:,} rows that are read first", ", or read more rows (a smaller alpha, or SIS)"
+        """Number of rows in which each column is present, or None if no cell can be missing."""
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -190,5 +210,72 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     return out
 
 
-#: Fewer present rows than this say nothing: such a column scores 0.
-MIN_PRESENT = 10
+def mean_drift(values: Floats, rows: Rows) -> float:
+    """Distance of the mean of some rows from the mean of all, in standard errors; largest over columns."""
+    sample = values[rows]
+    error = values.std(axis=0) * np.sqrt(max(1 / len(sample) - 1 / len(values), 0.0))
+    return float(np.max(ratio(np.abs(sample.mean(axis=0) - values.mean(axis=0)), error)))
+
+
+def class_drift(codes: Array, rows: Rows) -> float:
+    """As :func:`mean_drift`, for the indicators of the classes 0, 1, ..."""
+    n, m, counts = len(codes), count_rows(rows), np.bincount(codes)
+    share = counts / n
+    error = np.sqrt(share * (1 - share) * (1 / m - 1 / n))
+    return float(np.max(ratio(np.abs(np.bincount(codes[rows], minlength=len(counts)) / m - share), error)))
+
+
+def check_classes(name: str, y: Array) -> list[Array]:
+    """Class labels of each column of y; raise if a column does not hold class labels."""
+    n, labels = len(y), [np.unique(column) for column in y.T]
+    for k, found in enumerate(labels):
+        where = describe_response(k, len(labels))
+        if len(found) < 2:
+            raise ValueError(
+                f"statistic {name!r} needs at least two classes, got one class{where}: {show(found[0])}."
+            )
+        if y.dtype.kind == "f" and not np.array_equal(found, np.round(found)):
+            raise ValueError(
+                f"statistic {name!r} needs class labels, got a continuous response{where}; use the statistic "
+                "'pearson', or cut the response into classes."
+            )
+        if len(found) >= n:
+            raise ValueError(
+                f"statistic {name!r} needs classes of several rows, got {len(found):,} classes in {n:,} "
+                f"rows{where}; use the statistic 'pearson' for a numeric response."
+            )
+    return labels
+
+
+def no_covariates(name: str) -> CovariateError:
+    """Create the error for a statistic that does not support covariates."""
+    return CovariateError(
+        f"statistic {name!r} does not support covariates; use 'pearson', 'anova', 'logistic', 'poisson' or "
+        "'cox', or omit the covariates."
+    )
+
+
+def describe_response(response: int, n_responses: int) -> str:
+    """For a message: which response, if there are several."""
+    return "" if n_responses == 1 else f" (response {response})"
+
+
+def describe_rows_read(rows: Rows, n: int) -> tuple[str, str]:
+    """For a message: the rows that are read first, of n, and advice to read more if there are more.
+
+    Examples
+    --------
+    >>> describe_rows_read(slice(0, 60), 100)
+    ('the 60 rows that are read first', ', or read more rows, or all of them')
+    >>> describe_rows_read(slice(0, 100), 100)
+    ('all 100 rows', '')
+    """
+    m = count_rows(rows)
+    if m >= n:
+        return f"all {n:,} rows", ""
+    return f"the {m:,} rows that are read first", ", or read more rows, or all of them"
+
+
+def show(label: object) -> str:
+    """A label without NumPy's type, such as ``'a'`` instead of ``np.str_('a')``."""
+    return repr(label.item() if isinstance(label, np.generic) else label)

@@ -12,15 +12,15 @@ from banditsis.kernels import ranks
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
-#: A feature with equal values has a p-value if it has so many different ones, or as many as half the rows.
-FEWEST_VALUES = 100
+#: A feature with ties has a p-value if it has this many distinct values, or half as many as rows.
+MIN_DISTINCT = 100
 
 
-class ChatterjeeSide(NamedTuple):
-    """The response: places in ascending order, largest ranks there, 2 Σ l (n - l), standard error of ξ.
+class PreparedResponse(NamedTuple):
+    """The response: its order, maximum ranks in that order, 2 Σ l (n - l), and the standard error of ξ.
 
-    ``pairs`` and ``rows`` are sums of squares of the distances of ranks, all pairs and the sums of each row,
-    about their means.
+    ``pairs`` and ``rows`` are sums of squares about the mean: of the distances between ranks over all ordered
+    pairs, and of the sums of these distances for each row.
     """
 
     places: Array
@@ -32,25 +32,23 @@ class ChatterjeeSide(NamedTuple):
 
 
 class Chatterjee(SampleStatistic):
-    r"""Chatterjee's ξ: how well the response is a function of the feature [1]_.
+    r"""Chatterjee's ξ: the degree to which the response is a function of the feature [1]_.
 
-    With the rows in the order of the feature, r the number of responses up to each response and l the number
-    from it on,
+    With rows sorted by the feature, r the number of responses ≤ that of the row and l the number ≥ it,
 
     .. math:: ξ = 1 - \frac{n \sum_i |r_{i+1} - r_i|}{2 \sum_i l_i (n - l_i)}
 
-    It tends to 1 if the response is any function of the feature, to 0 if they are independent, and asks for
-    more rows than monotone measures where the association is monotone. The same as
-    ``scipy.stats.chatterjeexi(x, y)`` for features without equal values. Where values of a feature are equal,
-    their order is arbitrary; ξ is here its mean over all orders, so that the order of the rows does not
-    matter. Noise can make ξ negative: large ξ speak of association and small ones do not, so that features
-    rank by ξ itself, not by its size.
+    It tends to 1 if the response is a function of the feature, and to 0 if they are independent. For monotone
+    association it needs more rows than monotone measures. For features without ties it equals
+    ``scipy.stats.chatterjeexi(x, y)``. With ties it is the mean over all orders of the tied rows, so it does not
+    depend on the order of the rows. Noise can make ξ negative; features are ranked by ξ, not by its absolute
+    value.
 
-    The p-value is one-sided and normal, and SciPy's for a feature without equal values. With equal values ξ
-    varies less: over all permutations of the response its variance is known exactly [2]_, and SciPy's is
-    multiplied with what equal values make of that. A feature of few values has a ξ that is not normal, and
-    its p-value is withheld (NaN) where there are fewer than 100 values and fewer than half as many as rows;
-    :class:`Kendall` and :class:`MeanVariance` are made for those. A constant feature has p-value 1.
+    The p-value is one-sided and normal, and equals SciPy's for features without ties. Ties reduce the variance
+    of ξ; its variance over all permutations of the response is known [2]_, and SciPy's variance is multiplied by
+    the ratio of the two. The p-value is NaN if a feature has fewer than 100 distinct values and fewer than half
+    as many as rows, because ξ is not normal then; use :class:`Kendall` or :class:`MeanVariance` for such
+    features. A constant feature has p-value 1.
 
     References
     ----------
@@ -72,31 +70,31 @@ class Chatterjee(SampleStatistic):
     one_sided = True
     returns_null_scale = True
 
-    def prepare(self, y: Floats) -> ChatterjeeSide:
+    def prepare(self, y: Floats) -> PreparedResponse:
         n, places = len(y), np.argsort(y, kind="stable")
         from_here_on = rankdata(-y, method="max")
         spread = 2.0 * float((from_here_on * (n - from_here_on)).sum(dtype=np.float64))
         largest = rankdata(y, method="max")[places].astype(np.float64)
         error = _standard_error(largest, spread)
-        return ChatterjeeSide(places, largest, spread, error, *_distances(largest))
+        return PreparedResponse(places, largest, spread, error, *_distances(largest))
 
-    def score_block(self, block: Floats, side: ChatterjeeSide) -> Floats:
+    def score_block(self, block: Floats, prepared: PreparedResponse) -> Floats:
         n, out = len(block), np.empty((4, block.shape[1]))
-        ranks.chatterjee(block.T, *side[:3], np.empty(n), *make_scratch(n), out)
+        ranks.chatterjee(block.T, *prepared[:3], np.empty(n), make_scratch(n), out)
         scores, values, pairs, rows = out
-        variances = _variance(n, pairs, rows, side)
-        without_ties = 4.0 / n * (n - 2) / n + 2.0 * (1 - 2.0 / n) ** 2
-        free = float(_variance(n, np.array(2.0 * (n - 1)), np.array(without_ties), side))
-        share = variances / free if free > 0 else np.ones_like(variances)
-        known = (values == n) | ((values >= min(FEWEST_VALUES, n / 2)) & (share > 1e-10))
-        stretch = np.full(len(scores), np.nan)
-        stretch[known] = 1.0 / (side.error * np.sqrt(share[known]))
-        stretch[values == 1] = 0.0
-        return np.vstack([scores, stretch])
+        variances = _variance(n, pairs, rows, prepared)
+        rows_without_ties = 4.0 / n * (n - 2) / n + 2.0 * (1 - 2.0 / n) ** 2
+        without_ties = float(_variance(n, np.array(2.0 * (n - 1)), np.array(rows_without_ties), prepared))
+        share = variances / without_ties if without_ties > 0 else np.ones_like(variances)
+        known = (values == n) | ((values >= min(MIN_DISTINCT, n / 2)) & (share > 1e-10))
+        scale = np.full(len(scores), np.nan)
+        scale[known] = 1.0 / (prepared.error * np.sqrt(share[known]))
+        scale[values == 1] = 0.0
+        return np.vstack([scores, scale])
 
 
 def _distances(largest: Floats) -> tuple[float, float]:
-    """Squares of the distances of sorted ranks, ordered pairs and sums of rows, about their means."""
+    """Fields ``pairs`` and ``rows`` of :class:`PreparedResponse`, for sorted ranks."""
     n, i = len(largest), np.arange(len(largest))
     centred = largest - largest.mean()
     total = np.cumsum(centred)
@@ -106,21 +104,23 @@ def _distances(largest: Floats) -> tuple[float, float]:
     return pairs, float(np.square(rows - rows.mean()).sum())
 
 
-def _variance(n: int, pairs: Floats, rows: Floats, side: ChatterjeeSide) -> Floats:
-    """Variance of Σ w·d over ordered pairs, d the distances of permuted ranks: Mantel's (1967).
+def _variance(n: int, pairs: Floats, rows: Floats, y: PreparedResponse) -> Floats:
+    """Variance of Σ w·d over ordered pairs, where d are the distances of permuted ranks (Mantel 1967).
 
-    ``pairs`` is Σ w² over ordered pairs, which add up to 2 (n - 1); ``rows`` as the kernel gives it.
+    ``pairs`` is Σw² over ordered pairs and ``rows`` the sum of squares of the rows' sums of w about their
+    mean, as the kernel returns them; Σw is 2 (n - 1).
     """
-    two = n * (n - 1.0)
-    pairs = pairs - 4.0 * (n - 1.0) ** 2 / two
-    both, theirs = rows - pairs, side.rows - side.pairs  # pairs of pairs that share a row
-    apart = (2.0 * pairs + 4.0 * both) * (2.0 * side.pairs + 4.0 * theirs)
-    variance = 2.0 * pairs * side.pairs / two + 4.0 * both * theirs / (two * (n - 2.0))
-    return np.asarray(variance + (apart / (two * (n - 2.0) * (n - 3.0)) if n > 3 else 0.0))
+    n_pairs = n * (n - 1.0)
+    pairs = pairs - 4.0 * (n - 1.0) ** 2 / n_pairs
+    # Products of two pairs of rows: the same pair, pairs that share one row, and disjoint pairs.
+    shared, shared_y = rows - pairs, y.rows - y.pairs
+    disjoint = (2.0 * pairs + 4.0 * shared) * (2.0 * y.pairs + 4.0 * shared_y)
+    variance = 2.0 * pairs * y.pairs / n_pairs + 4.0 * shared * shared_y / (n_pairs * (n - 2.0))
+    return np.asarray(variance + (disjoint / (n_pairs * (n - 2.0) * (n - 3.0)) if n > 3 else 0.0))
 
 
 def _standard_error(largest: Floats, spread: float) -> float:
-    """Standard error of ξ without association, ties in the response allowed for: Chatterjee's (2.2)."""
+    """Standard error of ξ without association, corrected for ties in the response (Chatterjee 2021, 2.2)."""
     n = len(largest)
     u, d = largest / n, spread / (2.0 * n**3)
     i = np.arange(1, n + 1)

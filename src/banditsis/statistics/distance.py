@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,29 +12,18 @@ from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
 
-class DistanceSide(NamedTuple):
-    """The response: places in ascending order, values there, their prefix sums, and sums of distances."""
-
-    places: Array
-    values: Floats
-    prefix: Floats
-    sums: Floats
-    total: float
-    spread: float
-
-
 class Distance(SampleStatistic):
-    r"""Distance correlation: 0 in the limit only if feature and response are independent [1]_ [2]_.
+    r"""Distance correlation: its limit is 0 only if feature and response are independent [1]_ [2]_.
 
-    With :math:`a_{ij} = |x_i - x_j|` and :math:`b_{ij} = |y_i - y_j|`, dots for sums over an index,
+    With :math:`a_{ij} = |x_i - x_j|`, :math:`b_{ij} = |y_i - y_j|`, and a dot for the sum over an index,
 
     .. math:: \operatorname{dCov}^2(a, b) = \frac{1}{n^2} \sum a_{ij} b_{ij}
               - \frac{2}{n^3} \sum a_{i·} b_{i·} + \frac{a_{··} b_{··}}{n^4}, \quad
               \operatorname{dCor} = \sqrt{\frac{\operatorname{dCov}^2(a, b)}
               {\operatorname{dCov}(a, a) \operatorname{dCov}(b, b)}}
 
-    In O(n log n) for each feature, as is possible [3]_. The same as ``dcor.distance_correlation``.
-    Distances are not robust: ranks of heavy-tailed data may serve better.
+    It takes O(n log n) per feature [3]_ and equals ``dcor.distance_correlation``. Distances are not robust to
+    outliers; consider ranks if the data have heavy tails.
 
     References
     ----------
@@ -57,16 +46,17 @@ class Distance(SampleStatistic):
 
     name = "distance"
 
-    def prepare(self, y: Floats) -> DistanceSide:
+    def prepare(self, y: Floats) -> tuple[Array, Floats, Floats, Floats, float, float]:
+        """Order of the response, its sorted values, their cumulative sums, and sums of distances."""
         n, places = len(y), np.argsort(y, kind="stable")
         values, sums = np.empty((2, n))
         distance.centre_and_scale(y, places, values)
         total = distance.row_sums(values, sums)
-        spread = max(0.0, distance.spread_of_distances(values, sums, total))
-        return DistanceSide(places, values, np.append(0.0, np.cumsum(values)), sums, total, spread)
+        variance = max(0.0, distance.distance_variance(values, sums, total))
+        return places, values, np.append(0.0, np.cumsum(values)), sums, total, variance
 
-    def score_block(self, block: Floats, side: DistanceSide) -> Floats:
+    def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
         work, spare_code = np.empty((2, n)), np.empty(n, np.uint32)
-        distance.correlation(block.T, *side, work, spare_code, *make_scratch(n), scores)
+        distance.correlation(block.T, *prepared, work, spare_code, make_scratch(n), scores)
         return scores

@@ -4,46 +4,50 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
+from scipy.special import expit
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows
-from banditsis.statistics.base import MomentStatistic, Weights, ratio
-from banditsis.statistics.covariates import Covariates, chunks
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
+from banditsis.statistics.base import MomentStatistic, describe_response, ratio
+from banditsis.statistics.covariates import CovariateError, Covariates, chunks
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
-from banditsis.statistics.null_model import fit
-from banditsis.statistics.partial import check_residual_rows
+from banditsis.statistics.partial import PartialStatistic
 from banditsis.statistics.pearson import Pearson
-from banditsis.statistics.projection import residual_moments, usable
+from banditsis.statistics.regression import maximise
+
+SAMPLE_SIZE = 20_000
+TOLERANCE = 1e-10
+#: The null model has no maximum if the information is a smaller share of that without covariates.
+SMALLEST_INFORMATION = 1e-7
 
 
 class GeneralisedLinear(Pearson):
-    """What the score tests have in common. Without covariates all weights are alike, as for Pearson."""
+    """Common part of the score tests. Without covariates all rows have the same weight, as for Pearson."""
+
+    #: Message if the null model does not converge.
+    divergence: ClassVar[str]
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
-        return GivenCovariates(cls.bind(y, False), covariates, np.empty((0, 0)))
+        return PartialScoreTest(cls.bind(y, False), covariates)
 
     @abstractmethod
     def mean(self, predictor: Floats) -> Floats:
-        """Mean of the response by the linear predictor."""
+        """Mean of the response as a function of the linear predictor."""
 
     @abstractmethod
     def variance(self, mean: Floats) -> Floats:
-        """Variance of the response by its mean."""
+        """Variance of the response as a function of its mean."""
 
     @abstractmethod
     def link(self, mean: float) -> float:
-        """Linear predictor by the mean."""
+        """Linear predictor as a function of the mean."""
 
     @abstractmethod
     def log_likelihood(self, y: Floats, predictor: Floats) -> float:
-        """Log-likelihood of some rows, less what does not depend on the predictor."""
-
-    @abstractmethod
-    def diverged(self) -> str:
-        """What to tell if the null model has no maximum."""
+        """Log-likelihood of some rows, up to a constant."""
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
@@ -60,13 +64,13 @@ class Logistic(GeneralisedLinear):
     .. math:: U = \sum x (y - \mu), \quad V = \sum v x^2 - b^\top (A^\top v A)^{-1} b, \quad b = A^\top v x,
               \quad v = \mu (1 - \mu)
 
-    with A the covariates and an intercept and μ from the null model, which has these alone. The score is
-    :math:`U / \sqrt{V n}`; its square times n is the χ² of Rao's test [1]_. Without covariates it is the
-    correlation with the indicator of the second class.
+    A contains an intercept and the covariates, and μ comes from the null model, which contains only these. The
+    score is :math:`U / \sqrt{V n}`; its square times n is the χ² of Rao's test [1]_. Without covariates it is
+    the correlation with the indicator of the second class.
 
     The response has two classes, numbers or strings; the one that sorts last (True, 1, "yes") counts as 1.
-    Without covariates the mean is that of the rows read. With them the null model is fitted to all rows, and
-    what it leaves in the rows read is projected out.
+    Without covariates, μ is the mean of the rows read. With covariates, the null model is fitted to all rows,
+    and its residuals in the rows read are projected on the complement of A.
 
     References
     ----------
@@ -83,34 +87,33 @@ class Logistic(GeneralisedLinear):
     """
 
     name = "logistic"
-
-    #: the label of each response that counts as 1
+    divergence = (
+        "the logistic regression on the covariates alone does not converge: they separate the two classes "
+        "perfectly, or nearly so; omit the covariate that does, or merge rare levels."
+    )
+    #: Label of each response that counts as 1.
     positive: Array
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
-        labels = [np.unique(y[:, k]) for k in range(y.shape[1])]
+        labels = [np.unique(column) for column in y.T]
         for k, found in enumerate(labels):
             if len(found) != 2:
-                where = "" if y.shape[1] == 1 else f" (response {k})"
-                some = ", ".join(map(str, found[:4].tolist())) + (", …" if len(found) > 4 else "")
+                listed = ", ".join(map(str, found[:4].tolist())) + (", …" if len(found) > 4 else "")
                 raise ValueError(
-                    f"statistic='logistic' needs two classes, got {len(found):,}{where}: {some}; use 'anova' "
-                    "for more classes, 'pearson' for numbers."
+                    f"statistic 'logistic' needs two classes, got {len(found):,}"
+                    f"{describe_response(k, len(labels))}: {listed}; use 'anova' for more classes, 'pearson' "
+                    "for numbers."
                 )
-        q = y.shape[1]
-        made = cls(y, pairwise, np.zeros(q), np.ones(q))
-        return made.changed(positive=np.array([found[1] for found in labels]))
+        return cls(y, pairwise).copy_with(positive=np.array([found[1] for found in labels]))
 
     def subset(self, responses: Sequence[int]) -> Self:
-        return super().subset(responses).changed(positive=self.positive[list(responses)])
+        return super().subset(responses).copy_with(positive=self.positive[list(responses)])
 
     def values(self, rows: Rows) -> Floats:
         return np.asarray(self.y[rows] == self.positive, dtype=np.float64)
 
     def mean(self, predictor: Floats) -> Floats:
-        from scipy.special import expit
-
         return np.asarray(expit(predictor))
 
     def variance(self, mean: Floats) -> Floats:
@@ -122,15 +125,9 @@ class Logistic(GeneralisedLinear):
     def log_likelihood(self, y: Floats, predictor: Floats) -> float:
         return float(y @ predictor - np.logaddexp(0.0, predictor).sum())
 
-    def diverged(self) -> str:
-        return (
-            "the logistic regression on the covariates alone does not converge: they tell the two classes "
-            "apart perfectly, or nearly so; leave out the covariate that does, or merge rare levels."
-        )
-
 
 class Poisson(GeneralisedLinear):
-    r"""Score test of one feature in a Poisson regression of counts, with the logarithm as link.
+    r"""Score test of one feature in a Poisson regression of counts with the log link.
 
     As :class:`Logistic`, with :math:`v = \mu`. Without covariates the score is
 
@@ -150,11 +147,16 @@ class Poisson(GeneralisedLinear):
     """
 
     name = "poisson"
+    max_score = np.inf
+    divergence = (
+        "the Poisson regression on the covariates alone does not converge: for some level of a covariate "
+        "all counts are 0, or a covariate grows too fast; omit it, merge levels, or take its logarithm."
+    )
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
         if y.dtype.kind not in "fiub":
-            raise ValueError("statistic='poisson' needs counts, got labels; use 'anova' or 'logistic'.")
+            raise ValueError("statistic 'poisson' needs counts, got labels; use 'anova' or 'logistic'.")
         for rows in chunks(slice(0, len(y))):
             part = y[rows]
             bad = part < 0
@@ -163,24 +165,16 @@ class Poisson(GeneralisedLinear):
             if bad.any():
                 row, k = (int(i) for i in np.argwhere(bad)[0])
                 raise ValueError(
-                    f"statistic='poisson' needs counts, 0, 1, 2, …, got {part[row, k]:g} in row "
+                    f"statistic 'poisson' needs counts, 0, 1, 2, …, got {part[row, k]:g} in row "
                     f"{rows.start + row:,}; use 'pearson' for other numbers."
                 )
-        return cls(y, pairwise, np.zeros(y.shape[1]), np.ones(y.shape[1]))
+        return cls(y, pairwise)
 
-    def standardised(
-        self,
-        n: float | Floats,
-        sx: Floats,
-        sxy: Floats,
-        sxx: Floats,
-        sy: float | Floats,
-        syy: float | Floats,
-        response: int,
-    ) -> Floats:
-        spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
+    def response_spread(
+        self, n: float | Floats, sy: float | Floats, syy: float | Floats, response: int
+    ) -> float | Floats:
         mean = np.maximum(sy / n / self.scale[response] + self.centre[response], 0.0)
-        return ratio((sxy - sx * (sy / n)) / self.scale[response], spread_x * np.sqrt(n * mean))
+        return np.sqrt(n * mean) * self.scale[response]
 
     def mean(self, predictor: Floats) -> Floats:
         return np.exp(np.minimum(predictor, 700.0))
@@ -194,82 +188,73 @@ class Poisson(GeneralisedLinear):
     def log_likelihood(self, y: Floats, predictor: Floats) -> float:
         return float(y @ predictor - self.mean(predictor).sum())
 
-    def diverged(self) -> str:
-        return (
-            "the Poisson regression on the covariates alone does not converge: for some level of them all "
-            "counts are 0, or a covariate grows too fast; leave it out, merge levels, or take its logarithm."
-        )
 
+class PartialScoreTest(PartialStatistic):
+    """A score test with covariates in the null model, which is fitted once, to all rows."""
 
-class GivenCovariates(MomentStatistic):
-    """A score test with covariates in the null model, whose coefficients are found once, from all rows."""
-
-    def __init__(self, model: GeneralisedLinear, covariates: Covariates, coefficients: Floats) -> None:
-        self.model, self.covariates, self.coefficients = model, covariates, coefficients
-        self.y, self.pairwise = model.y, False
-        self.name = model.name  # type: ignore[misc]
-
-    @classmethod
-    def bind(cls, y: Array, pairwise: bool) -> Self:
-        raise TypeError("GivenCovariates is made by bind_partial of another statistic.")
+    weighted = True
+    n_targets = 1
+    plain: GeneralisedLinear
+    #: Coefficients of the null model, one column for each response, once it is fitted.
+    coefficients: Floats | None = None
 
     def calibrate(self, rows: Rows) -> Self:
-        check_residual_rows(rows, self.covariates.rank, self.y.shape[0])
-        self.model.calibrate(rows)  # refuses a constant response
-        if self.coefficients.size:
-            return self
-        fits = [fit(self.model.subset([k]), self.covariates) for k in range(self.n_responses)]
-        return type(self)(self.model, self.covariates, np.column_stack(fits))
+        ready = super().calibrate(rows)
+        if self.coefficients is not None:
+            return ready
+        models = [self.plain.subset([k]) for k in range(self.n_responses)]
+        fits = [fit_null_model(model, self.covariates) for model in models]
+        return ready.copy_with(coefficients=np.column_stack(fits))
 
     def subset(self, responses: Sequence[int]) -> Self:
-        coefficients = self.coefficients[:, list(responses)] if self.coefficients.size else self.coefficients
-        return type(self)(self.model.subset(responses), self.covariates, coefficients)
+        fitted = None if self.coefficients is None else self.coefficients[:, list(responses)]
+        return super().subset(responses).copy_with(coefficients=fitted)
 
-    @property
-    def n_sums(self) -> int:
-        return 4 + self.covariates.rank
-
-    def lines(self, response: int) -> list[int]:
-        return list(range(self.n_sums))
-
-    def _parts(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
-        """Given columns, variances and residuals of some rows, for the one response."""
-        A = np.column_stack([np.ones(count_rows(rows)), self.covariates.columns(rows)])
-        mean = self.model.mean(A @ self.coefficients[:, 0])
-        return A, self.model.variance(mean), self.model.values(rows)[:, 0] - mean
-
-    def weights(self, rows: Rows) -> Weights:
-        A, variance, residual = self._parts(rows)
-        return Weights(np.column_stack([residual, A * variance[:, None]]), square=variance)
-
-    def summary(self, rows: Rows) -> Floats:
-        """n, then Aᵀ times the residuals, then AᵀvA."""
-        width = 1 + self.covariates.rank
-        total = np.zeros(1 + width + width * width)
-        if not self.coefficients.size:
-            return total
-        for part in chunks(rows):
-            A, variance, residual = self._parts(part)
-            gram = A.T @ (A * variance[:, None])
-            total += np.concatenate([[len(A)], A.T @ residual, gram.reshape(-1)])
-        return total
+    def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
+        assert self.coefficients is not None
+        A = self.covariates.design(rows)
+        mean = self.plain.mean(A @ self.coefficients[:, 0])
+        return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.variance(mean)
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        width = 1 + self.covariates.rank
-        cross, gram = summary[1 : 1 + width], summary[1 + width :].reshape(width, width)
-        left = residual_moments(
-            sums, list(range(2, 2 + width)), [1], 2 + width, gram, cross[:, None], columns
-        )
-        size = np.sqrt(usable(left, self.covariates.resolution)) * np.sqrt(summary[0])
-        return ratio(left.products[0], size)
-
-    def drift(self, rows: Rows, n: int) -> float:
-        return self.model.drift(rows, n)
+        (products,), squares = self.residual_moments(sums, summary, [0], columns)
+        return ratio(products, np.sqrt(squares) * np.sqrt(summary[0, 0]))
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        return NormalNull(float(np.sqrt(summary[0])))
+        return NormalNull(float(np.sqrt(summary[0, 0])))
 
-    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        return None
+
+def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
+    """Maximum likelihood coefficients of an intercept and the covariates, for a model of one response."""
+
+    def derivatives(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
+        value, gradient, information = 0.0, np.zeros(len(beta)), np.zeros((len(beta), len(beta)))
+        for part in chunks(rows):
+            A = covariates.design(part)
+            y, predictor = model.values(part)[:, 0], A @ beta
+            mean = model.mean(predictor)
+            value += model.log_likelihood(y, predictor)
+            gradient += A.T @ (y - mean)
+            information += A.T @ (A * model.variance(mean)[:, None])
+        return value, gradient, information
+
+    def fit(rows: Rows, start: Floats) -> Floats | None:
+        maximum = maximise(lambda beta: derivatives(rows, beta), start, TOLERANCE)
+        if maximum is None:
+            return None
+        beta, information = maximum
+        without = count_rows(rows) * float(model.variance(model.mean(start[:1]))[0])
+        return beta if np.linalg.eigvalsh(information)[0] >= SMALLEST_INFORMATION * without else None
+
+    n = len(model.y)
+    start = np.zeros(1 + covariates.rank)
+    start[0] = model.link(sum(float(model.values(part).sum()) for part in chunks(slice(0, n))) / n)
+    if n > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
+        sample = spread(slice(0, n), SAMPLE_SIZE)
+        fitted = fit(sample, start) if model.values(sample).mean() > 0 else None
+        start = start if fitted is None else fitted
+    if (beta := fit(slice(0, n), start)) is None:
+        raise CovariateError(model.divergence)
+    return beta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,26 +12,14 @@ from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
 
-class KendallSide(NamedTuple):
-    """The response: places in ascending order, a number for each value there, its first place, and ties.
-
-    With t the times that each value occurs, ties are the sums of t(t-1)/2, t(t-1)(t-2) and t(t-1)(2t+5).
-    """
-
-    places: Array
-    groups: Array
-    starts: Array
-    ties: Floats
-
-
 class Kendall(SampleStatistic):
     r"""Kendall's rank correlation τ-b [1]_, for screening [2]_.
 
     .. math:: τ_b = \frac{C - D}{\sqrt{(N - T_x)(N - T_y)}}
 
-    C and D are the concordant and the discordant of the N = n(n-1)/2 pairs of rows, T the pairs with equal
-    values. Discordant pairs are counted in O(n log n). The same as ``scipy.stats.kendalltau``, and its
-    p-value is that of ``method="asymptotic"``: normal, with a variance that allows for ties.
+    C and D are the numbers of concordant and discordant pairs of rows, of N = n(n-1)/2, and T those of tied
+    pairs. Discordant pairs are counted in O(n log n). The score equals ``scipy.stats.kendalltau``, and the
+    p-value that with ``method="asymptotic"``: normal, with a variance that is corrected for ties.
 
     References
     ----------
@@ -51,28 +39,21 @@ class Kendall(SampleStatistic):
     name = "kendall"
     returns_null_scale = True
 
-    def prepare(self, y: Floats) -> KendallSide:
+    def prepare(self, y: Floats) -> tuple[Array, Array, Array, Floats]:
+        """Order of the response, a number for each value in that order, where each value begins, and ties.
+
+        With t the frequency of each value, the ties are Σt(t-1)/2, Σt(t-1)(t-2) and Σt(t-1)(2t+5).
+        """
         places = np.argsort(y, kind="stable")
         _, starts, groups, sizes = np.unique(
             y[places], return_index=True, return_inverse=True, return_counts=True
         )
         t = sizes.astype(np.float64)
         ties = np.array([np.sum(t * (t - 1) * w) for w in (0.5, t - 2, 2 * t + 5)])
-        return KendallSide(places, groups.astype(np.uint32), starts.astype(np.uint32), ties)
+        return places, groups.astype(np.uint32), starts.astype(np.uint32), ties
 
-    def score_block(self, block: Floats, side: KendallSide) -> Floats:
+    def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty((2, block.shape[1]))
-        free, code = np.empty_like(side.starts), np.empty(n, np.uint32)
-        ranks.kendall(
-            block.T,
-            side.places,
-            side.groups,
-            side.starts,
-            free,
-            side.ties,
-            np.empty(n),
-            code,
-            *make_scratch(n),
-            scores,
-        )
+        free, code = np.empty_like(prepared[2]), np.empty(n, np.uint32)
+        ranks.kendall(block.T, *prepared, free, np.empty(n), code, make_scratch(n), scores)
         return scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import dependence
+from banditsis.kernels import model_free
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
@@ -15,9 +15,9 @@ class MeanVariance(SampleStatistic):
 
     .. math:: \mathrm{MV} = \frac{1}{n} \sum_j \sum_c p_c \left( F_c(x_j) - F(x_j) \right)^2
 
-    F and :math:`F_c` are the distribution functions of the feature over all rows and over those of class c,
+    F and :math:`F_c` are the distribution functions of the feature in all rows and in those of class c, and
     :math:`p_c` is the share of that class. It is 0 only if the feature has the same distribution in all
-    classes, and depends on the order of its values alone. Labels may be strings.
+    classes, and depends only on the ranks of the feature. Labels may be strings.
 
     References
     ----------
@@ -38,10 +38,11 @@ class MeanVariance(SampleStatistic):
     noise = 1.0
 
     def prepare(self, y: Floats) -> tuple[Array, Floats]:
+        """Class of each row, and the sizes of the classes."""
         _, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
         return codes.astype(np.uint32), sizes.astype(np.float64)
 
-    def score_block(self, block: Floats, side: tuple[Array, Floats]) -> Floats:
-        n, scores = len(block), np.empty(block.shape[1])
-        dependence.mean_variance(block.T, *side, np.empty_like(side[1]), *make_scratch(n), scores)
+    def score_block(self, block: Floats, prepared: tuple[Array, Floats]) -> Floats:
+        scores, counts = np.empty(block.shape[1]), np.empty_like(prepared[1])
+        model_free.mean_variance(block.T, *prepared, counts, make_scratch(len(block)), scores)
         return scores

@@ -1,4 +1,4 @@
-"""Null laws: p-values from scores, as logarithms, so that none is too small to tell."""
+"""Null distributions: p-values of scores. They are kept as logarithms, because many are below 1e-308."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincc, betaln, log_ndtr
 
 from banditsis.arrays import Array, Floats, Indices
 
-#: Below this a p-value is taken from a continued fraction of its logarithm.
+#: Smaller p-values are computed from a continued fraction of their logarithm.
 TINY = 1e-250
 METHODS = ("bh", "by", "bonferroni")
 
 
 class NullDistribution(ABC):
-    """How the scores of features that have nothing to do with the response are distributed."""
+    """Distribution of the scores of features without association with the response."""
 
     @abstractmethod
     def log10_pvalues(self, scores: Floats) -> Floats:
@@ -24,17 +25,17 @@ class NullDistribution(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BetaNull(NullDistribution):
-    r"""A score whose square is a share of variance: Student's t and the F test.
+    r"""Null distribution of a score whose square is a share of variance: Student's t and the F test.
 
-    Under the null, and normal errors, :math:`s^2 \sim \mathrm{Beta}(b / 2, a / 2)`, with b degrees of
-    freedom between and a left over; with b = 1 this is the two-sided t test of a correlation.
+    With normal errors, :math:`s^2 \sim \mathrm{Beta}(b / 2, a / 2)`, where b and a are the degrees of freedom
+    between and within; with b = 1 this is the two-sided t test of a correlation.
 
     Parameters
     ----------
     residual, between : float or ndarray
-        Degrees of freedom a and b. A feature with none left over has p-value 1.
-    stretch : float or ndarray
-        What scores are multiplied with first.
+        Degrees of freedom a and b. A feature without residual degrees of freedom has p-value 1.
+    scale : float or ndarray
+        Factor by which scores are multiplied first.
 
     Examples
     --------
@@ -45,31 +46,27 @@ class BetaNull(NullDistribution):
 
     residual: float | Floats
     between: float | Floats = 1.0
-    stretch: float | Floats = 1.0
+    scale: float | Floats = 1.0
 
     def log10_pvalues(self, scores: Floats) -> Floats:
-        from scipy.special import betaincc
-
-        share = np.minimum((scores * self.stretch) ** 2, 1.0)
+        share = np.minimum((scores * self.scale) ** 2, 1.0)
         a, b = (np.broadcast_to(np.divide(d, 2.0), share.shape) for d in (self.residual, self.between))
         log = np.where(np.isnan(share), np.nan, 0.0)
         known = (a > 0) & (b > 0) & (share > 0)
         a, b, share = a[known], b[known], share[known]
         with np.errstate(divide="ignore"):
-            found = np.log(betaincc(b, a, share))
-        tiny = (found < np.log(TINY)) & (share < 1)
-        found[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
-        log[known] = found
+            tail = np.log(betaincc(b, a, share))
+        tiny = (tail < np.log(TINY)) & (share < 1)
+        tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
+        log[known] = tail
         return np.asarray(log / np.log(10))
 
 
 def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
-    r"""Logarithm of :math:`I_{1-s}(a, b)` far out, where it is less than its leading term suggests.
+    r"""Logarithm of :math:`I_{1-s}(a, b)` in the far tail.
 
     The leading term :math:`x^a s^b / (a B(a, b))` times a continued fraction, by Lentz's method.
     """
-    from scipy.special import betaln
-
     x = 1.0 - share
     front = a * np.log1p(-share) + b * np.log(share) - np.log(a) - betaln(a, b)
     c, d = np.ones_like(x), 1.0 / (1.0 - (a + b) * x / (a + 1.0))
@@ -91,14 +88,14 @@ def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class NormalNull(NullDistribution):
-    r"""A score that is normal when multiplied with ``stretch``: :math:`p = 2 Φ(-|z|)`, the test by χ²₁.
+    r"""Null distribution of a score that is normal: :math:`p = 2 Φ(-|z|)`, the χ² test with 1 degree of freedom.
 
     Parameters
     ----------
-    stretch : float or ndarray
-        z = stretch × score.
+    scale : float or ndarray
+        Factor that makes scores standard normal: z = scale × score.
     two_sided : bool
-        Whether both signs count; if not, large scores alone do, and p = Φ(-z), or 1 with a stretch of 0.
+        Whether both signs count. Otherwise p = Φ(-z), and 1 if the scale is 0.
 
     Examples
     --------
@@ -107,23 +104,21 @@ class NormalNull(NullDistribution):
     array([   0. ,   -1.3, -544.7])
     """
 
-    stretch: float | Floats
+    scale: float | Floats
     two_sided: bool = True
 
     def log10_pvalues(self, scores: Floats) -> Floats:
-        from scipy.special import log_ndtr
-
-        z = scores * self.stretch
+        z = scores * self.scale
         if self.two_sided:
             log = np.minimum(np.log(2) + log_ndtr(-np.abs(z)), 0.0)
         else:
-            log = np.where(np.equal(self.stretch, 0.0), 0.0, log_ndtr(-z))
+            log = np.where(np.equal(self.scale, 0.0), 0.0, log_ndtr(-z))
         return np.asarray(log / np.log(10))
 
 
 @dataclass(frozen=True, eq=False)
 class StoredPvalues(NullDistribution):
-    """P-values that were worked out before; ``complete`` if all were stored, and not some alone."""
+    """P-values that were computed before; ``complete`` if those of all features were stored."""
 
     log10: Floats
     complete: bool = True
@@ -133,25 +128,26 @@ class StoredPvalues(NullDistribution):
 
 
 def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
-    r"""Features that a correction for multiplicity keeps at this level, smallest p-value first.
+    r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
-    Every feature counts among the p that were looked at; one without a p-value (NaN) is never kept.
-    Sorted, the i-th of p is kept if it or a later one has :math:`p_{(i)} ≤ i \, α / (p\, c)`: c is 1 for
-    Benjamini and Hochberg, :math:`1 + 1/2 + … + 1/p` for Benjamini and Yekutieli, which allows for any
-    dependence. Bonferroni asks for :math:`p_{(i)} ≤ α / p`.
+    The number of tests p is the number of features, including those without a p-value (NaN), which are never
+    rejected. The i-th smallest p-value is significant if it or a larger one has
+    :math:`p_{(i)} ≤ i \, α / (p\, c)`: c is 1 for Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p`
+    for Benjamini and Yekutieli ("by"), which is valid under any dependence. Bonferroni requires
+    :math:`p_{(i)} ≤ α / p`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> adjust(np.log10([0.9, 0.012, 0.001, 0.04]), 0.05, "bh")
+    >>> reject_nulls(np.log10([0.9, 0.012, 0.001, 0.04]), 0.05, "bh")
     array([2, 1])
     """
     p = len(log10_pvalues)
     values = np.where(np.isnan(log10_pvalues), np.inf, log10_pvalues)
     order = np.argsort(values, kind="stable")
-    place: Array = np.arange(1, p + 1)
+    rank: Array = np.arange(1, p + 1)
     if method == "bonferroni":
         return np.asarray(order[values[order] <= np.log10(level / p)])
-    total = float(np.sum(1.0 / place)) if method == "by" else 1.0
-    passed = np.flatnonzero(values[order] <= np.log10(place * (level / (p * total))))
+    total = float(np.sum(1.0 / rank)) if method == "by" else 1.0
+    passed = np.flatnonzero(values[order] <= np.log10(rank * (level / (p * total))))
     return np.asarray(order[: passed[-1] + 1] if passed.size else order[:0])

@@ -1,34 +1,144 @@
-"""Correlation and analysis of variance given covariates, from the same sums."""
+"""Moment statistics adjusted for covariates.
+
+The partial statistic of a feature is that of its residuals after regression on the covariates. The residuals are
+never computed: the sums of the feature with the covariates are a few more products, and least squares needs no
+more than these.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
-from banditsis.statistics.anova import Anova
-from banditsis.statistics.base import Weights, describe_rows_read, ratio
+from banditsis.statistics.base import (
+    MomentStatistic,
+    Weights,
+    describe_response,
+    describe_rows_read,
+    mean_drift,
+    ratio,
+)
 from banditsis.statistics.covariates import CovariateError, Covariates, chunks
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
-from banditsis.statistics.pearson import Pearson
-from banditsis.statistics.projection import residual_moments, usable, whiten
+from banditsis.statistics.regression import residual_moments, squared_influence, whiten
+
+if TYPE_CHECKING:
+    from banditsis.statistics.anova import Anova
+    from banditsis.statistics.pearson import Pearson
 
 ROWS_FOR_SLOPE = 4000
 
 
-class PartialPearson(Pearson):
-    r"""Partial correlation: that of what the covariates and an intercept leave of feature and response.
+class PartialStatistic(MomentStatistic):
+    """A moment statistic adjusted for covariates: the common part.
+
+    A row has the design ``A`` (an intercept, then the covariates), the targets ``B`` (functions of the
+    response) and, in a generalised linear model, the variance ``v`` of the response. The lines of the sums are
+    ``Σz``; ``Σz·b`` for each target; ``Σz·a`` for each covariate; ``Σz²``. With variances they are ``Σz``;
+    ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``.
+
+    Parameters
+    ----------
+    plain : MomentStatistic
+        The statistic without covariates.
+    covariates : Covariates
+        The covariates.
+    """
+
+    #: Whether rows have variances.
+    weighted: ClassVar[bool] = False
+    plain: MomentStatistic
+
+    def __init__(self, plain: MomentStatistic, covariates: Covariates) -> None:
+        self.plain, self.covariates = plain, covariates
+        self.name, self.y, self.pairwise = plain.name, plain.y, False
+
+    @classmethod
+    def bind(cls, y: Array, pairwise: bool) -> Self:
+        raise TypeError(f"{cls.__name__} is created by bind_partial of the statistic without covariates.")
+
+    @property
+    @abstractmethod
+    def n_targets(self) -> int:
+        """Number of targets."""
+
+    @abstractmethod
+    def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
+        """Design, targets and variances of some rows."""
+
+    def calibrate(self, rows: Rows) -> Self:
+        check_residual_rows(rows, self.covariates.rank, len(self.y))
+        return self.copy_with(plain=self.plain.calibrate(rows))
+
+    def subset(self, responses: Sequence[int]) -> Self:
+        plain = self.plain.subset(responses)
+        return self.copy_with(plain=plain, y=plain.y)
+
+    @property
+    def n_sums(self) -> int:
+        return 2 + self.n_targets + self.covariates.rank + self.weighted
+
+    def lines(self, response: int) -> list[int]:
+        return list(range(self.n_sums))
+
+    def weights(self, rows: Rows) -> Weights:
+        A, B, v = self.columns(rows)
+        if v is None:
+            return Weights(np.column_stack([B, A[:, 1:]]))
+        return Weights(np.column_stack([B, A * v[:, None]]), square=v)
+
+    def summary(self, rows: Rows) -> Floats:
+        """Lines n, Σb², Aᵀb, AᵀvA, one column for each target; n and AᵀvA are the same in all columns."""
+        width = 1 + self.covariates.rank
+        total = np.zeros((2 + width + width * width, self.n_targets))
+        for part in chunks(rows):
+            A, B, v = self.columns(part)
+            gram = A.T @ (A if v is None else A * v[:, None])
+            total[0] += len(A)
+            total[1] += np.einsum("ij,ij->j", B, B)
+            total[2 : 2 + width] += A.T @ B
+            total[2 + width :] += gram.reshape(-1, 1)
+        return total
+
+    def split_summary(self, summary: Floats) -> tuple[Floats, Floats]:
+        """AᵀvA and AᵀB."""
+        width = 1 + self.covariates.rank
+        return summary[2 + width :, 0].reshape(width, width), summary[2 : 2 + width]
+
+    def residual_moments(
+        self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
+    ) -> tuple[Floats, Floats]:
+        """Products of the features' residuals with some targets, and their sums of squares."""
+        given = [*([] if self.weighted else [0]), *range(1 + self.n_targets, self.n_sums - 1)]
+        gram, cross = self.split_summary(summary)
+        return residual_moments(
+            np.stack([sums[line, columns] for line in given]),
+            np.stack([sums[1 + target, columns] for target in targets]),
+            sums[-1, columns],
+            gram,
+            cross[:, targets],
+            self.covariates.resolution,
+        )
+
+    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
+        return None
+
+    def drift(self, rows: Rows, n: int) -> float:
+        return self.plain.drift(rows, n)
+
+
+class PartialPearson(PartialStatistic):
+    r"""Partial correlation: the correlation of the residuals of feature and response.
 
     With A the covariates and a column of ones, over the rows read,
 
     .. math:: r = \frac{s_{xy} - b^\top G^{-1} c}
                        {\sqrt{(s_{xx} - b^\top G^{-1} b)(s_{yy} - c^\top G^{-1} c)}},
               \quad b = A^\top x, \; c = A^\top y, \; G = A^\top A
-
-    which is the correlation of the residuals of two regressions on A. The sums of a feature with the
-    covariates are k more products; nothing is residualised but the response, a few rows at a time.
 
     References
     ----------
@@ -49,200 +159,126 @@ class PartialPearson(Pearson):
     array([0.05, 0.71])
     """
 
-    covariates: Covariates
-    #: of the scaled responses on the intercept and the covariates: taken off first, so that their digits go
-    #: to the rest
+    shares_pass = True
+    plain: Pearson
+    #: Coefficients of the responses on A in a sample. The targets are residuals, which keeps their precision.
     slope: Floats
 
-    @classmethod
-    def of(cls, plain: Pearson, covariates: Covariates) -> Self:
-        """The partial correlation with the same response."""
-        made = cls(plain.y, plain.pairwise, plain.centre, plain.scale)
-        return made.changed(covariates=covariates, slope=np.zeros((1 + covariates.rank, plain.n_responses)))
+    def __init__(self, plain: Pearson, covariates: Covariates) -> None:
+        super().__init__(plain, covariates)
+        self.slope = np.zeros((1 + covariates.rank, plain.n_responses))
 
     @property
-    def width(self) -> int:
-        """Columns of weights for a row: the responses, then the covariates."""
-        return self.n_responses + self.covariates.rank
+    def n_targets(self) -> int:
+        return self.n_responses
 
     def calibrate(self, rows: Rows) -> Self:
-        check_residual_rows(rows, self.covariates.rank, self.y.shape[0])
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
-        A = np.column_stack([np.ones(len(sample)), self.covariates.columns(sample)])
-        y = ready.scaled(sample)
+        A, y = self.covariates.design(sample), ready.plain.scaled(sample)
         slope = np.linalg.lstsq(A, y, rcond=None)[0]
-        spread_y, rest = np.linalg.norm(y - y.mean(axis=0), axis=0), np.linalg.norm(y - A @ slope, axis=0)
-        if (rest <= 1e-10 * spread_y).any():
-            k = int(np.argmax(rest <= 1e-10 * spread_y))
-            where = "" if self.n_responses == 1 else f" (response {k})"
+        total, residual = np.linalg.norm(y - y.mean(axis=0), axis=0), np.linalg.norm(y - A @ slope, axis=0)
+        if (residual <= 1e-10 * total).any():
+            k = int(np.argmax(residual <= 1e-10 * total))
             raise CovariateError(
-                f"y{where} is a linear combination of the covariates, so that nothing is left for features "
-                "to explain: leave such covariates out."
+                f"y{describe_response(k, self.n_responses)} is a linear combination of the covariates, and "
+                "features have nothing to explain: omit these covariates."
             )
-        return ready.changed(slope=slope)
+        return ready.copy_with(slope=slope)
 
     def subset(self, responses: Sequence[int]) -> Self:
-        return super().subset(responses).changed(slope=self.slope[:, list(responses)])
+        return super().subset(responses).copy_with(slope=self.slope[:, list(responses)])
 
     def lines(self, response: int) -> list[int]:
-        q = self.n_responses
-        return [0, 1 + response, *range(1 + q, self.n_sums)]
+        return [0, 1 + response, *range(1 + self.n_responses, self.n_sums)]
 
-    @property
-    def n_sums(self) -> int:
-        return 2 + self.width
-
-    def _columns(self, rows: Rows) -> Floats:
-        """What the weights of some rows are: what is left of the responses, then the covariates."""
-        columns = np.empty((count_rows(rows), self.width))
-        start = 0
-        for part in chunks(rows):
-            here = columns[start : start + count_rows(part)]
-            given = self.covariates.columns(part, out=here[:, self.n_responses :])
-            here[:, : self.n_responses] = self.scaled(part) - self.slope[0] - given @ self.slope[1:]
-            start += len(here)
-        return columns
-
-    def weights(self, rows: Rows) -> Weights:
-        return Weights(self._columns(rows))
-
-    def summary(self, rows: Rows) -> Floats:
-        """Lines n, Σy, Σy², Aᵀy, AᵀA of each response; the last are alike for all."""
-        q, r = self.n_responses, self.covariates.rank
-        products = np.zeros((1 + self.width, 1 + self.width))
-        squares = np.zeros(q)
-        for part in chunks(rows):
-            W = np.column_stack([self._columns(part), np.ones(count_rows(part))])
-            products += W.T @ W
-            squares += np.einsum("ij,ij->j", W[:, :q], W[:, :q])
-        given = [q + r, *range(q, q + r)]
-        gram = products[np.ix_(given, given)].reshape(-1, 1)
-        n, sy = products[-1, -1], products[-1, :q]
-        return np.vstack([np.full(q, n), sy, squares, products[given, :q], np.tile(gram, (1, q))])
+    def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
+        A = self.covariates.design(rows)
+        return A, self.plain.scaled(rows) - A @ self.slope, None
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        q, r = self.n_responses, self.covariates.rank
-        one = summary[:, response]
-        cross, gram = one[3 : 4 + r], one[4 + r :].reshape(r + 1, r + 1)
-        given = [0, *range(1 + q, 1 + q + r)]
-        left = residual_moments(sums, given, [1 + response], 1 + q + r, gram, cross[:, None], columns)
-        syy = max(one[2] - float(np.sum((whiten(gram) @ cross) ** 2)), 0.0)
-        size = np.sqrt(usable(left, self.covariates.resolution)) * np.sqrt(syy)
-        return np.clip(ratio(left.products[0], size), -1.0, 1.0)
+        (products,), squares = self.residual_moments(sums, summary, [response], columns)
+        gram, cross = self.split_summary(summary)
+        explained = float(np.sum((whiten(gram) @ cross[:, response]) ** 2))
+        spread_y = np.sqrt(max(summary[1, response] - explained, 0.0))
+        return np.clip(ratio(products, np.sqrt(squares) * spread_y), -1.0, 1.0)
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         return BetaNull(float(summary[0, response]) - 2 - self.covariates.rank)
 
+    def drift(self, rows: Rows, n: int) -> float:
+        alone = (self.subset([k]) for k in range(self.n_responses))
+        return max(mean_drift(one.columns(slice(0, n))[1], rows) for one in alone)
+
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
-        A = np.column_stack([np.ones(count_rows(rows)), self.covariates.columns(rows)])
-        Q, _ = np.linalg.qr(A)
-        both = np.column_stack([self.scaled(rows)[:, [response]], np.asarray(block, np.float64)])
+        Q, _ = np.linalg.qr(self.covariates.design(rows))
+        both = np.column_stack([self.plain.scaled(rows)[:, response], np.asarray(block, np.float64)])
         size = np.abs(both - both.mean(axis=0)).max(axis=0)
         both = both - Q @ (Q.T @ both)
         both[:, np.abs(both).max(axis=0) <= np.sqrt(self.covariates.resolution) * size] = 0.0
-        return self._influence(np.ascontiguousarray(both[:, 1:]), both[:, [0]])
+        return squared_influence(both[:, 1:], both[:, 0])
 
 
-class PartialAnova(Anova):
-    r"""Correlation ratio of a feature given the class and covariates; ranks as the partial F test does.
+class PartialAnova(PartialStatistic):
+    r"""Correlation ratio of a feature and the class given covariates; ranks as the partial F test does.
 
     .. math:: \eta = \sqrt{\frac{RSS_0 - RSS_1}{RSS_0}}, \qquad
               F = \frac{\eta^2 / (k - 1)}{(1 - \eta^2) / (n - k - r)}
 
-    with RSS₀ what covariates of rank r and an intercept leave of the feature, and RSS₁ what they and the
-    classes leave. The indicators of the classes are weights, as the covariates are.
+    RSS₀ is the residual sum of squares of the feature on an intercept and covariates of rank r, RSS₁ that on
+    these and the classes. The targets are indicators of all classes but the last.
     """
 
-    covariates: Covariates
-
-    @classmethod
-    def of(cls, plain: Anova, covariates: Covariates) -> Self:
-        """The partial correlation ratio with the same response."""
-        made = cls(plain.y, plain.pairwise, plain.labels)
-        made.covariates = covariates
-        return made
-
-    def calibrate(self, rows: Rows) -> Self:
-        check_residual_rows(rows, self.covariates.rank + len(self.labels) - 1, self.y.shape[0])
-        Anova.calibrate(self, rows)
-        if len(self._between(self._gram(self.summary(rows)))[0]) == 0:
-            raise CovariateError(
-                "the classes of y follow from the covariates, so that nothing is left for features to "
-                "explain: leave such covariates out."
-            )
-        return self
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        return self.of(super().subset(responses), self.covariates)
+    plain: Anova
 
     @property
-    def n_sums(self) -> int:
-        return 1 + len(self.labels) + self.covariates.rank
+    def n_targets(self) -> int:
+        return self.plain.n_classes - 1
 
-    def _columns(self, rows: Rows) -> Floats:
-        """Covariates, then indicators of all classes but the last."""
-        indicators = np.eye(len(self.labels))[self._codes(rows)]
-        return np.column_stack([self.covariates.columns(rows), indicators[:, :-1]])
+    def calibrate(self, rows: Rows) -> Self:
+        check_residual_rows(rows, self.covariates.rank + self.n_targets, len(self.y))
+        ready = super().calibrate(rows)
+        if len(self._contrasts(self.summary(rows))) == 0:
+            raise CovariateError(
+                "the classes of y are linear combinations of the covariates, and features have nothing to "
+                "explain: omit these covariates."
+            )
+        return ready
 
-    def weights(self, rows: Rows) -> Weights:
-        return Weights(self._columns(rows))
+    def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
+        indicators = np.eye(self.plain.n_classes)[self.plain.codes(rows)]
+        return self.covariates.design(rows), indicators[:, :-1], None
 
-    def summary(self, rows: Rows) -> Floats:
-        """How many rows each class has, then the products of all columns."""
-        width = self.n_sums - 1
-        counts, products = np.zeros(len(self.labels)), np.zeros((width, width))
-        for part in chunks(rows):
-            W = np.column_stack([np.ones(count_rows(part)), self._columns(part)])
-            products += W.T @ W
-            counts += np.bincount(self._codes(part), minlength=len(self.labels))
-        return np.concatenate([counts, products.reshape(-1)])
-
-    def _gram(self, summary: Floats) -> Floats:
-        width = self.n_sums - 1
-        return summary[len(self.labels) :].reshape(width, width)
-
-    def _between(self, gram: Floats) -> tuple[Floats, Floats]:
-        """What turns the products with the classes, beside the covariates, into independent shares."""
-        g = 1 + self.covariates.rank
-        cross = whiten(gram[:g, :g]) @ gram[:g, g:]
-        rest = gram[g:, g:] - cross.T @ cross
-        size = np.diag(gram)[g:]
-        own = np.diag(rest) > 1e-10 * size  # others follow from the covariates
-        white = np.zeros((0, len(size)))
-        if own.any():
-            white = np.zeros((len(inner := whiten(rest[np.ix_(own, own)])), len(size)))
-            white[:, own] = inner
-        return white, cross
+    def _contrasts(self, summary: Floats) -> Floats:
+        """Matrix that turns products with the indicators into independent components given the covariates."""
+        gram, cross = self.split_summary(summary)
+        counts, explained = cross[0], whiten(gram) @ cross
+        residual = np.diag(counts) - explained.T @ explained
+        free = np.flatnonzero(np.diag(residual) > 1e-10 * counts)  # not explained by the covariates
+        white = whiten(residual[np.ix_(free, free)])
+        contrasts = np.zeros((len(white), self.n_targets))
+        contrasts[:, free] = white
+        return contrasts
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        gram, g = self._gram(summary), 1 + self.covariates.rank
-        white, _ = self._between(gram)
-        classes = list(range(g, self.n_sums - 1))
-        left = residual_moments(
-            sums, list(range(g)), classes, self.n_sums - 1, gram[:g, :g], gram[:g, g:], columns
-        )
-        between = np.square(white @ left.products).sum(axis=0)
-        return np.sqrt(np.clip(ratio(between, usable(left, self.covariates.resolution)), 0.0, 1.0))
-
-    def drift(self, rows: Rows, n: int) -> float:
-        return Anova(self.y, False, self.labels).drift(rows, n)
+        products, squares = self.residual_moments(sums, summary, range(self.n_targets), columns)
+        between = np.square(self._contrasts(summary) @ products).sum(axis=0)
+        return np.sqrt(np.clip(ratio(between, squares), 0.0, 1.0))
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        n = float(summary[: len(self.labels)].sum())
-        between = len(self._between(self._gram(summary))[0])
-        return BetaNull(n - 1 - self.covariates.rank - between, float(between))
+        between = len(self._contrasts(summary))
+        return BetaNull(float(summary[0, 0]) - 1 - self.covariates.rank - between, float(between))
 
 
 def check_residual_rows(rows: Rows, rank: int, n: int) -> None:
-    """Refuse to regress on more columns than the rows can tell apart, of n in all."""
+    """Raise if the rows that are read first, of n, are too few for a regression on covariates of this rank."""
     if (m := count_rows(rows)) < rank + 3:
         rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
         raise CovariateError(
-            f"{rows_read}, and {rank} covariates with "
-            f"an intercept need {rank + 3:,} or more: give fewer covariates{describe_rows_read(rows, n)[1]}."
+            f"{rows_read}, but {rank} covariates with an intercept need {rank + 3:,} or more: use fewer "
+            f"covariates{describe_rows_read(rows, n)[1]}."
         )

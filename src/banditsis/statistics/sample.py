@@ -1,39 +1,38 @@
-"""Statistics that score a block of rows × columns directly."""
+"""Base class of statistics that score a block of rows × columns directly."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.stats import rankdata
 
 from banditsis.arrays import Array, Floats, Rows
-from banditsis.statistics.base import COVARIATE_STATISTICS, Statistic, describe_rows_read
-from banditsis.statistics.classes import check_labels
-from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift, no_covariates
+from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 
 
 class SampleStatistic(Statistic):
-    """A statistic that needs the values themselves, such as one of ranks.
+    """A statistic that needs the values themselves, such as their ranks.
 
-    A subclass has a ``name`` and two methods. ``prepare`` does once in each round what concerns the response
-    alone; ``score_block`` scores a few features. What a statistic can be told belongs to its constructor, and
-    an object with other settings is passed as ``statistic=`` like a name. Rows, columns, threads and missing
-    values are not its concern.
+    A subclass has a ``name`` and two methods. ``prepare`` processes the response, once in each round;
+    ``score_block`` scores a few features. Parameters of a statistic belong to its constructor, and an object
+    can be passed as ``statistic`` instead of a name. The engine takes care of rows, columns, threads and
+    missing values.
     """
 
     rereads = True
-    #: Whether the response holds class labels, and not numbers.
+    #: Whether the response holds class labels instead of numbers.
     by_class: ClassVar[bool] = False
-    #: Scores of features without association fall as rows to the power of minus this; more so if squared.
+    #: Scores of features without association are of order n to the power of -noise: 1 for squared measures.
     noise: ClassVar[float] = 0.5
-    #: Whether ``score_block`` gives a second line: what to multiply each score with to make it standard
-    #: normal where there is no association; 0 for p-value 1, NaN where it is not known.
+    #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal for
+    #: features without association; 0 means p-value 1, NaN means that the factor is not known.
     returns_null_scale: ClassVar[bool] = False
-    #: Class labels of each response, where it has classes.
+    #: Class labels of each response, if it has classes.
     labels: list[Array] | None = None
 
     @classmethod
@@ -42,49 +41,56 @@ class SampleStatistic(Statistic):
 
     @abstractmethod
     def prepare(self, y: Floats) -> Any:
-        """What scores need to know of the response over some rows: at least 3 finite values, not all equal.
+        """Compute whatever scores need from the response: at least 3 finite values, not all equal.
 
-        Class labels come as the numbers 0, 1, … in the order of the labels.
+        Class labels are passed as the numbers 0, 1, ... in the order of the labels.
         """
 
     @abstractmethod
-    def score_block(self, block: Floats, side: Any) -> Floats:
-        """Signed scores of the columns of a block; ``side`` is what ``prepare`` made of the same rows.
+    def score_block(self, block: Floats, prepared: Any) -> Floats:
+        """Signed scores of the columns of a block; ``prepared`` comes from ``prepare`` for the same rows.
 
-        The block is finite, rows × columns, and each column is contiguous; it may be overwritten. A constant
-        column scores 0.
+        The block, rows × columns, is finite, and its columns are contiguous. It may be overwritten. A
+        constant column scores 0.
         """
 
-    def null_distribution(self, side: Any, n_rows: int, present: Floats | None) -> NullDistribution | None:
-        """The law of the scores of features that have nothing to do with the response, if it is known.
+    def null_distribution(
+        self, prepared: Any, n_rows: int, present: Floats | None
+    ) -> NullDistribution | None:
+        """Distribution of the scores of features without association, or None if it is not known.
 
-        ``side`` is what ``prepare`` made of all rows read; ``present`` how many of them each feature was
-        present in, where values may be missing: its score was multiplied with √(present / rows read).
-        Not asked of a statistic that tells the stretch of each score.
+        ``prepared`` comes from ``prepare`` for the ``n_rows`` rows read. ``present`` is the number of rows in
+        which each feature is present, or None if no cell can be missing; scores have been multiplied by
+        √(present / n_rows). Not called if the statistic returns the null scale of each score.
         """
         return None
 
-    def bind_partial(self, y: Array, covariates: Covariates) -> Self:
-        """As :meth:`bind`, for the association that is left when the covariates are given."""
-        raise CovariateError(f"statistic={self.name!r} takes no covariates; {COVARIATE_STATISTICS}.")
-
     def bind(self, y: Array, pairwise: bool) -> Self:
-        """The same statistic for these responses, which are checked."""
-        bound = copy(self)
-        bound.y, bound.pairwise = y, pairwise
-        if self.by_class or y.dtype.kind in "OUSb":
-            if not self.by_class and y.dtype.kind != "b":
-                raise ValueError(
-                    f"statistic={self.name!r} needs a numeric response, got labels; use statistic='anova' "
-                    "or 'mv' for classes."
-                )
-            bound.labels = [np.unique(column) for column in y.T]
-            for k, labels in enumerate(bound.labels):
-                check_labels(self.name, labels, len(y), y.dtype.kind, f" {k}" if y.shape[1] > 1 else "")
-        return bound
+        """Validate the responses and copy the statistic for them."""
+        if y.dtype.kind in "OUS" and not self.by_class:
+            raise ValueError(
+                f"statistic {self.name!r} needs a numeric response, got labels; use 'anova' or 'mv' for "
+                "classes."
+            )
+        labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
+        return self.copy_with(y=y, pairwise=pairwise, labels=labels)
+
+    def bind_partial(self, y: Array, covariates: Covariates) -> Self:
+        """As :meth:`bind`, for the partial association given the covariates."""
+        raise no_covariates(self.name)
+
+    def calibrate(self, rows: Rows) -> Self:
+        for k in range(self.n_responses):
+            if not self.can_rank(self.response(rows, k)):
+                raise self.constant_response(k, self.y[rows, k][0], rows)
+        return self
+
+    def subset(self, responses: Sequence[int]) -> Self:
+        labels = None if self.labels is None else [self.labels[k] for k in responses]
+        return self.copy_with(y=self.y[:, list(responses)], labels=labels)
 
     def can_rank(self, y: Floats) -> bool:
-        """Whether features can be ranked by the responses of some rows."""
+        """Whether these values of the response allow a ranking of features."""
         return bool(y.min() < y.max())
 
     def response(self, rows: Rows, response: int = 0) -> Floats:
@@ -92,38 +98,9 @@ class SampleStatistic(Statistic):
         y = self.y[rows, response]
         return np.asarray(y if self.labels is None else np.searchsorted(self.labels[response], y), np.float64)
 
-    def calibrate(self, rows: Rows) -> Self:
-        for k in range(self.n_responses):
-            y = self.response(rows, k)
-            if y.min() == y.max():
-                where = "" if self.n_responses == 1 else f" (response {k})"
-                first, more = describe_rows_read(rows, self.y.shape[0])
-                raise ValueError(
-                    f"y{where} is constant, {self.y[rows, k][0]}, in {first}, so that no feature can be "
-                    f"ranked by it: check that the right column was taken as the response{more}."
-                )
-        return self
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        part = copy(self)
-        part.y = self.y[:, list(responses)]
-        part.labels = None if self.labels is None else [self.labels[k] for k in responses]
-        return part
-
     def drift(self, rows: Rows, n: int) -> float:
-        return max(self._drift(rows, n, k) for k in range(self.n_responses))
-
-    def _drift(self, rows: Rows, n: int, response: int) -> float:
-        """By ranks, which no outlier moves; classes one by one."""
-        some, everything = self.response(rows, response), self.response(slice(0, n), response)
-        m = len(some)
-        if m >= n:
-            return 0.0
-        values, counts = np.unique(everything, return_counts=True)
-        if self.labels is None:
-            ranks = (np.cumsum(counts) - (counts + 1) / 2 - (n - 1) / 2)[:, None]
-        else:
-            ranks = np.eye(len(values)) - counts / n
-        error = np.sqrt((ranks**2 * counts[:, None]).sum(axis=0) / n * (1 / m - 1 / n))
-        means = ranks[np.searchsorted(values, some)].mean(axis=0)
-        return float(np.max(np.abs(means) / error))
+        """By ranks, which are robust to outliers, or by the share of each class."""
+        responses = [self.response(slice(0, n), k) for k in range(self.n_responses)]
+        if self.labels is not None:
+            return max(class_drift(y.astype(np.intp), rows) for y in responses)
+        return max(mean_drift(rankdata(y)[:, None], rows) for y in responses)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import dependence
+from banditsis.kernels import model_free
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -14,8 +14,8 @@ class Sirs(SampleStatistic):
 
     .. math:: ω = \frac{1}{n} \sum_j \Big( \frac{1}{n} \sum_i z_i \, 1(y_i < y_j) \Big)^2
 
-    z is the feature with mean 0 and mean square 1. It depends on the response through its order alone, and
-    finds features whose mean changes along it, so that an effect that is even in the feature escapes it.
+    z is the feature with mean 0 and mean square 1. The score depends only on the ranks of the response. It
+    detects features whose mean changes with the response, but no effect that is even in the feature.
 
     References
     ----------
@@ -35,10 +35,11 @@ class Sirs(SampleStatistic):
     noise = 1.0
 
     def prepare(self, y: Floats) -> tuple[Array, Array]:
+        """Order of the response, and where a new value begins."""
         places = np.argsort(y, kind="stable")
         return places, np.append(True, np.diff(y[places]) > 0)
 
-    def score_block(self, block: Floats, side: tuple[Array, Array]) -> Floats:
+    def score_block(self, block: Floats, prepared: tuple[Array, Array]) -> Floats:
         scores = np.empty(block.shape[1])
-        dependence.sirs(block.T, *side, np.empty(len(block)), scores)
+        model_free.sirs(block.T, *prepared, np.empty(len(block)), scores)
         return scores

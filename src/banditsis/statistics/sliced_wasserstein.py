@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from banditsis.arrays import Floats
-from banditsis.kernels import dependence
+from banditsis.kernels import model_free
 from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 from banditsis.validation import check_integer
 
 
-class WassersteinSide(NamedTuple):
-    """The response, standardised; the same, shuffled; and the directions."""
-
-    y: Floats
-    shuffled: Floats
-    directions: Floats
-
-
 class SlicedWasserstein(SampleStatistic):
-    r"""How far pairs of feature and response lie from pairs of independent ones, after Li, Yu and Meng [1]_.
+    r"""Sliced-Wasserstein dependency of feature and response, after Li, Yu and Meng [1]_.
 
     The sliced Wasserstein distance between the joint distribution and the product of the marginal ones. With
     z and y of mean 0 and mean square 1, a permutation σ of the rows, and K directions
@@ -31,16 +21,15 @@ class SlicedWasserstein(SampleStatistic):
     .. math:: \mathrm{SW}^2 = \frac{1}{K} \sum_k \frac{1}{n} \sum_i (A^k_{(i)} - B^k_{(i)})^2, \quad
               A^k_i = z_i \cos θ_k + y_i \sin θ_k, \quad B^k_i = z_i \cos θ_k + y_{σ(i)} \sin θ_k
 
-    where (i) stands for the i-th smallest: in one dimension that is the squared 2-Wasserstein distance. The
-    abstract of the paper gives the distance and its cost, O(n log n) for each feature. The rest is chosen
-    here so that the same data give the same score: directions evenly spread, as many to the left as to the
-    right, and one permutation, drawn by ``numpy.random.default_rng(n)``. Equal values need no treatment.
-    The response must be numeric; two classes may be 0 and 1.
+    where (i) denotes the i-th smallest value; in one dimension this is the squared 2-Wasserstein distance. The
+    distance and its cost of O(n log n) per feature are those of the paper. Evenly spaced directions and one
+    permutation, drawn by ``numpy.random.default_rng(n)``, are choices of this implementation; they make the
+    score reproducible. The response must be numeric; two classes can be coded as 0 and 1.
 
     Parameters
     ----------
     n_directions : int
-        K; an even number, since nothing shows along the axes.
+        K, an even number; an odd number would include an axis, along which the distance is 0.
 
     References
     ----------
@@ -63,19 +52,20 @@ class SlicedWasserstein(SampleStatistic):
     def __init__(self, n_directions: int = 8) -> None:
         check_integer("n_directions", n_directions, 2)
         if n_directions % 2:
-            raise ValueError(f"n_directions must be even, got {n_directions}: nothing shows along the axes.")
+            raise ValueError(f"n_directions must be even, got {n_directions}.")
         self.n_directions = n_directions
         self.settings = {"n_directions": n_directions}
 
-    def prepare(self, y: Floats) -> WassersteinSide:
+    def prepare(self, y: Floats) -> tuple[Floats, Floats, Floats]:
+        """Standardised response, the same shuffled, and the directions."""
         angles = np.pi * (np.arange(self.n_directions) + 0.5) / self.n_directions
         standard = np.empty(len(y))
-        dependence.standardise(y, standard)
+        model_free.standardise(y, standard)
         shuffled = np.random.default_rng(len(y)).permutation(standard)
-        return WassersteinSide(standard, shuffled, np.column_stack([np.cos(angles), np.sin(angles)]))
+        return standard, shuffled, np.column_stack([np.cos(angles), np.sin(angles)])
 
-    def score_block(self, block: Floats, side: WassersteinSide) -> Floats:
+    def score_block(self, block: Floats, prepared: tuple[Floats, Floats, Floats]) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
-        work, other = np.empty((3, n)), np.empty(n, np.uint32)
-        dependence.sliced_wasserstein(block.T, *side, work, other, *make_scratch(n), scores)
+        work, joint_order = np.empty((3, n)), np.empty(n, np.uint32)
+        model_free.sliced_wasserstein(block.T, *prepared, work, joint_order, make_scratch(n), scores)
         return scores

@@ -19,8 +19,8 @@ class Spearman(SampleStatistic):
                        {\sqrt{\sum (R_i - \bar R)^2 \sum (S_i - \bar S)^2}}
 
     R and S are the ranks of the feature and of the response; equal values share the mean of their ranks. It
-    finds any monotone association, and no outlier moves it. The same as ``scipy.stats.spearmanr``, and so
-    is its p-value, by Student's t with n - 2 degrees of freedom.
+    detects monotone association and is robust to outliers. Scores and p-values (Student's t with n - 2 degrees
+    of freedom) equal those of ``scipy.stats.spearmanr``.
 
     References
     ----------
@@ -41,17 +41,18 @@ class Spearman(SampleStatistic):
     name = "spearman"
 
     def prepare(self, y: Floats) -> tuple[Floats, float]:
+        """Centred ranks, and their sum of squares."""
         centred = rankdata(y) - (len(y) + 1) / 2
         return centred, float(centred @ centred)
 
-    def score_block(self, block: Floats, side: tuple[Floats, float]) -> Floats:
+    def score_block(self, block: Floats, prepared: tuple[Floats, float]) -> Floats:
         scores = np.empty(block.shape[1])
-        ranks.spearman(block.T, *side, *make_scratch(len(block)), scores)
+        ranks.spearman(block.T, *prepared, make_scratch(len(block)), scores)
         return scores
 
     def null_distribution(
-        self, side: tuple[Floats, float], n_rows: int, present: Floats | None
+        self, prepared: tuple[Floats, float], n_rows: int, present: Floats | None
     ) -> NullDistribution:
         if present is None:
             return BetaNull(n_rows - 2.0)
-        return BetaNull(present - 2.0, stretch=np.sqrt(n_rows / np.maximum(present, 1.0)))
+        return BetaNull(present - 2.0, scale=np.sqrt(n_rows / np.maximum(present, 1.0)))

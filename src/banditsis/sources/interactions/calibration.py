@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from banditsis.arrays import Floats, Indices
-from banditsis.kernels import pairs
+from banditsis.kernels import interactions as pairs
 from banditsis.sources.base import Calibration
 
 # The least share of its mean square that the variance of a product may be, for plain sums to show it.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.kernels import pairs
+from banditsis.kernels import interactions as pairs
 from banditsis.parallel import Workers
 from banditsis.statistics.base import Weights
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
-from banditsis.kernels import pairs
+from banditsis.kernels import interactions as pairs
 from banditsis.parallel import Workers
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction

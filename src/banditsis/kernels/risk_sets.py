@@ -1,25 +1,20 @@
-"""Sums over risk sets, column by column."""
+"""Moments of the columns of a block over the risk sets of a Cox model. Blocks have shape (rows, columns)."""
 
 from __future__ import annotations
 
-import math
-
 from banditsis.arrays import Array
-from banditsis.kernels.compile import reduction
+from banditsis.kernels.compile import power_of_two, reduction
 
 
 @reduction
 def centre(block: Array, order: Array) -> None:
-    """Take the mean off each column, in place; a constant column becomes exactly 0.
-
-    A power of two brings values to about 1 first, so that squares neither overflow nor vanish.
-    """
+    """Scale each column to about 1 and subtract its mean, in place; a constant column becomes exactly 0."""
     for j in range(block.shape[1]):
         x = block[:, j]
         low, high = x[0], x[0]
         for i in range(x.size):
             low, high = min(low, x[i]), max(high, x[i])
-        scale = math.ldexp(1.0, -min(max(math.frexp(0.5 * high - 0.5 * low)[1] + 1, -1000), 1000))
+        scale = power_of_two(0.5 * high - 0.5 * low)
         first, total = x[order[0]] * scale, 0.0
         for i in range(x.size):
             x[i] = x[i] * scale - first
@@ -43,9 +38,9 @@ def moments(
 ) -> None:
     """Fill ``out`` with ``Σx·w`` for each line w of ``linear``, then the information of each column.
 
-    Rows are taken in ``order``, latest first, as are ``risk``, ``linear`` and ``square``. Event time t, of
-    ``events[t]`` events, has the rows before ``ends[t]`` at risk, of ``at_risk[t]`` in all. The information
-    is ``Σ square·x² - Σ events·(Σ risk·x / at_risk)²``, the inner sum over the rows at risk.
+    Rows are in ``order``, latest time first, and so are ``risk``, ``linear`` and ``square``. At event time t
+    there are ``events[t]`` events; the rows before ``ends[t]`` are at risk, and their risks sum to ``at_risk[t]``.
+    The information is ``Σ square·x² - Σ_t events·(Σ risk·x / at_risk)²``, the inner sum over the rows at risk.
     """
     for j in range(block.shape[1]):
         x = block[:, j]

@@ -1,27 +1,24 @@
-"""Model-free measures of columns. Blocks are columns × rows here."""
+"""Model-free measures of dependence. Blocks have shape (columns, rows)."""
 
 from __future__ import annotations
 
 import math
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import elementwise
+from banditsis.kernels.compile import elementwise, power_of_two
 from banditsis.kernels.ranks import end_of_ties
-from banditsis.kernels.sorting import argsort
+from banditsis.kernels.sorting import Scratch, argsort
 
 
 @elementwise
 def standardise(x: Array, out: Array) -> bool:
-    """Fill x with mean 0 and mean square 1; False if it is constant.
-
-    A power of two brings values to about 1 first, so that squares neither overflow nor vanish.
-    """
+    """Fill ``out`` with x, scaled to mean 0 and mean square 1; False if x is constant."""
     n, low, high = x.size, x[0], x[0]
     for i in range(n):
         low, high = min(low, x[i]), max(high, x[i])
     if low == high:
         return False
-    scale = math.ldexp(1.0, -min(max(math.frexp(0.5 * high - 0.5 * low)[1] + 1, -1000), 1000))
+    scale = power_of_two(0.5 * high - 0.5 * low)
     origin, mean, squares = x[0] * scale, 0.0, 0.0
     for i in range(n):
         out[i] = x[i] * scale - origin
@@ -38,9 +35,9 @@ def standardise(x: Array, out: Array) -> bool:
 
 @elementwise
 def sirs(block: Array, places: Array, begins: Array, z: Array, out: Array) -> None:
-    """Mean square of the partial means of x over lower responses.
+    """Fill ``out`` with the mean over j of (Σ z_i 1(y_i < y_j) / n)².
 
-    ``places`` sort the response, ``begins`` says where a value of it stands for the first time.
+    ``places`` sort the response; ``begins`` is True where a new value of it begins. ``z`` has n values.
     """
     n = places.size
     for k in range(out.size):
@@ -62,20 +59,16 @@ def mean_variance(
     codes: Array,
     sizes: Array,
     passed: Array,
-    order: Array,
-    keys: Array,
-    packed: Array,
-    spare: Array,
-    counts: Array,
+    scratch: Scratch,
     out: Array,
 ) -> None:
-    """Mean over x of the variance between classes of their distribution functions at x."""
-    n = codes.size
+    """Fill ``out`` with the mean over j of Σ_c p_c (F_c(x_j) - F(x_j))²; ``sizes`` are the class sizes."""
+    n, order = codes.size, scratch[0]
     for k in range(out.size):
         x = block[k]
-        argsort(x, order, keys, packed, spare, counts)
+        argsort(x, scratch)
         passed[:] = 0.0
-        total, squares, start = 0.0, 0.0, 0  # squares is n Σ_r p_r F_r²
+        total, squares, start = 0.0, 0.0, 0  # squares is n Σ_c p_c F_c²
         while start < n:
             stop = end_of_ties(x, order, start)
             for i in range(start, stop):
@@ -89,7 +82,7 @@ def mean_variance(
 
 @elementwise
 def project(x: Array, y: Array, along: float, across: float, out: Array) -> None:
-    """Fill a combination of x and y."""
+    """Fill ``out`` with ``along · x + across · y``."""
     for i in range(x.size):
         out[i] = along * x[i] + across * y[i]
 
@@ -101,16 +94,16 @@ def sliced_wasserstein(
     shuffled: Array,
     directions: Array,
     work: Array,
-    other: Array,
-    order: Array,
-    keys: Array,
-    packed: Array,
-    spare: Array,
-    counts: Array,
+    joint_order: Array,
+    scratch: Scratch,
     out: Array,
 ) -> None:
-    """Root of the mean squared distance, over directions, of sorted pairs (x, y) from (x, shuffled y)."""
-    n = y.size
+    """Fill ``out`` with the root mean square, over directions, of the distance of (x, y) from (x, shuffled y).
+
+    In one direction the squared distance is the mean of (A_(i) - B_(i))², where A and B are the projections.
+    ``work`` has shape (3, n), ``joint_order`` n values.
+    """
+    n, order = y.size, scratch[0]
     z, joint, product = work[0], work[1], work[2]
     for k in range(out.size):
         if not standardise(block[k], z):
@@ -121,8 +114,9 @@ def sliced_wasserstein(
             along, across = directions[d, 0], directions[d, 1]
             project(z, y, along, across, joint)
             project(z, shuffled, along, across, product)
-            argsort(joint, order, keys, packed, spare, counts)
-            argsort(product, other, keys, packed, spare, counts)
+            argsort(joint, scratch)
+            joint_order[:] = order
+            argsort(product, scratch)
             for i in range(n):
-                total += (joint[order[i]] - product[other[i]]) ** 2
+                total += (joint[joint_order[i]] - product[order[i]]) ** 2
         out[k] = math.sqrt(total / n / directions.shape[0])

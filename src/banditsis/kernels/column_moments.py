@@ -1,7 +1,8 @@
-"""Sums over tiles whose columns are contiguous.
+"""Sums over tiles whose columns are contiguous: Σz, Σzy, Σz² and the like, with z = x - shift.
 
-A column is reduced in vector lanes, in the dtype of the data for at most 2048 rows, then added to float64.
-Four columns are read side by side, so that the response is loaded once for four.
+Column k of a tile is ``flat[starts[k] : starts[k] + rows]``; ``shift`` has shape (columns,), ``y`` and ``codes``
+(rows,), and ``out`` (lines, columns). A column is reduced in vector lanes, in the dtype of the data for at most
+``PANEL`` rows, and then added to float64. Four columns are reduced together, so y is loaded once for four.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ PANEL = 2048
 
 @reduction
 def moments(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> None:
-    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to ``out`` (3 × columns)."""
+    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to ``out`` (3, columns)."""
     zero = shift.dtype.type(0)
     last = starts.size - 1
     for k in range(0, starts.size, 4):
-        # The last group repeats its last column instead of having a loop of its own.
+        # The last group repeats its last column, which avoids a separate loop.
         ka, kb, kc, kd = k, min(k + 1, last), min(k + 2, last), min(k + 3, last)
         sa, sb, sc, sd = shift[ka], shift[kb], shift[kc], shift[kd]
         total = out[:, k : k + 4]
@@ -54,7 +55,7 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> N
 
 @reduction
 def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> None:
-    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6 × columns)."""
+    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6, columns)."""
     zero = shift.dtype.type(0)
     one = shift.dtype.type(1)
     for k in range(starts.size):
@@ -85,7 +86,7 @@ def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Arr
 
 @reduction
 def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array) -> None:
-    """Add the sums of ``z`` class by class, then ``Σz²``, to ``out``; see :func:`by_row.classes`."""
+    """Add ``Σz`` over the rows of each class, then ``Σz²``, to ``out``; see :func:`row_moments.classes`."""
     count_present = out.shape[0] > n_classes + 1
     for k in range(starts.size):
         s = shift[k]
