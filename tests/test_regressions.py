@@ -24,7 +24,7 @@ def test_a_response_that_does_not_vary_in_the_rows_read_is_refused(statistic):
     rows = next(draw_rows(n, totals, "random", np.random.default_rng(0)))
     assert not y[rows].any()
     selector = BanditSIS(3, statistic=statistic, random_state=0)
-    with pytest.raises(ValueError, match=r"rows that are read first.*smaller alpha, or SIS"):
+    with pytest.raises(ValueError, match=r"rows that are read first.*read more rows"):
         selector.fit(X, y)
 
 

@@ -10,6 +10,7 @@ from scipy.special import betaln
 from statsmodels.stats.multitest import multipletests
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
+from banditsis.plans.factory import make_plan
 from banditsis.statistics.null_distributions import BetaNull, NormalNull
 
 rng = np.random.default_rng(5)
@@ -162,8 +163,8 @@ def test_a_budget_pays_for_the_last_pass():
             assert result.cells_read <= 20_000
             assert result.rounds[-1].cells == 8000
             assert result.select()[0] == 4
-            selector = BanditSIS(4, budget=budget, statistic=statistic, pvalues=True)
-            assert selector._plan(2000, 100, 4) == plan
+            rereads = statistic == "kendall"
+            assert make_plan(2000, 100, 4, budget=budget, rereads=rereads, pvalues=True) == plan
     with pytest.raises(ValueError, match=r"budget=0.04 pays for 8,000 cells, and with pvalues=True .* 8,400"):
         BanditSIS(4, budget=0.04, pvalues=True).fit(x, y)
     assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)

@@ -131,8 +131,8 @@ SEPARATED = BINARY + 0.0
 LEVEL = np.where(COUNTS == 0, np.arange(N) % 2, 0)  # only zeros in one level
 BAD = {
     "three classes": (np.arange(N) % 3, "logistic", None, "'logistic' needs two classes, got 3: 0, 1, 2"),
-    "separation": (BINARY, "logistic", SEPARATED, "tell the two classes apart perfectly"),
-    "nearly": (BINARY, "logistic", BINARY * rng.random(N), "tell the two classes apart perfectly"),
+    "separation": (BINARY, "logistic", SEPARATED, "separate the two classes perfectly"),
+    "nearly": (BINARY, "logistic", BINARY * rng.random(N), "separate the two classes perfectly"),
     "negative": (COUNTS - 1, "poisson", None, "needs counts, 0, 1, 2, …, got -1 in row"),
     "fractions": (COUNTS / 2, "poisson", None, "needs counts, 0, 1, 2, …, got 0.5 in row"),
     "words": (np.where(BINARY, "a", "b"), "poisson", None, "needs counts, got labels"),
@@ -143,15 +143,15 @@ BAD = {
     "no events": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, "have no events"),
     "all censored": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, r"^all 300 rows .* event\)\.$"),
     "no time": (np.column_stack([np.where(TIMES > 9, np.nan, TIMES), EVENTS]), "cox", None, "replace it.$"),
-    "constant": (np.ones(N), "pearson", None, r"constant, 1, in all 300 rows, .* the response\.$"),
+    "constant": (np.ones(N), "pearson", None, r"constant, 1\.0, in all 300 rows, .* the response\.$"),
     "ranks": (np.ones(N), "kendall", None, r"constant, 1.0, in all 300 rows, .* the response\.$"),
-    "many": (COUNTS, "pearson", np.eye(N), r"there are 300 rows, and 299 .*: give fewer covariates\.$"),
+    "many": (COUNTS, "pearson", np.eye(N), r"there are 300 rows, .* 299 .*: use fewer covariates\.$"),
     "monotone": (SURVIVAL[:, ::1] * [1, 1], "cox", -TIMES * 50, "does not converge on 300 rows"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_responses_that_cannot_be(case):
+def test_invalid_responses(case):
     y, statistic, given, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         exact(y, statistic, given)

@@ -61,7 +61,10 @@ class _Announcement(event.Listener):
         module = event.data["dispatcher"].py_func.__module__
         if not self.printed and module.startswith("banditsis.") and sys.stderr.isatty():
             self.printed = True
-            print("banditsis: compiling kernels: this takes a few seconds, once on this machine …", file=sys.stderr)
+            print(
+                "banditsis: compiling kernels: this takes a few seconds, once on this machine …",
+                file=sys.stderr,
+            )
 
     def on_end(self, event: Any) -> None:
         pass

@@ -1,11 +1,11 @@
 """Distance correlation in O(n log n). Blocks have shape (columns, rows).
 
-Let a and b be the distances of the feature and of the response. Besides moments, Σ a·b over pairs of rows needs
-D = Σ (x_j - x_i)(y_j - y_i) over the pairs that have the same order in x and in y. Rows are sorted by x and
-carry their rank in y. They are partitioned by one bit of that rank after the other, the highest first, keeping
-their order otherwise. Each level adds the pairs whose ranks differ first in its bit: a gap between neighbours in
-x, with c lower ranks to its left whose y sum to S and r upper ranks to its right whose y sum to U, contributes
-gap · (c·U - r·S).
+Let a and b be the distances of the feature and of the response. Besides moments, Σ a·b over pairs of rows
+needs D = Σ (x_j - x_i)(y_j - y_i) over the pairs that have the same order in x and in y. Rows are sorted by x
+and carry their rank in y. They are partitioned by one bit of that rank after the other, the highest first,
+keeping their order otherwise. Each level adds the pairs whose ranks differ first in its bit: a gap between
+neighbours in x, with c lower ranks to its left whose y sum to S and r upper ranks to its right whose y sum to
+U, contributes gap · (c·U - r·S).
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def correlation(
     """Fill ``out`` with distance correlations.
 
     ``places`` sort the response, ``y`` are its values in that order, ``prefix`` their cumulative sums;
-    ``y_sums``, ``y_total`` and ``y_spread`` come from :func:`row_sums` and :func:`distance_variance`. ``work`` has
-    shape (2, n).
+    ``y_sums``, ``y_total`` and ``y_spread`` come from :func:`row_sums` and :func:`distance_variance`.
+    ``work`` has shape (2, n).
     """
     n, order = y.size, scratch[0]
     x, sums = work[0], work[1]

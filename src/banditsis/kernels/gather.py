@@ -14,8 +14,8 @@ from banditsis.kernels.compile import elementwise, prefetch
 def gather(flat: Array, starts: Array, offsets: Array, begin: int, tile: Array) -> None:
     """Fill ``tile[k, j] = flat[starts[begin + k] + offsets[j]]`` for the strips that are left.
 
-    The cells of the next strip are prefetched while one is packed, so packing is limited by bandwidth instead of
-    latency.
+    The cells of the next strip are prefetched while one is packed, so packing is limited by bandwidth instead
+    of latency.
     """
     last = starts.size - 1
     for k in range(min(tile.shape[0], starts.size - begin)):
@@ -49,14 +49,7 @@ def moments_by_row(
 
 @elementwise
 def moments_by_column(
-    flat: Array,
-    starts: Array,
-    offsets: Array,
-    shift: Array,
-    y: Array,
-    tile: Array,
-    lines: Array,
-    out: Array,
+    flat: Array, starts: Array, offsets: Array, shift: Array, y: Array, tile: Array, lines: Array, out: Array
 ) -> None:
     """Add ``Σz, Σzy, Σz²`` to ``out`` (3, columns), packing the columns of one tile at a time."""
     packed = tile.reshape(-1)

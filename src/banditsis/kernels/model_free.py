@@ -55,12 +55,7 @@ def sirs(block: Array, places: Array, begins: Array, z: Array, out: Array) -> No
 
 @elementwise
 def mean_variance(
-    block: Array,
-    codes: Array,
-    sizes: Array,
-    passed: Array,
-    scratch: Scratch,
-    out: Array,
+    block: Array, codes: Array, sizes: Array, passed: Array, scratch: Scratch, out: Array
 ) -> None:
     """Fill ``out`` with the mean over j of Σ_c p_c (F_c(x_j) - F(x_j))²; ``sizes`` are the class sizes."""
     n, order = codes.size, scratch[0]
@@ -98,9 +93,9 @@ def sliced_wasserstein(
     scratch: Scratch,
     out: Array,
 ) -> None:
-    """Fill ``out`` with the root mean square, over directions, of the distance of (x, y) from (x, shuffled y).
+    """Fill ``out`` with the sliced Wasserstein distance of (x, y) from (x, shuffled y).
 
-    In one direction the squared distance is the mean of (A_(i) - B_(i))², where A and B are the projections.
+    Its square is the mean over directions of the mean of (A_(i) - B_(i))², where A and B are projections.
     ``work`` has shape (3, n), ``joint_order`` n values.
     """
     n, order = y.size, scratch[0]

@@ -24,13 +24,7 @@ def end_of_ties(x: Array, order: Array, start: int) -> int:
 
 
 @elementwise
-def spearman(
-    block: Array,
-    ranks: Array,
-    squares: float,
-    scratch: Scratch,
-    out: Array,
-) -> None:
+def spearman(block: Array, ranks: Array, squares: float, scratch: Scratch, out: Array) -> None:
     """Fill ``out`` with Σ R·S / √(ΣR² ΣS²); S are the centred ``ranks`` of y, ΣS² are ``squares``."""
     n, order = ranks.size, scratch[0]
     for k in range(out.size):
@@ -73,20 +67,14 @@ def between(ranks: Array, order: Array, a: int, b: int, c: int) -> float:
 
 @elementwise
 def chatterjee(
-    block: Array,
-    places: Array,
-    ranks: Array,
-    spread: float,
-    sorted_x: Array,
-    scratch: Scratch,
-    out: Array,
+    block: Array, places: Array, ranks: Array, spread: float, sorted_x: Array, scratch: Scratch, out: Array
 ) -> None:
     """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its maximum ranks in that order.
 
-    Ties in the feature: ξ is the mean over all orders of the tied rows, which is 1 - n / spread times a sum of
-    ``w·|difference of ranks|`` over pairs of rows. Lines of ``out``: ξ, then the terms of its variance: the
-    number of distinct values, ``Σw²`` over all ordered pairs, and the sum of squares about their mean of the
-    rows' sums of w.
+    Ties in the feature: ξ is the mean over all orders of the tied rows, which is 1 - n / spread times a sum
+    of ``w·|difference of ranks|`` over pairs of rows. Lines of ``out``: ξ, then the terms of its variance:
+    the number of distinct values, ``Σw²`` over all ordered pairs, and the sum of squares about their mean of
+    the rows' sums of w.
     """
     n, order = ranks.size, scratch[0]
     for k in range(out.shape[1]):
@@ -142,8 +130,8 @@ def kendall(
 
     ``ties`` as :meth:`Kendall.prepare` returns them. Lines of ``out``: τ-b, and 1 / its null standard error.
 
-    Every pair without ties is either concordant or an inversion. Rows with equal responses are numbered in the
-    order of x and are not counted as inversions, nor are rows with equal x, because sorting is stable.
+    Every pair without ties is either concordant or an inversion. Rows with equal responses are numbered in
+    the order of x and are not counted as inversions, nor are rows with equal x, because sorting is stable.
     """
     n, order = places.size, scratch[0]
     pairs, tied = tied_pairs(n), ties[0]
@@ -180,9 +168,9 @@ def kendall(
 def count_inversions(code: Array, spare: Array) -> float:
     """Number of inversions of a permutation of 0, 1, …, which is overwritten.
 
-    Values are partitioned by one bit after the other, the highest first, keeping their order otherwise: a pair
-    is an inversion if the first value has the bit and the second does not. Parts of 64 consecutive values are
-    counted with the bits of one word.
+    Values are partitioned by one bit after the other, the highest first, keeping their order otherwise: a
+    pair is an inversion if the first value has the bit and the second does not. Parts of 64 consecutive
+    values are counted with the bits of one word.
     """
     n, level = code.size, WORD
     while (1 << level) < n:

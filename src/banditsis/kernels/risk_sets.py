@@ -39,8 +39,9 @@ def moments(
     """Fill ``out`` with ``Σx·w`` for each line w of ``linear``, then the information of each column.
 
     Rows are in ``order``, latest time first, and so are ``risk``, ``linear`` and ``square``. At event time t
-    there are ``events[t]`` events; the rows before ``ends[t]`` are at risk, and their risks sum to ``at_risk[t]``.
-    The information is ``Σ square·x² - Σ_t events·(Σ risk·x / at_risk)²``, the inner sum over the rows at risk.
+    there are ``events[t]`` events; the rows before ``ends[t]`` are at risk, and their risks sum to
+    ``at_risk[t]``. The information is ``Σ square·x² - Σ_t events·(Σ risk·x / at_risk)²``, the inner sum over
+    the rows at risk.
     """
     for j in range(block.shape[1]):
         x = block[:, j]

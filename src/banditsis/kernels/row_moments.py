@@ -1,16 +1,17 @@
 """Sums over tiles whose rows are contiguous: Σz, Σzy, Σz² and the like, with z = x - shift.
 
 Row i of a tile is ``flat[starts[i] : starts[i] + m]``, where m is the number of columns; ``shift`` has shape
-(m,), ``y`` and ``codes`` (rows,), and ``out`` (lines, m). A vector lane is a column. Partial sums (``part``, lines
-× m) are kept in the dtype of the data for at most ``PANEL`` rows and then added to float64.
+(m,), ``y`` and ``codes`` (rows,), and ``out`` (lines, m). A vector lane is a column. Partial sums (``part``,
+lines × m) are kept in the dtype of the data for at most ``PANEL`` rows and then added to float64.
 
 :func:`moments` takes twelve rows at a time, so partial sums are loaded and stored once for twelve rows (eight
-are slower, and sixteen run out of registers). Rows are sliced and indexed from 0, because loops that start at a
-variable handle negative indices and are not vectorised.
+are slower, and sixteen run out of registers). Rows are sliced and indexed from 0, because loops that start at
+a variable handle negative indices and are not vectorised.
 
 :func:`weighted_moments` takes eight rows at a time, in strips of ``WIDTH`` columns, which stay in the nearest
 caches while they are multiplied by three columns of weights after the other. Eight rows × three columns keep
-all weights in registers and reach nine tenths of the speed of a large matrix product; twelve × two, six tenths.
+all weights in registers and reach nine tenths of the speed of a large matrix product; twelve × two, six
+tenths.
 """
 
 from __future__ import annotations
@@ -152,7 +153,8 @@ def moments_present(flat: Array, starts: Array, shift: Array, y: Array, part: Ar
 def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array) -> None:
     """Add ``Σz`` over the rows of each class, then ``Σz²``, to ``out`` (n_classes + 1, m).
 
-    If ``out`` has 2 · n_classes + 1 lines, NaN is left out and the last lines count the cells that are present.
+    If ``out`` has 2 · n_classes + 1 lines, NaN is left out and the last lines count the cells that are
+    present.
     """
     m = shift.size
     squares = out[n_classes]
@@ -182,8 +184,8 @@ def weighted_moments(
 ) -> None:
     """Add ``Σz·w`` for each column w of the weights, and then ``Σv·z²``, to ``out``.
 
-    ``weights`` has shape (rows, q), where q is a multiple of 3; columns beyond the lines of ``out`` are padding.
-    The v are ``square`` (rows,); ``part`` has shape (q + 1, m).
+    ``weights`` has shape (rows, q), where q is a multiple of 3; columns beyond the lines of ``out`` are
+    padding. The v are ``square`` (rows,); ``part`` has shape (q + 1, m).
     """
     q, m = weights.shape[1], shift.size
     for first in range(0, starts.size, PANEL):
@@ -241,15 +243,7 @@ def _add_squares(flat: Array, starts: Array, first: int, shift: Array, v: Array,
 
 @elementwise
 def _add_three(
-    flat: Array,
-    starts: Array,
-    first: int,
-    shift: Array,
-    w: Array,
-    c: int,
-    pa: Array,
-    pb: Array,
-    pc: Array,
+    flat: Array, starts: Array, first: int, shift: Array, w: Array, c: int, pa: Array, pb: Array, pc: Array
 ) -> None:
     """Add ``Σz·w`` of eight rows for three columns of weights."""
     m = shift.size

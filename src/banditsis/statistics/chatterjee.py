@@ -40,15 +40,15 @@ class Chatterjee(SampleStatistic):
 
     It tends to 1 if the response is a function of the feature, and to 0 if they are independent. For monotone
     association it needs more rows than monotone measures. For features without ties it equals
-    ``scipy.stats.chatterjeexi(x, y)``. With ties it is the mean over all orders of the tied rows, so it does not
-    depend on the order of the rows. Noise can make ξ negative; features are ranked by ξ, not by its absolute
-    value.
+    ``scipy.stats.chatterjeexi(x, y)``. With ties it is the mean over all orders of the tied rows, so it does
+    not depend on the order of the rows. Noise can make ξ negative; features are ranked by ξ, not by its
+    absolute value.
 
-    The p-value is one-sided and normal, and equals SciPy's for features without ties. Ties reduce the variance
-    of ξ; its variance over all permutations of the response is known [2]_, and SciPy's variance is multiplied by
-    the ratio of the two. The p-value is NaN if a feature has fewer than 100 distinct values and fewer than half
-    as many as rows, because ξ is not normal then; use :class:`Kendall` or :class:`MeanVariance` for such
-    features. A constant feature has p-value 1.
+    The p-value is one-sided and normal, and equals SciPy's for features without ties. Ties reduce the
+    variance of ξ; its variance over all permutations of the response is known [2]_, and SciPy's variance is
+    multiplied by the ratio of the two. The p-value is NaN if a feature has fewer than 100 distinct values and
+    fewer than half as many as rows, because ξ is not normal then; use :class:`Kendall` or
+    :class:`MeanVariance` for such features. A constant feature has p-value 1.
 
     References
     ----------

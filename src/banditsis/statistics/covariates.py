@@ -31,8 +31,8 @@ class Covariates:
     values : ndarray of shape (n, k)
         The user's array.
     centre, basis, offset : ndarray
-        Row i of the basis is ``(values[i] - centre) @ basis - offset``. Its columns have mean 0 and variance 1
-        and are uncorrelated; their number is the rank of the centred covariates.
+        Row i of the basis is ``(values[i] - centre) @ basis - offset``. Its columns have mean 0 and variance
+        1 and are uncorrelated; their number is the rank of the centred covariates.
     resolution : float
         A feature with a smaller share of residual variance is treated as a linear combination of covariates.
     notes : tuple of str

@@ -34,10 +34,10 @@ class Cox(SampleStatistic):
               V = \sum_t d_t \big( \overline{x^2}_t - \bar x_t^2 \big), \quad
               \bar x_t = \frac{\sum_{R_t} e_i x_i}{\sum_{R_t} e_i}
 
-    and the score is :math:`U / \sqrt{V n}`; its square times n is the χ² of the score test [1]_. For a feature
-    with two values and without covariates this is the log-rank test. V contains a square for each event time
-    and is not a function of a fixed set of sums, so each round rereads all rows read so far. Covariates are
-    fitted to the rows read, and U and V are adjusted for them.
+    and the score is :math:`U / \sqrt{V n}`; its square times n is the χ² of the score test [1]_. For a
+    feature with two values and without covariates this is the log-rank test. V contains a square for each
+    event time and is not a function of a fixed set of sums, so each round rereads all rows read so far.
+    Covariates are fitted to the rows read, and U and V are adjusted for them.
 
     The response is (time, event): an array or a frame of two columns in this order, or a structured array
     of two fields, in either order if the event is boolean. There can be only one response.

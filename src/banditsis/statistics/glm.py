@@ -64,9 +64,9 @@ class Logistic(GeneralisedLinear):
     .. math:: U = \sum x (y - \mu), \quad V = \sum v x^2 - b^\top (A^\top v A)^{-1} b, \quad b = A^\top v x,
               \quad v = \mu (1 - \mu)
 
-    A contains an intercept and the covariates, and μ comes from the null model, which contains only these. The
-    score is :math:`U / \sqrt{V n}`; its square times n is the χ² of Rao's test [1]_. Without covariates it is
-    the correlation with the indicator of the second class.
+    A contains an intercept and the covariates, and μ comes from the null model, which contains only these.
+    The score is :math:`U / \sqrt{V n}`; its square times n is the χ² of Rao's test [1]_. Without covariates
+    it is the correlation with the indicator of the second class.
 
     The response has two classes, numbers or strings; the one that sorts last (True, 1, "yes") counts as 1.
     Without covariates, μ is the mean of the rows read. With covariates, the null model is fitted to all rows,
@@ -174,7 +174,7 @@ class Poisson(GeneralisedLinear):
         self, n: float | Floats, sy: float | Floats, syy: float | Floats, response: int
     ) -> float | Floats:
         mean = np.maximum(sy / n / self.scale[response] + self.centre[response], 0.0)
-        return np.sqrt(n * mean) * self.scale[response]
+        return np.asarray(np.sqrt(n * mean) * self.scale[response])
 
     def mean(self, predictor: Floats) -> Floats:
         return np.exp(np.minimum(predictor, 700.0))

@@ -88,7 +88,7 @@ def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class NormalNull(NullDistribution):
-    r"""Null distribution of a score that is normal: :math:`p = 2 Φ(-|z|)`, the χ² test with 1 degree of freedom.
+    r"""Normal null distribution: :math:`p = 2 Φ(-|z|)`, the χ² test with 1 degree of freedom.
 
     Parameters
     ----------
@@ -131,10 +131,9 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
     The number of tests p is the number of features, including those without a p-value (NaN), which are never
-    rejected. The i-th smallest p-value is significant if it or a larger one has
-    :math:`p_{(i)} ≤ i \, α / (p\, c)`: c is 1 for Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p`
-    for Benjamini and Yekutieli ("by"), which is valid under any dependence. Bonferroni requires
-    :math:`p_{(i)} ≤ α / p`.
+    rejected. The i-th smallest p-value is significant if it or a larger one has :math:`p_{(i)} ≤ i \, α /
+    (p\, c)`: c is 1 for Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p` for Benjamini and
+    Yekutieli ("by"), which is valid under any dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Moment statistics adjusted for covariates.
 
-The partial statistic of a feature is that of its residuals after regression on the covariates. The residuals are
-never computed: the sums of the feature with the covariates are a few more products, and least squares needs no
-more than these.
+The partial statistic of a feature is that of its residuals after regression on the covariates. The residuals
+are never computed: the sums of the feature with the covariates are a few more products, and least squares
+needs no more than these.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class PartialStatistic(MomentStatistic):
     """A moment statistic adjusted for covariates: the common part.
 
     A row has the design ``A`` (an intercept, then the covariates), the targets ``B`` (functions of the
-    response) and, in a generalised linear model, the variance ``v`` of the response. The lines of the sums are
-    ``Σz``; ``Σz·b`` for each target; ``Σz·a`` for each covariate; ``Σz²``. With variances they are ``Σz``;
-    ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``.
+    response) and, in a generalised linear model, the variance ``v`` of the response. The lines of the sums
+    are ``Σz``; ``Σz·b`` for each target; ``Σz·a`` for each covariate; ``Σz²``. With variances they are
+    ``Σz``; ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ class PartialAnova(PartialStatistic):
 
 
 def check_residual_rows(rows: Rows, rank: int, n: int) -> None:
-    """Raise if the rows that are read first, of n, are too few for a regression on covariates of this rank."""
+    """Raise if the rows that are read first are too few for a regression on covariates of this rank."""
     if (m := count_rows(rows)) < rank + 3:
         rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
         raise CovariateError(

@@ -21,10 +21,10 @@ class SlicedWasserstein(SampleStatistic):
     .. math:: \mathrm{SW}^2 = \frac{1}{K} \sum_k \frac{1}{n} \sum_i (A^k_{(i)} - B^k_{(i)})^2, \quad
               A^k_i = z_i \cos θ_k + y_i \sin θ_k, \quad B^k_i = z_i \cos θ_k + y_{σ(i)} \sin θ_k
 
-    where (i) denotes the i-th smallest value; in one dimension this is the squared 2-Wasserstein distance. The
-    distance and its cost of O(n log n) per feature are those of the paper. Evenly spaced directions and one
-    permutation, drawn by ``numpy.random.default_rng(n)``, are choices of this implementation; they make the
-    score reproducible. The response must be numeric; two classes can be coded as 0 and 1.
+    where (i) denotes the i-th smallest value; in one dimension this is the squared 2-Wasserstein distance.
+    The distance and its cost of O(n log n) per feature are those of the paper. Evenly spaced directions and
+    one permutation, drawn by ``numpy.random.default_rng(n)``, are choices of this implementation; they make
+    the score reproducible. The response must be numeric; two classes can be coded as 0 and 1.
 
     Parameters
     ----------

@@ -19,8 +19,8 @@ class Spearman(SampleStatistic):
                        {\sqrt{\sum (R_i - \bar R)^2 \sum (S_i - \bar S)^2}}
 
     R and S are the ranks of the feature and of the response; equal values share the mean of their ranks. It
-    detects monotone association and is robust to outliers. Scores and p-values (Student's t with n - 2 degrees
-    of freedom) equal those of ``scipy.stats.spearmanr``.
+    detects monotone association and is robust to outliers. Scores and p-values (Student's t with n - 2
+    degrees of freedom) equal those of ``scipy.stats.spearmanr``.
 
     References
     ----------
