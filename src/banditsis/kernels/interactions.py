@@ -1,7 +1,7 @@
-"""Products of two columns: which pair a feature is, its sums, and sums of all pairs out of a matrix product.
+"""Features that are products of two of m columns: the pair of a feature, and sums over pairs.
 
-Features are ordered row by row through the upper triangle: ``offsets[i]`` is the feature of the first pair of
-column i, whose partner is column ``i + lead`` (0 with squares, 1 without), and ``offsets[-1]`` the number of
+Pairs are numbered row by row through the upper triangle: feature ``offsets[i]`` is the first pair of column
+i, with column ``i + lead`` (``lead`` is 0 with squares, 1 without), and ``offsets[m]`` is the number of
 features. Features before ``offsets[0]`` are the columns themselves.
 """
 
@@ -13,7 +13,7 @@ from banditsis.kernels.compile import elementwise, reduction, unfused_reduction
 
 @elementwise
 def find_pairs(features: Array, offsets: Array, lead: int, first: Array, second: Array) -> None:
-    """Fill in the two columns of each of the sorted features; a column itself is paired with column m."""
+    """Fill the two columns of each of the sorted features; the partner of a column itself is m."""
     m = offsets.size - 1
     i = 0
     for t in range(features.size):
@@ -28,7 +28,7 @@ def find_pairs(features: Array, offsets: Array, lead: int, first: Array, second:
 
 @elementwise
 def multiply(block: Array, first: Array, second: Array, out: Array) -> None:
-    """Fill ``out[k, t] = block[k, first[t]] · block[k, second[t]]``; the last column of a block is all 1."""
+    """Fill ``out[k, t] = block[k, first[t]] · block[k, second[t]]``; column m of the block is all 1."""
     for k in range(block.shape[0]):
         line, cells = block[k], out[k]
         for t in range(first.size):
@@ -37,7 +37,7 @@ def multiply(block: Array, first: Array, second: Array, out: Array) -> None:
 
 @unfused_reduction
 def moments(base: Array, first: Array, second: Array, shift: Array, w: Array, out: Array) -> None:
-    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (3 × pairs); ``base`` holds columns."""
+    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (3, pairs); ``base`` is (columns, rows)."""
     weight = w[0]
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
@@ -56,7 +56,7 @@ def moments(base: Array, first: Array, second: Array, shift: Array, w: Array, ou
 def moments_of_many(
     base: Array, first: Array, second: Array, shift: Array, w: Array, z: Array, out: Array
 ) -> None:
-    """The same for several lines of weights; ``z`` has room for a product."""
+    """The same for several weights: w is (q, rows), ``out`` (q + 2, pairs), and ``z`` scratch (rows,)."""
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
         s0, s2 = 0.0, 0.0
@@ -76,7 +76,7 @@ def moments_of_many(
 
 @elementwise
 def add_triangle(product: Array, top: int, offsets: Array, lead: int, out: Array) -> None:
-    """Add what lies right of the diagonal to the sums of all features.
+    """Add the upper triangle to the sums of all features.
 
     ``product[i, j]`` belongs to the columns ``top + i`` and ``top + j``.
     """
@@ -89,7 +89,7 @@ def add_triangle(product: Array, top: int, offsets: Array, lead: int, out: Array
 
 @elementwise
 def add_picked(product: Array, top: int, first: Array, second: Array, out: Array) -> None:
-    """Add the products of some pairs to their sums."""
+    """Add the elements of some pairs to their sums."""
     for t in range(first.size):
         out[t] += product[first[t] - top, second[t] - top]
 
@@ -98,10 +98,10 @@ def add_picked(product: Array, top: int, first: Array, second: Array, out: Array
 def find_flat(
     mean: Array, square: Array, top: int, offsets: Array, lead: int, least: float, found: Array, n_found: int
 ) -> int:
-    """Find features whose variance is less than a share of their mean square, as sums cannot show it.
+    """Find features whose variance is less than ``least`` times their mean square, too small for plain sums.
 
-    ``mean`` and ``square`` hold the pilot rows' means as in :func:`add_triangle`. Features are written to
-    ``found`` from ``n_found`` on, as far as there is room; returns how many there are by now.
+    ``mean`` and ``square`` hold means over the pilot rows, as in :func:`add_triangle`. Features are written
+    to ``found[n_found:]`` while there is room; returns the new number of features found.
     """
     for i in range(mean.shape[0]):
         mu, sq = mean[i, i + lead :], square[i, i + lead :]

@@ -1,7 +1,9 @@
-"""Correlations over growing samples of rows as a Markov chain: who is kept, and who is lost.
+"""Probability that a feature is retained in all rounds of a plan.
 
-Two recursions over rounds, each a sum over Gauss-Legendre nodes. ``null_chain`` runs forwards over features
-without signal, ``loss`` over one feature with signal; ``plans.detection_floor`` says what they mean.
+The correlations of a feature over growing samples of rows are a Markov chain. Two recursions over rounds
+integrate over its state by Gauss-Legendre quadrature (``nodes`` and ``weights``): :func:`null_chain`
+forwards, for features without signal, which set the cutoffs; :func:`spread_losses` backwards, for a feature
+with signal. See :mod:`banditsis.plans.detection_floor` for the model.
 """
 
 from __future__ import annotations
@@ -13,15 +15,15 @@ from banditsis.kernels.compile import elementwise
 
 ROOT_2 = math.sqrt(2.0)
 ROOT_2PI = math.sqrt(2.0 * math.pi)
-#: How many standard deviations away a normal variable is taken never to be.
+#: Normal variables are integrated over this many standard deviations.
 REACH = 6.5
-#: A variance smaller than this share of the one before is none.
+#: A variance that is a smaller share of the previous one is treated as 0.
 CERTAIN = 1e-3
 
 
 @elementwise
 def _tails(c: float, x: Array, w: Array, size: int, rho: float, s: float) -> tuple[float, float]:
-    """Probability that |ρx + sε| exceeds c, and its density there, for x of weights w."""
+    """Probability that |ρx + sε| > c, and its density at c, where x has the quadrature weights w."""
     tail, density = 0.0, 0.0
     for j in range(size):
         for sign in (-1.0, 1.0):
@@ -34,7 +36,7 @@ def _tails(c: float, x: Array, w: Array, size: int, rho: float, s: float) -> tup
 
 @elementwise
 def _quantile(share: float, start: float, x: Array, w: Array, size: int, rho: float, s: float) -> float:
-    """The c that |ρx + sε| exceeds with probability ``share``: Newton's steps on the log of the tail."""
+    """The c with P(|ρx + sε| > c) = ``share``, by Newton's method on the logarithm of the tail."""
     c = start
     for _ in range(50):
         tail, density = _tails(c, x, w, size, rho, s)
@@ -53,12 +55,12 @@ def _quantile(share: float, start: float, x: Array, w: Array, size: int, rho: fl
 def null_chain(
     rows: Array, shares: Array, cutoffs: Array, solve: bool, nodes: Array, weights: Array, work: Array
 ) -> None:
-    """Cutoffs of |u| in each round from the shares kept (``solve``), or the shares from the cutoffs.
+    """Fill the cutoffs of |u| in each round from the shares kept (``solve``), or the shares from the cutoffs.
 
     Without signal ``u_l = artanh(r_l) √rows_l`` is standard normal, and
     ``u_{l+1} = √(rows_l / rows_{l+1}) u_l + √(1 - rows_l / rows_{l+1}) ε``.
-    A share is that of the features left before the round. The state between rounds is the density of |u|
-    among the features left, at the nodes above the cutoff. ``work`` holds 4 lines as long as ``nodes``.
+    A share is relative to the features before the round. The state between rounds is the density of |u|
+    among the features that are kept, at nodes above the cutoff. ``work`` has shape (4, nodes).
     """
     x, w, new_x, new_w = work[0], work[1], work[2], work[3]
     x[0], w[0] = 0.0, 1.0  # before the first round every u is 0
@@ -88,7 +90,7 @@ def null_chain(
 
 @elementwise
 def _loss(mean: float, bound: float, sd: float, x: Array, w: Array, size: int) -> float:
-    """Probability that a normal variable of this mean lies under the bound, or that what w weighs strikes."""
+    """P(z < bound) for z ~ N(mean, sd²), plus the loss in earlier rounds, given by weights w at nodes x."""
     total = 0.5 * math.erfc((mean - bound) / (sd * ROOT_2))
     for j in range(size):
         t = (x[j] - mean) / sd
@@ -99,10 +101,11 @@ def _loss(mean: float, bound: float, sd: float, x: Array, w: Array, size: int) -
 
 @elementwise
 def spread_losses(variances: Array, bounds: Array, nodes: Array, weights: Array, work: Array) -> int:
-    """Points in ``work[0]`` and weights in ``work[1]``: losses before the last round, by where it finds z.
+    """Probability of a loss before the last round, as a function of z in the last round.
 
-    Seen from the last round backwards, ``z_{l-1} = z_l + N(0, V_{l-1} - V_l)`` whatever the feature's own
-    correlation. Returns the number of points; variances must fall.
+    Backwards from the last round, ``z_{l-1} = z_l + N(0, V_{l-1} - V_l)`` for any correlation of the feature.
+    Fills ``work[0]`` with nodes and ``work[1]`` with weights, and returns their number. Variances must
+    decrease.
     """
     x, w, new_x, new_w = work[0], work[1], work[2], work[3]
     size = 0
@@ -125,7 +128,7 @@ def spread_losses(variances: Array, bounds: Array, nodes: Array, weights: Array,
 
 @elementwise
 def loss(mean: float, bound: float, variance: float, work: Array, size: int) -> float:
-    """Probability that a feature of this mean z is lost in some round, after :func:`spread_losses`."""
+    """Probability that a feature with this mean z is lost in some round, after :func:`spread_losses`."""
     return float(_loss(mean, bound, math.sqrt(variance), work[0], work[1], size))
 
 
@@ -133,7 +136,7 @@ def loss(mean: float, bound: float, variance: float, work: Array, size: int) -> 
 def lowest_mean(
     variances: Array, bounds: Array, error: float, nodes: Array, weights: Array, work: Array
 ) -> float:
-    """The least z of a feature that is lost in some round with probability at most ``error``."""
+    """Smallest mean z of a feature that is lost in some round with probability at most ``error``."""
     size = spread_losses(variances, bounds, nodes, weights, work)
     last = variances.size - 1
     low = bounds[last]
@@ -163,11 +166,11 @@ def predicted_floor(
     work: Array,
     scratch: Array,
 ) -> float:
-    """The lowest mean z that survives the cutoffs which features without signal will set.
+    """Smallest mean z that survives the expected cutoffs, which features without signal determine.
 
-    ``rows`` and ``n_rows`` are less 3, as Fisher's variance has them. Rounds that read everything decide
-    without chance. Infinite where rounds follow each other too closely for the nodes. ``scratch`` holds 3
-    lines as long as ``rows``.
+    ``rows`` and ``n_rows`` are row numbers minus 3, as in the variance of Fisher's z. Rounds that read all
+    rows decide with certainty. Infinite if successive rounds are too similar for this number of nodes.
+    ``scratch`` has shape (3, rounds).
     """
     cutoffs, variances, bounds = scratch[0], scratch[1], scratch[2]
     for k in range(1, rows.size):
@@ -185,7 +188,7 @@ def predicted_floor(
             count += 1
     if count == 0:
         return certain
-    for k in range(1, count):  # refuse what these nodes could not follow
+    for k in range(1, count):  # not accurate if the nodes are too far apart
         high = bounds[k] + REACH * math.sqrt(variances[0])
         for m in range(k):
             high = max(high, bounds[m] + REACH * math.sqrt(variances[m] - variances[k]))
@@ -198,11 +201,11 @@ def predicted_floor(
 
 @elementwise
 def lay_out(growth: Array, split: Array, sizes: Array, rows: Array, left: Array) -> None:
-    """Fill the rows and the features left after each round of a plan that costs the budget.
+    """Fill the rows of each round and the features left after it, for a plan that uses the whole budget.
 
-    ``growth[l]`` is the log of the factor from the rows of round l to those of the next; ``exp(split[l])``
-    the part of log(p / d) that round l takes. Rows are scaled to the budget, and cut at n. ``sizes`` are
-    n, p, d, the budget, and 1 where each round pays for all its rows again.
+    ``growth[l]`` is the log of the ratio of the rows of round l + 1 to those of round l; round l reduces the
+    features by a share proportional to ``exp(split[l])`` of log(p / d). Rows are scaled to the budget and
+    limited to n. ``sizes`` are n, p, d, the budget, and 1 if each round rereads all its rows, else 0.
     """
     n, p, d, budget, again = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] > 0.0
     total = 0.0
@@ -214,7 +217,7 @@ def lay_out(growth: Array, split: Array, sizes: Array, rows: Array, left: Array)
         left[k] = p * math.exp(-done * math.log(p / d))
         rows[k] = 1.0 if k == 0 else rows[k - 1] * math.exp(growth[k - 1])
     scale = 0.0
-    for _ in range(split.size + 1):  # each pass can find one more round that is cut at n
+    for _ in range(split.size + 1):  # each pass can find one more round that is limited to n
         cost, certain, before, features = 0.0, 0.0, 0.0, p
         for k in range(split.size):
             if rows[k] * scale >= n:
@@ -241,7 +244,7 @@ def trial_floor(
     work: Array,
     scratch: Array,
 ) -> float:
-    """Predicted floor, as a mean z, of the plan that :func:`lay_out` makes of these sizes."""
+    """Predicted floor, as a mean z, of the plan from :func:`lay_out`; ``scratch`` has shape (5, rounds)."""
     n, p = sizes[0], sizes[1]
     rows, left = scratch[3, : split.size], scratch[4, : split.size]
     lay_out(growth, split, sizes, rows, left)

@@ -1,8 +1,9 @@
-"""Sums over compressed sparse matrices: stored cells alone; the others are 0, and add nothing.
+"""Sums over the stored cells of compressed sparse matrices (``indptr``, ``indices``, ``data``).
 
-The lines of the sums are those that ``Weights`` lists. Where cells are left out (pairwise), the sums of
-presence start from all rows, and what is NaN is subtracted here. ``place`` says where a row (or, by row, a
-column) is among those wanted, -1 if it is not; it is empty if all are wanted.
+``column_*`` take matrices that are stored by column (CSC), ``row_*`` by row (CSR). The lines of the sums are
+those listed in ``Weights``. With pairwise deletion, sums of presence start from all rows, and NaN cells are
+subtracted here. ``place[i]`` is the position of row i (or column i, by row) among those requested, or -1; it
+is empty if all are requested. ``scale`` multiplies the cells of each column.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from banditsis.kernels.compile import elementwise
 def column_moments(
     indptr: Array, indices: Array, data: Array, first: int, stop: int, y: Array, out: Array
 ) -> None:
-    """Add ``Σx, Σxy, Σx²`` over all rows to ``out`` (3 × columns), for the columns from first to stop.
+    """Add ``Σx, Σxy, Σx²`` over all rows to ``out`` (3, columns), for the columns from first to stop.
 
-    Columns are short: what counts is how a loop starts. Slices, unsigned indices, which need no test of their
-    sign, and no vector lanes make it three times as fast.
+    Columns are short, so the cost of starting a loop dominates. Slices, unsigned indices, whose sign need not
+    be tested, and scalar code make it three times as fast.
     """
     end = np.uint64(indptr[first])
     for j in range(first, stop):
@@ -41,7 +42,7 @@ def column_moments(
 def row_moments(
     indptr: Array, indices: Array, data: Array, rows: Array, place: Array, y: Array, out: Array
 ) -> None:
-    """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns × 3); y is that of the rows given."""
+    """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns, 3); ``y[k]`` belongs to ``rows[k]``."""
     for k in range(rows.size):
         start, end = np.uint64(indptr[rows[k]]), np.uint64(indptr[rows[k] + 1])
         values, columns, w = data[start:end], indices[start:end], y[k]
@@ -70,7 +71,7 @@ def column_products(
     pairwise: bool,
     out: Array,
 ) -> None:
-    """Add the sums of some columns to ``out`` (columns × lines); w is rows × weights, v empty or by row."""
+    """Add ``Σx, Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1."""
     q = w.shape[1]
     for k in range(columns.size):
         total = out[k]
@@ -96,7 +97,7 @@ def row_products(
     pairwise: bool,
     out: Array,
 ) -> None:
-    """As :func:`column_products` for a matrix that is stored by row; weights are those of the rows given."""
+    """As :func:`column_products` by row; ``w[k]`` and ``v[k]`` belong to ``rows[k]``."""
     q = w.shape[1]
     for k in range(rows.size):
         square = v[k] if v.size else 1.0
@@ -136,7 +137,7 @@ def column_classes(
     pairwise: bool,
     out: Array,
 ) -> None:
-    """Add the sums of each class, then of squares, of some columns to ``out`` (columns × lines)."""
+    """Add ``Σx`` over the rows of each class, then ``Σx²``, of some columns to ``out`` (columns, lines)."""
     for k in range(columns.size):
         for t in range(indptr[columns[k]], indptr[columns[k] + 1]):
             i = indices[t]
@@ -160,7 +161,7 @@ def row_classes(
     pairwise: bool,
     out: Array,
 ) -> None:
-    """As :func:`column_classes` for a matrix that is stored by row."""
+    """As :func:`column_classes` by row; ``codes[k]`` belongs to ``rows[k]``."""
     for k in range(rows.size):
         for t in range(indptr[rows[k]], indptr[rows[k] + 1]):
             j = indices[t]
@@ -182,7 +183,7 @@ def _add_class(z: float, code: int, n_classes: int, pairwise: bool, total: Array
 
 @elementwise
 def cells(indptr: Array, indices: Array, data: Array, strips: Array, place: Array, out: Array) -> None:
-    """Put the stored cells of some strips (rows or columns) into ``out`` (strips × places), which is 0."""
+    """Copy the stored cells of some strips (rows or columns) to ``out`` (strips, places), which is 0."""
     for k in range(strips.size):
         for t in range(indptr[strips[k]], indptr[strips[k] + 1]):
             i = indices[t]

@@ -83,9 +83,6 @@ class Anova(MomentStatistic):
     def n_sums(self) -> int:
         return 1 + self.n_classes * (2 if self.pairwise else 1)
 
-    def lines(self, response: int) -> list[int]:
-        return list(range(self.n_sums))
-
     def codes(self, rows: Rows) -> Array:
         """Class of each row, as a number."""
         return np.searchsorted(self.labels[0], self.y[rows, 0])

@@ -50,18 +50,8 @@ class Weights:
                       ``Σ m`` over the rows of each class
     ================= ================================================================================
 
-    Attributes
-    ----------
-    linear : ndarray of shape (rows, q)
-        Linear weights w.
-    pairwise : bool
-        Whether missing values are deleted pairwise.
-    codes : ndarray of int, shape (rows,), optional
-        Class of each row: 0, ..., ``n_classes`` - 1.
-    n_classes : int
-        Number of classes.
-    square : ndarray of shape (rows,), optional
-        Weights v of the squares.
+    The shapes are (rows, q) for ``linear``, and (rows,) for ``codes``, the class of each row as a number from
+    0, and for ``square``. With ``pairwise``, missing values are deleted pairwise.
     """
 
     linear: Floats
@@ -176,9 +166,9 @@ class MomentStatistic(Statistic):
     def n_sums(self) -> int:
         """Number of lines of the sums."""
 
-    @abstractmethod
     def lines(self, response: int) -> list[int]:
-        """Lines of the sums that one response needs."""
+        """Lines of the sums that one response needs; all of them unless responses share a pass."""
+        return list(range(self.n_sums))
 
     @abstractmethod
     def weights(self, rows: Rows) -> Weights:
@@ -192,15 +182,15 @@ class MomentStatistic(Statistic):
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant feature scores 0."""
 
-    @abstractmethod
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         """Distribution of the scores of features without association, or None if it is not known."""
+        return None
 
-    @abstractmethod
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         """Number of rows in which each column is present, or None if no cell can be missing."""
+        return None
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
@@ -23,31 +23,29 @@ TOLERANCE = 1e-10
 SMALLEST_INFORMATION = 1e-7
 
 
+@dataclass(frozen=True)
+class Family:
+    """A generalised linear model with the canonical link."""
+
+    #: Mean of the response as a function of the linear predictor, and the inverse of it.
+    mean: Callable[[Floats], Floats]
+    link: Callable[[float], float]
+    #: Variance of the response as a function of its mean.
+    variance: Callable[[Floats], Floats]
+    #: The log-likelihood is the sum of y·predictor minus this function of the predictor, up to a constant.
+    cumulant: Callable[[Floats], Floats]
+    #: Message if the model with the covariates alone does not converge.
+    divergence: str
+
+
 class GeneralisedLinear(Pearson):
     """Common part of the score tests. Without covariates all rows have the same weight, as for Pearson."""
 
-    #: Message if the null model does not converge.
-    divergence: ClassVar[str]
+    family: ClassVar[Family]
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         return PartialScoreTest(cls.bind(y, False), covariates)
-
-    @abstractmethod
-    def mean(self, predictor: Floats) -> Floats:
-        """Mean of the response as a function of the linear predictor."""
-
-    @abstractmethod
-    def variance(self, mean: Floats) -> Floats:
-        """Variance of the response as a function of its mean."""
-
-    @abstractmethod
-    def link(self, mean: float) -> float:
-        """Linear predictor as a function of the mean."""
-
-    @abstractmethod
-    def log_likelihood(self, y: Floats, predictor: Floats) -> float:
-        """Log-likelihood of some rows, up to a constant."""
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
@@ -87,9 +85,13 @@ class Logistic(GeneralisedLinear):
     """
 
     name = "logistic"
-    divergence = (
-        "the logistic regression on the covariates alone does not converge: they separate the two classes "
-        "perfectly, or nearly so; omit the covariate that does, or merge rare levels."
+    family = Family(
+        mean=expit,
+        link=logit,
+        variance=lambda mean: mean * (1.0 - mean),
+        cumulant=lambda predictor: np.logaddexp(0.0, predictor),
+        divergence="the logistic regression on the covariates alone does not converge: they separate the two "
+        "classes perfectly, or nearly so; omit the covariate that does, or merge rare levels.",
     )
     #: Label of each response that counts as 1.
     positive: Array
@@ -113,17 +115,10 @@ class Logistic(GeneralisedLinear):
     def values(self, rows: Rows) -> Floats:
         return np.asarray(self.y[rows] == self.positive, dtype=np.float64)
 
-    def mean(self, predictor: Floats) -> Floats:
-        return np.asarray(expit(predictor))
 
-    def variance(self, mean: Floats) -> Floats:
-        return mean * (1.0 - mean)
-
-    def link(self, mean: float) -> float:
-        return float(np.log(mean) - np.log1p(-mean))
-
-    def log_likelihood(self, y: Floats, predictor: Floats) -> float:
-        return float(y @ predictor - np.logaddexp(0.0, predictor).sum())
+def _exp(predictor: Floats) -> Floats:
+    """Exponential without overflow."""
+    return np.exp(np.minimum(predictor, 700.0))
 
 
 class Poisson(GeneralisedLinear):
@@ -148,9 +143,14 @@ class Poisson(GeneralisedLinear):
 
     name = "poisson"
     max_score = np.inf
-    divergence = (
-        "the Poisson regression on the covariates alone does not converge: for some level of a covariate "
-        "all counts are 0, or a covariate grows too fast; omit it, merge levels, or take its logarithm."
+    family = Family(
+        mean=_exp,
+        link=np.log,
+        variance=lambda mean: mean,
+        cumulant=_exp,
+        divergence="the Poisson regression on the covariates alone does not converge: for some level of a "
+        "covariate all counts are 0, or a covariate grows too fast; omit it, merge levels, or take its "
+        "logarithm.",
     )
 
     @classmethod
@@ -175,18 +175,6 @@ class Poisson(GeneralisedLinear):
     ) -> float | Floats:
         mean = np.maximum(sy / n / self.scale[response] + self.centre[response], 0.0)
         return np.asarray(np.sqrt(n * mean) * self.scale[response])
-
-    def mean(self, predictor: Floats) -> Floats:
-        return np.exp(np.minimum(predictor, 700.0))
-
-    def variance(self, mean: Floats) -> Floats:
-        return mean
-
-    def link(self, mean: float) -> float:
-        return float(np.log(mean))
-
-    def log_likelihood(self, y: Floats, predictor: Floats) -> float:
-        return float(y @ predictor - self.mean(predictor).sum())
 
 
 class PartialScoreTest(PartialStatistic):
@@ -213,8 +201,8 @@ class PartialScoreTest(PartialStatistic):
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
         assert self.coefficients is not None
         A = self.covariates.design(rows)
-        mean = self.plain.mean(A @ self.coefficients[:, 0])
-        return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.variance(mean)
+        mean = self.plain.family.mean(A @ self.coefficients[:, 0])
+        return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.family.variance(mean)
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         (products,), squares = self.residual_moments(sums, summary, [0], columns)
@@ -228,16 +216,17 @@ class PartialScoreTest(PartialStatistic):
 
 def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
     """Maximum likelihood coefficients of an intercept and the covariates, for a model of one response."""
+    family = model.family
 
     def derivatives(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
         value, gradient, information = 0.0, np.zeros(len(beta)), np.zeros((len(beta), len(beta)))
         for part in chunks(rows):
             A = covariates.design(part)
             y, predictor = model.values(part)[:, 0], A @ beta
-            mean = model.mean(predictor)
-            value += model.log_likelihood(y, predictor)
+            mean = family.mean(predictor)
+            value += float(y @ predictor - family.cumulant(predictor).sum())
             gradient += A.T @ (y - mean)
-            information += A.T @ (A * model.variance(mean)[:, None])
+            information += A.T @ (A * family.variance(mean)[:, None])
         return value, gradient, information
 
     def fit(rows: Rows, start: Floats) -> Floats | None:
@@ -245,16 +234,16 @@ def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
         if maximum is None:
             return None
         beta, information = maximum
-        without = count_rows(rows) * float(model.variance(model.mean(start[:1]))[0])
+        without = count_rows(rows) * float(family.variance(family.mean(start[:1]))[0])
         return beta if np.linalg.eigvalsh(information)[0] >= SMALLEST_INFORMATION * without else None
 
     n = len(model.y)
     start = np.zeros(1 + covariates.rank)
-    start[0] = model.link(sum(float(model.values(part).sum()) for part in chunks(slice(0, n))) / n)
+    start[0] = family.link(sum(float(model.values(part).sum()) for part in chunks(slice(0, n))) / n)
     if n > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
         sample = spread(slice(0, n), SAMPLE_SIZE)
         fitted = fit(sample, start) if model.values(sample).mean() > 0 else None
         start = start if fitted is None else fitted
     if (beta := fit(slice(0, n), start)) is None:
-        raise CovariateError(model.divergence)
+        raise CovariateError(family.divergence)
     return beta

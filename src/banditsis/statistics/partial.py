@@ -40,17 +40,11 @@ class PartialStatistic(MomentStatistic):
     response) and, in a generalised linear model, the variance ``v`` of the response. The lines of the sums
     are ``Σz``; ``Σz·b`` for each target; ``Σz·a`` for each covariate; ``Σz²``. With variances they are
     ``Σz``; ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``.
-
-    Parameters
-    ----------
-    plain : MomentStatistic
-        The statistic without covariates.
-    covariates : Covariates
-        The covariates.
     """
 
     #: Whether rows have variances.
     weighted: ClassVar[bool] = False
+    #: The statistic without covariates.
     plain: MomentStatistic
 
     def __init__(self, plain: MomentStatistic, covariates: Covariates) -> None:
@@ -81,9 +75,6 @@ class PartialStatistic(MomentStatistic):
     @property
     def n_sums(self) -> int:
         return 2 + self.n_targets + self.covariates.rank + self.weighted
-
-    def lines(self, response: int) -> list[int]:
-        return list(range(self.n_sums))
 
     def weights(self, rows: Rows) -> Weights:
         A, B, v = self.columns(rows)
@@ -123,9 +114,6 @@ class PartialStatistic(MomentStatistic):
             cross[:, targets],
             self.covariates.resolution,
         )
-
-    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        return None
 
     def drift(self, rows: Rows, n: int) -> float:
         return self.plain.drift(rows, n)
