@@ -1,4 +1,4 @@
-"""Partial association: equal to regressing both sides on the covariates, and never in need of that."""
+"""Partial association: equal to that of the residuals of both sides given the covariates."""
 
 import numpy as np
 import pandas as pd
@@ -73,7 +73,7 @@ def test_frames_and_series_are_covariates():
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_what_the_covariates_explain_scores_zero(dtype):
+def test_linear_combinations_of_covariates_score_zero(dtype):
     x = np.column_stack([X, Z, Z @ [1, 2, 3] + 5, np.full(N, 7)]).astype(dtype)
     given = np.column_stack([x[:, P : P + 3], LEVELS])
     for statistic, y in (("pearson", Y), ("anova", LABELS), ("logistic", Y > 0), ("cox", survival())):
@@ -87,7 +87,7 @@ def survival():
     return np.column_stack([np.exp(Y / 4), rng.random(N) < 0.7])
 
 
-def test_a_constant_is_no_covariate():
+def test_a_constant_covariate_changes_nothing():
     np.testing.assert_array_equal(exact(covariates=np.full(N, 1e9)).scores, exact().scores)
 
 
@@ -107,7 +107,7 @@ def test_stored_values_are_exact_whatever_their_type():
         assert result.parameters["covariates"] == rank
 
 
-def test_a_note_says_what_was_left_out():
+def test_a_note_names_columns_that_are_left_out():
     close = 1e16 + 2.0 * (np.arange(N) % 2)
     result = exact(covariates=np.column_stack([Z, close]))
     np.testing.assert_array_equal(result.scores, exact(covariates=Z).scores)

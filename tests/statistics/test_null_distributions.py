@@ -1,4 +1,4 @@
-"""P-values: those of the textbook, far into the tail, honest after a choice, and uniform under the null."""
+"""P-values: equal to SciPy's, accurate in the far tail, valid after selection, uniform under the null."""
 
 import json
 
@@ -58,7 +58,7 @@ def log10_tail(share, a, b):
 
 @pytest.mark.parametrize("between", [1.0, 2.0, 7.0])
 @pytest.mark.parametrize("residual", [50.0, 1e3, 1e6])
-def test_beta_law_far_out(residual, between):
+def test_beta_null_in_the_far_tail(residual, between):
     scores = np.array([0.3, 0.7, 0.9, 0.99, 0.999999])
     found = BetaNull(residual, between).log10_pvalues(scores)
     expected = [log10_tail(s * s, residual / 2, between / 2) for s in scores]
@@ -66,7 +66,7 @@ def test_beta_law_far_out(residual, between):
     assert residual < 1e6 or found[-1] < -2e6
 
 
-def test_laws_at_their_ends():
+def test_null_distributions_at_extreme_scores():
     assert BetaNull(10.0).log10_pvalues(np.array([0.0, 1.0, np.nan]))[:2].tolist() == [0, -np.inf]
     assert BetaNull(0.0).log10_pvalues(np.array([1.0]))[0] == 0
     assert NormalNull(1.0).log10_pvalues(np.array([0.0]))[0] == 0
@@ -89,7 +89,7 @@ def test_a_very_small_pvalue_from_data():
 @pytest.mark.parametrize(
     ("method", "theirs"), [("bh", "fdr_bh"), ("by", "fdr_by"), ("bonferroni", "bonferroni")]
 )
-def test_multiplicity(method, theirs, fdr):
+def test_multiple_testing_correction(method, theirs, fdr):
     x = rng.standard_normal((200, 500))
     y = x[:, :6] @ [1, 0.8, 0.6, 0.4, 0.3, 0.2] + rng.standard_normal(200)
     result = screen(x, y, Plan.exact(200, 500, 10))
@@ -103,7 +103,7 @@ def test_multiplicity(method, theirs, fdr):
     assert (np.diff(result.pvalues[kept]) >= 0).all()
 
 
-def test_nothing_stands_up_to_nothing():
+def test_nothing_is_significant_in_noise():
     noise = rng.standard_normal((100, 300))
     assert screen(noise, rng.standard_normal(100), Plan.exact(100, 300, 5)).select(1e-6).size == 0
 
@@ -170,9 +170,9 @@ def test_a_budget_pays_for_the_last_pass():
     assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)
 
 
-def test_pvalues_without_a_law_are_refused_before_any_work():
+def test_pvalues_without_a_null_distribution_raise_before_any_work():
     for selector in (SIS(3, statistic="distance", pvalues=True), BanditSIS(3, statistic="mv", pvalues=True)):
-        with pytest.raises(ValueError, match=r"pvalues=True, and the null law of .* is not known"):
+        with pytest.raises(ValueError, match=r"null .*'(distance|mv)' is not known"):
             selector.fit(X, LABELS)
     told = []
     with pytest.raises(ValueError, match="leave the p-values out"):
@@ -180,8 +180,8 @@ def test_pvalues_without_a_law_are_refused_before_any_work():
     assert not told
 
 
-def test_unknown_law_and_bad_arguments():
-    with pytest.raises(ValueError, match="no p-values: the null law of statistic='distance' is not known"):
+def test_unknown_null_distribution_and_bad_arguments():
+    with pytest.raises(ValueError, match="no p-values: the null .*'distance' is not known"):
         _ = exact(statistic="distance").pvalues
     with pytest.raises(ValueError, match="method must be one of 'bh', 'by', 'bonferroni', got 'holm'"):
         exact().select(method="holm")
@@ -208,7 +208,7 @@ def test_frames_and_json_carry_pvalues(all_scores, adaptive):
 
 @pytest.mark.parametrize("statistic", ["pearson", "spearman", "kendall"])
 def test_rounds_that_read_every_row_before_the_last(statistic):
-    """The law is that of the features of the last round: others have no p-values."""
+    """P-values are those of the features of the last round; others have none."""
     x = np.random.default_rng(0).standard_normal((20, 300))
     x[3, 5] = np.nan
     selector = BanditSIS(3, alpha=0.1, missing="pairwise", statistic=statistic, random_state=0)

@@ -1,4 +1,4 @@
-"""Statistics of samples against the same formulas written down plainly, and what runs with them promise."""
+"""Sample statistics against direct implementations of their formulas, and runs with them."""
 
 from itertools import permutations
 
@@ -354,7 +354,7 @@ def test_a_class_or_an_object_is_taken_as_it_is():
         screen(X, y, Plan.exact(50, 4, 2), statistic=int)
 
 
-def test_what_is_refused(name):
+def test_invalid_input(name):
     X, y = make(200, 5)
     labels = np.where(y > 0, "yes", "no")
     with pytest.raises(ValueError, match="min_correlation can be guaranteed with statistic='pearson' alone"):
@@ -495,9 +495,9 @@ def test_pvalues_far_below_the_smallest_number():
     assert (result.log10_pvalues < -1000).all()
 
 
-def test_statistics_without_a_law_give_no_pvalues():
+def test_statistics_without_a_null_distribution_give_no_pvalues():
     X, y = make(100, 4)
-    with pytest.raises(ValueError, match="the null law of statistic='distance' is not known"):
+    with pytest.raises(ValueError, match="null .*'distance' is not known"):
         _ = screen(X, y, Plan.exact(100, 4, 1), statistic="distance").pvalues
 
 
