@@ -1,4 +1,4 @@
-"""How the association of a feature with the response is measured; one statistic a file."""
+"""Statistics: measures of the association between a feature and the response, one per file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
     "sliced_wasserstein": SlicedWasserstein,
 }
 
-#: A name, a class, or an object of a class whose constructor takes settings.
+#: A name, a class, or a sample statistic that was created with settings.
 StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] | SampleStatistic"
 
 __all__ = [
@@ -61,7 +61,7 @@ __all__ = [
 
 
 def find_statistic(statistic: StatisticLike) -> type[MomentStatistic] | SampleStatistic:
-    """What can be bound to responses: a moment statistic's class, or a sample statistic with its settings."""
+    """Look up a statistic: the class of a moment statistic, or a sample statistic with its settings."""
     if isinstance(statistic, SampleStatistic):
         return statistic
     if not (isinstance(statistic, type) and issubclass(statistic, Statistic)):
