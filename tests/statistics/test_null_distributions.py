@@ -181,7 +181,7 @@ def test_pvalues_without_a_null_distribution_raise_before_any_work():
 
 
 def test_unknown_null_distribution_and_bad_arguments():
-    with pytest.raises(ValueError, match="no p-values: the null .*'distance' is not known"):
+    with pytest.raises(ValueError, match=r"no p-values: the null .*'distance' is not known"):
         _ = exact(statistic="distance").pvalues
     with pytest.raises(ValueError, match="method must be one of 'bh', 'by', 'bonferroni', got 'holm'"):
         exact().select(method="holm")

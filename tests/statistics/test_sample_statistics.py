@@ -497,7 +497,7 @@ def test_pvalues_far_below_the_smallest_number():
 
 def test_statistics_without_a_null_distribution_give_no_pvalues():
     X, y = make(100, 4)
-    with pytest.raises(ValueError, match="null .*'distance' is not known"):
+    with pytest.raises(ValueError, match=r"null .*'distance' is not known"):
         _ = screen(X, y, Plan.exact(100, 4, 1), statistic="distance").pvalues
 
 
