@@ -357,7 +357,7 @@ def test_a_class_or_an_object_is_taken_as_it_is():
 def test_invalid_input(name):
     X, y = make(200, 5)
     labels = np.where(y > 0, "yes", "no")
-    with pytest.raises(ValueError, match="min_correlation can be guaranteed with statistic='pearson' alone"):
+    with pytest.raises(ValueError, match="guaranteed with the Pearson statistic"):
         BanditSIS(2, min_correlation=0.3, statistic=name).fit(X, labels if name == "mv" else y)
     with pytest.raises(ValueError, match=r"continuous response" if name == "mv" else r"'anova' or 'mv'"):
         screen(X, y if name == "mv" else labels, Plan.exact(200, 5, 2), statistic=name)
@@ -378,7 +378,7 @@ def test_invalid_input(name):
 def test_floors_and_intervals_are_withheld():
     X, y = make(500, 20)
     result = screen(X, y, Plan.paper(500, 20, 3), statistic="kendall", random_state=0)
-    assert "withheld, since the sampling law of statistic='kendall'" in str(result)
+    assert "only known for the Pearson statistic, not for 'kendall'" in str(result)
     with pytest.raises(ValueError, match="'kendall'"):
         result.interval()
 
@@ -446,7 +446,7 @@ def test_a_constant_has_pvalue_one(name):
 @pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 2.0])], ids=["plain", "tied"])
 def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
     x = np.array([1, 1, 2, 2, 2, 3.0])
-    law = screen(np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee").law
+    law = screen(np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee").null_distribution
     orders = [list(k) for k in permutations(range(6))]
     tied, free = ([chatterjee(feature, y[k]) for k in orders] for feature in (x, np.arange(6)))
     assert np.mean(tied) == pytest.approx(0, abs=1e-12)
