@@ -109,7 +109,7 @@ def corrupt(path, start, length=8):
 def test_a_corrupted_page_of_parquet():
     path = files.write_parquet(X, NAMES)
     corrupt(path, 4, 60)
-    assert f"{path} is no whole Parquet file" in message_of(path)
+    assert f"{path} is not a valid Parquet file" in message_of(path)
 
 
 def test_a_corrupted_chunk_of_hdf5():
@@ -117,13 +117,13 @@ def test_a_corrupted_chunk_of_hdf5():
     with h5py.File(path) as file:
         start = file["features"].id.get_chunk_info(0).byte_offset
     corrupt(path, start)
-    assert f"{path} is no whole HDF5 file" in message_of(path)
+    assert f"{path} is not a valid HDF5 file" in message_of(path)
 
 
 def test_corrupted_gzip():
     path = write_compressed_csv(X, NAMES)
     corrupt(path, path.stat().st_size // 2, 200)
-    assert f"{path} is no whole" in message_of(path)
+    assert f"{path} is not a valid" in message_of(path)
 
 
 def test_zarr_metadata():
@@ -177,7 +177,7 @@ TEXTS = {
     b"a,b\n": "has no rows.",
     b"\n\n": "has no values: it is empty.",
     b"a,b\nx,2\ny,3\n": "has 1 column that is not numeric: 'a' (string);",
-    b"a\0,b\n1,2\n": "is no text: its first line holds zero bytes.",
+    b"a\0,b\n1,2\n": "is not text: its first line contains zero bytes.",
 }
 
 
@@ -221,6 +221,6 @@ def test_plink_without_its_parts():
     path = write_bed(X, NAMES)
     bim = path.with_suffix(".bim")
     bim.write_text("".join(bim.read_text().splitlines(keepends=True)[:-1]))
-    assert "400 samples (.fam) and 5 SNPs (.bim) make" in message_of(path)
+    assert "400 samples (.fam) and 5 SNPs (.bim)" in message_of(path)
     bim.unlink()
     assert message_of(path).startswith(f"{bim} is missing")

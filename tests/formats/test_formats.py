@@ -3,6 +3,7 @@
 import gzip
 import shutil
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import h5py
@@ -80,9 +81,7 @@ def test_kinds_of_columns(ending):
     else:
         with pa.ipc.new_file(path, kinds().schema) as writer:
             writer.write_table(kinds())
-    with pytest.raises(
-        TypeError, match=r"not numeric: 'city' \(categories of string\); encode it with one_hot"
-    ):
+    with pytest.raises(TypeError, match=r"'city' \(categories of string\); use one-hot encoding"):
         open_source(path)
     source = open_source(path, one_hot=True)
     assert source.names == ["whole", "flag", "money", "city=Bonn", "city=Rome", "code", "empty"]
@@ -94,6 +93,24 @@ def test_kinds_of_columns(ending):
     np.testing.assert_array_equal(source.read(slice(0, 3), None), expected)
     labels = open_file(path, "city").y
     assert labels.tolist() == ["Bonn", None, "Rome"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_blocks_are_row_groups_of_unequal_length(ending):
+    path = files.new_path(f"unequal.{ending}")
+    table, cuts = files.table(X, NAMES), [0, 40, 50, 85, 90]
+    parts = [table.slice(a, b - a) for a, b in pairwise(cuts)]
+    open_writer = pq.ParquetWriter if ending == "parquet" else pa.ipc.new_file
+    with open_writer(path, table.schema) as writer:
+        for part in parts:
+            writer.write_table(part)
+    source = open_source(path)
+    np.testing.assert_array_equal(source.block_edges(), cuts)
+    rows = np.array([0, 39, 40, 49, 50, 84, 85, 89])
+    np.testing.assert_array_equal(source.read(rows, None), X[rows])
+    np.testing.assert_array_equal(source.read(slice(45, 87), slice(1, 4)), X[45:87, 1:4])
+    result = screen(source, X[:, 0], Plan.exact(90, 6, 2), row_order="blocks", random_state=0)
+    np.testing.assert_allclose(result.scores, screen(X, X[:, 0], Plan.exact(90, 6, 2)).scores)
 
 
 def test_narrow_columns_are_float32():

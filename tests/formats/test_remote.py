@@ -14,7 +14,7 @@ import zarr
 from moto.server import ThreadedMotoServer
 
 from banditsis import Plan, open_source, screen
-from banditsis.formats.remote import is_address
+from banditsis.formats.opening import is_url
 
 # fsspec keeps its connections until they are collected.
 pytestmark = [
@@ -57,9 +57,9 @@ def stored(bucket):
 
 
 def test_what_an_address_is():
-    assert is_address("gs://bucket/x.parquet")
-    assert not is_address("/tmp/x.zarr")
-    assert not is_address("C:/x.zarr")
+    assert is_url("gs://bucket/x.parquet")
+    assert not is_url("/tmp/x.zarr")
+    assert not is_url("C:/x.zarr")
 
 
 def test_a_zarr_array_in_a_bucket(stored):

@@ -11,7 +11,7 @@ import pytest
 
 from banditsis import BanditSIS, Plan, open_source, screen
 from banditsis.sources.array import ArraySource
-from banditsis.sources.frames import FrameSource
+from banditsis.sources.tables import FrameSource
 
 N = 60
 rng = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_labels_as_target(build):
 def test_columns_that_are_no_numbers_are_named(build):
     days = [datetime.date(2020, 1, 1)] * N
     frame = build({**COLUMNS, "colour": COLOURS, "day": days})
-    with pytest.raises(TypeError, match=r"no numbers: 'colour' \(.*\), 'day' \(.*one_hot=True"):
+    with pytest.raises(TypeError, match=r"not numeric: 'colour' \(.*\), 'day' \(.*one-hot encoding"):
         open_source(frame)
     with pytest.raises(TypeError, match="'day'"):
         open_source(frame, one_hot=True)
@@ -117,7 +117,7 @@ def test_one_feature_for_each_value(build):
 
 
 def test_ids_are_not_one_hot_encoded():
-    with pytest.raises(ValueError, match="'id' has 10,001 different values"):
+    with pytest.raises(ValueError, match="10,001 distinct values in column 'id'"):
         open_source(pl.DataFrame({"id": [f"s{k}" for k in range(10_001)]}), one_hot=True)
 
 
@@ -133,7 +133,7 @@ def test_names_must_differ():
     frame = pd.DataFrame(np.zeros((5, 3)), columns=["a", "b", "a"])
     table = pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"])
     for data in (frame, table):
-        with pytest.raises(ValueError, match="several columns are called 'a'"):
+        with pytest.raises(ValueError, match="several columns called 'a'"):
             open_source(data)
     with pytest.raises(ValueError, match="got 2 names for 1 columns"):
         open_source(pl.DataFrame({"a": [1.0]}), names=["x", "y"])

@@ -1,61 +1,23 @@
-"""Arrow files (IPC, Feather), and folders of them."""
+"""Parquet and Arrow files, folders of them, and frames: everything that pyarrow reads as a table."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from banditsis.formats.parquet import find_files
-from banditsis.formats.registry import Opened, import_optional
-from banditsis.formats.tables import TableSource, check_equal_schemas, damaged
+import numpy as np
 
-MAX_READERS = 64
+from banditsis.arrays import Array
+from banditsis.formats.registry import Opened, find_format, import_optional
+from banditsis.formats.tables import check_unique_names, damaged, find_id_columns, open_table
+from banditsis.sources.array import ArraySource
+from banditsis.sources.tables import FrameSource, RowGroup, Table
 
-
-class ArrowSource(TableSource):
-    """One Arrow file, or several of equal schema, one below the other, mapped into memory.
-
-    A reader is made for some columns and knows no others: then compressed files are decompressed for
-    these alone.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        The files.
-    where : object
-        What messages call them.
-    """
-
-    def __init__(self, paths: Sequence[Path], where: object) -> None:
-        self.where = where
-        self._readers: dict[tuple[Path, tuple[int, ...]], tuple[Any, threading.Lock]] = {}
-        self._groups: list[tuple[Path, int]] = []
-        schemas, lengths = [], []
-        for path in paths:
-            # A reader of one column finds out the lengths without the others.
-            reader = _open(path, [0])
-            schemas.append(_schema(path))
-            for group in range(reader.num_record_batches):
-                n = _batch(path, reader, group).num_rows
-                if n > 0:
-                    self._groups.append((path, group))
-                    lengths.append(n)
-        self.schema, self.lengths = check_equal_schemas(paths, schemas, where), lengths
-
-    def load(self, group: int, columns: Sequence[int], n_rows: int) -> list[Any]:
-        path, number = self._groups[group]
-        key = path, tuple(columns)
-        found = self._readers.get(key)
-        if found is None:
-            found = _open(path, columns), threading.Lock()
-            if len(self._readers) >= MAX_READERS:
-                self._readers.clear()
-            self._readers[key] = found
-        reader, lock = found
-        with lock:  # a reader is for one thread at a time
-            return list(_batch(path, reader, number).columns)
+MAX_READERS = 64  # idle readers that are kept open
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
 def open_arrow(
@@ -66,34 +28,224 @@ def open_arrow(
     ids_like: Sequence[str] | None = None,
     **options: Any,
 ) -> Opened:
-    """Open a file, or all files below a folder."""
-    import_optional("pyarrow", "parquet", "Arrow")
-    return ArrowSource(find_files(path, (".arrow", ".feather", ".ipc")), path).choose(
-        target, one_hot, ids_like=ids_like
-    )
+    """Open a Parquet or Arrow file, or all files of a folder as one table."""
+    return open_table(read_table(path), target, one_hot, ids_like=ids_like)
 
 
-def _open(path: Path, columns: Sequence[int] | None) -> Any:
+def read_table(path: Path, where: object = None) -> Table:
+    """The schema and the row groups of a file, or of all files of a folder."""
+    import_optional("pyarrow", "parquet")
+    pool = ReaderPool()
+    open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
+    tables = [open_one(file, pool) for file in _find_files(path)]
+    first = tables[0]
+    for table in tables[1:]:
+        if not table.schema.equals(first.schema):
+            fields = set(first.schema) ^ set(table.schema)
+            differ = [f.name for f in (*first.schema, *table.schema) if f in fields]
+            what = f"column {differ[0]!r}" if differ else "the order of its columns"
+            raise ValueError(f"{table.where} differs from {Path(str(first.where)).name} in {what}.")
+    groups = [group for table in tables for group in table.groups if group.n_rows > 0]
+    return Table(first.schema, groups, path if where is None else where)
+
+
+def _find_files(path: Path) -> list[Path]:
+    """The file itself, or the files of a folder sorted by name, without hidden files."""
+    if not path.is_dir():
+        return [path]
+    below = (file for file in path.rglob("*") if file.name.lower().endswith(PARQUET + ARROW))
+    files = sorted(file for file in below if file.is_file() and not file.name.startswith((".", "_")))
+    if not files:
+        raise ValueError(f"{path} has no file that ends in {' or '.join(PARQUET + ARROW)}.")
+    return files
+
+
+class ReaderPool:
+    """Open readers. A reader serves one thread at a time and is kept open for the next one."""
+
+    def __init__(self) -> None:
+        self._idle: dict[Hashable, list[Any]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def borrow(self, key: Hashable, open_reader: Callable[[], Any]) -> Iterator[Any]:
+        """Give out an idle reader, or a new one."""
+        with self._lock:
+            idle = self._idle.get(key)
+            reader = idle.pop() if idle else None
+        if reader is None:
+            reader = open_reader()
+        yield reader
+        with self._lock:
+            if sum(map(len, self._idle.values())) >= MAX_READERS:
+                self._idle.clear()
+            self._idle.setdefault(key, []).append(reader)
+
+
+@contextmanager
+def _valid(path: Path, format_name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise damaged(path, format_name, error) from error
+
+
+def _parquet_table(path: Path, pool: ReaderPool) -> Table:
+    """Read only the requested column chunks, and nothing between them."""
+    import pyarrow.parquet as pq
+
+    with _valid(path, "Parquet"):
+        file = pq.ParquetFile(path)
+        schema, metadata = file.schema_arrow, file.metadata
+    # Columns are read by number, because pyarrow would search each name among all columns.
+    leaves = np.cumsum([0, *(_count_leaves(field.type) for field in schema)]).tolist()
+
+    def make_group(number: int) -> RowGroup:
+        length = metadata.row_group(number).num_rows
+
+        def load(columns: Sequence[int], n_rows: int) -> list[Any]:
+            indices = [leaves[j] for j in columns]
+            with (
+                _valid(path, "Parquet"),
+                pool.borrow(path, lambda: pq.ParquetFile(path, metadata=metadata)) as file,
+            ):
+                if 4 * n_rows <= length:  # decode the first rows only
+                    batch = next(file.reader.iter_batches(n_rows, [number], indices, use_threads=False))
+                    if batch.num_rows >= n_rows:
+                        return list(batch.columns)
+                table = file.reader.read_row_group(number, column_indices=indices, use_threads=False)
+                return list(table.columns)
+
+        return RowGroup(length, load)
+
+    return Table(schema, [make_group(number) for number in range(metadata.num_row_groups)], path)
+
+
+def _count_leaves(kind: Any) -> int:
+    """Columns that Parquet stores for a type: several for a nested type."""
+    if kind.num_fields == 0:
+        return 1
+    return sum(_count_leaves(kind.field(k).type) for k in range(kind.num_fields))
+
+
+def _arrow_table(path: Path, pool: ReaderPool) -> Table:
+    """Map an Arrow file into memory; only the requested columns are decompressed."""
     import pyarrow as pa
 
-    try:
-        options = pa.ipc.IpcReadOptions(
-            included_fields=None if columns is None else list(columns), use_threads=False
-        )
+    def open_reader(columns: Sequence[int] | None) -> Any:
+        fields = None if columns is None else list(columns)
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         return pa.ipc.open_file(pa.memory_map(str(path)), options=options)
-    except (OSError, ValueError) as error:
-        raise damaged(path, "Arrow", error) from error
+
+    def make_group(number: int, length: int) -> RowGroup:
+        def load(columns: Sequence[int], n_rows: int) -> list[Any]:
+            with (
+                _valid(path, "Arrow"),
+                pool.borrow((path, tuple(columns)), lambda: open_reader(columns)) as reader,
+            ):
+                return list(reader.get_batch(number).columns)
+
+        return RowGroup(length, load)
+
+    with _valid(path, "Arrow"):
+        schema = open_reader(None).schema
+        if not schema.names:
+            raise ValueError("it has no columns")
+        reader = open_reader([0])  # to find the lengths without decompressing other columns
+        lengths = [reader.get_batch(number).num_rows for number in range(reader.num_record_batches)]
+    return Table(schema, [make_group(*item) for item in enumerate(lengths)], path)
 
 
-def _schema(path: Path) -> Any:
-    schema = _open(path, None).schema
-    if not schema.names:
-        raise ValueError(f"{path} has no columns.")
-    return schema
+def open_frame(
+    frame: Any,
+    target: str | None = None,
+    *,
+    one_hot: bool = False,
+    names: Sequence[str] | None = None,
+    ids_like: Sequence[str] | None = None,
+) -> Opened:
+    """Open a frame of pandas, polars or pyarrow.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        Numeric columns without missing values are not copied.
+    target : str, optional
+        Name or 1-based number of the target column, which is not a feature then.
+    one_hot : bool
+        Whether to one-hot encode categorical columns, as features ``column=value``.
+    names : sequence of str, optional
+        Names to use instead of those of the frame.
+    ids_like : sequence of str, optional
+        See :func:`open_table`.
+    """
+    if names is not None and len(names) != frame.shape[1]:
+        raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")
+    own = getattr(frame, "column_names", None) or frame.columns
+    names = [str(name) for name in (own if names is None else names)]
+    check_unique_names(names, "the frame")
+    ids = _index_ids(frame)
+    ids_like = ids_like if ids is None else None
+    if target is None and (ids_like is None or not find_id_columns(names, like=ids_like)):
+        array = _underlying_array(frame)
+        if array is not None:
+            return Opened(ArraySource(array, names), None, ids)
+    pa = import_optional("pyarrow", "frames")
+    if hasattr(frame, "iloc"):
+        columns = [_pandas_column(frame.iloc[:, k], name) for k, name in enumerate(names)]
+    else:
+        columns = (frame if isinstance(frame, pa.Table) else frame.to_arrow()).columns
+    table = in_memory(names, columns, "the frame")
+    opened = open_table(table, target, one_hot, ids_like=ids_like, make=FrameSource)
+    return opened if ids is None else opened._replace(ids=ids)
 
 
-def _batch(path: Path, reader: Any, number: int) -> Any:
+def in_memory(names: Sequence[str], columns: Sequence[Any], where: object) -> Table:
+    """A table of Arrow columns or NumPy arrays in memory."""
+    import pyarrow as pa
+
+    types = [
+        pa.from_numpy_dtype(column.dtype) if isinstance(column, np.ndarray) else column.type
+        for column in columns
+    ]
+    schema = pa.schema(list(zip(names, types, strict=True)))
+    n_rows = len(columns[0]) if columns else 0
+    group = RowGroup(n_rows, lambda numbers, n_rows: [columns[j] for j in numbers])
+    return Table(schema, [group] if n_rows else [], where)
+
+
+def _pandas_column(series: Any, name: str) -> Any:
+    """The NumPy array of a numeric column, or the Arrow column of any other."""
+    import pyarrow as pa
+
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiub" and series.dtype.isnative:
+        return series.to_numpy()
     try:
-        return reader.get_batch(number)
-    except (OSError, ValueError) as error:
-        raise damaged(path, "Arrow", error) from error
+        column = pa.array(series, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise TypeError(
+            f"column {name!r} of the frame has values of mixed types ({series.dtype}): convert them to "
+            "numbers or text, or leave the column out."
+        ) from error
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _index_ids(frame: Any) -> Array | None:
+    """The index of a pandas frame if it names the rows."""
+    index = getattr(frame, "index", None)
+    if index is None or getattr(index, "dtype", np.dtype(int)).kind in "iuf":
+        return None
+    return np.array([str(name) for name in index])
+
+
+def _underlying_array(frame: Any) -> Array | None:
+    """The array that a pandas frame wraps, if its columns share one."""
+    dtypes = set(frame.dtypes) if hasattr(frame, "iloc") else set()
+    if len(dtypes) != 1 or not isinstance(dtype := dtypes.pop(), np.dtype) or dtype.kind not in "fiub":
+        return None
+    first, second, last = (frame.iloc[:, k].to_numpy() for k in (0, min(1, frame.shape[1] - 1), -1))
+    start, step, end = (part.__array_interface__["data"][0] for part in (first, second, last))
+    if end - start != (frame.shape[1] - 1) * (step - start):  # several arrays
+        return None
+    array = frame.to_numpy()
+    return array if np.shares_memory(array, first) else None

@@ -1,67 +1,160 @@
-"""Tables of text: CSV, TSV, also compressed by gzip."""
+"""CSV and other delimited text: its dialect, its rows, and tables read by pyarrow."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
+import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from banditsis.formats.memory import allowed_memory
-from banditsis.formats.registry import Opened, find_column, import_optional
-from banditsis.formats.sample_ids import find_id_columns
-from banditsis.formats.tables import TableSource, damaged
+import numpy as np
+
+from banditsis.formats.arrow import in_memory, read_table
+from banditsis.formats.registry import Opened, allowed_memory, import_optional
+from banditsis.formats.tables import damaged, find_id_columns, find_target, open_table
 from banditsis.sources.array import ArraySource
+from banditsis.sources.tables import FrameSource
+from banditsis.validation import warn_user
 
-BLOCK = 1 << 24  # bytes that are parsed at once; no line may be longer
+BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
+HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
+GROUP_BYTES = 1 << 28  # of a row group of a converted file
+GZIP_RATIO = 4  # typical compression of a table
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
-GZIP_RATIO = 4  # about how much longer a compressed table is when it is not
+MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
 
 
-class Form(NamedTuple):
-    """How a table of text is written."""
+class Dialect(NamedTuple):
+    """How a table is written as text."""
 
     delimiter: str
     names: list[str]
     has_header: bool
-    #: Lines above the values.
-    n_above: int
-    #: Bytes of the first lines, and how many values they have: they tell how many the file has.
-    sample_bytes: int
-    sample_values: int
+    #: lines above the first row of values
+    n_skipped: int
+    cells_per_byte: float
 
     @property
-    def row_names(self) -> int | None:
-        """The column of the row names: pandas and R leave its name empty."""
+    def index_column(self) -> int | None:
+        """The column of row names: pandas and R write no name for it."""
         return 0 if len(self.names) > 1 and self.has_header and self.names[0] == "" else None
 
-    def id_columns(self, target: str | None, like: Sequence[str] | None) -> list[int]:
-        """The columns that are ids, if any are looked for: these are text, whatever they look like."""
-        if self.row_names is not None:
-            return [self.row_names]
-        if like is None:
-            return []
-        y = None if target is None else find_column(self.names, target, "the table")
-        return find_id_columns(self.names, but=y, like=like)
 
-    @property
-    def notes(self) -> list[str]:
-        """What a result should say."""
-        return [] if self.has_header else ["no header: the first line of the file was taken as values."]
+def find_dialect(
+    path: Path, find_names: Callable[[list[list[str]]], list[str] | None] | None = None
+) -> Dialect:
+    """Find the delimiter and the column names from the first lines.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    find_names : function, optional
+        Returns the names that the first rows declare, or None if there is no header. By default the first
+        line is a header unless all its cells are numbers or missing.
+    """
+    lines, size = [], 0
+    for _, line in islice(_decoded_lines(path), HEAD_LINES):
+        lines.append(line)
+        size += len(line.encode())
+        if size > HEAD_BYTES:
+            break
+    n_blank = next((k for k, line in enumerate(lines) if line.strip()), None)
+    if n_blank is None:
+        raise ValueError(f"{path} has no values: it is empty.")
+    if "\0" in lines[0]:
+        raise ValueError(f"{path} is not text: its first line contains zero bytes.")
+    delimiter = find_delimiter(path, lines[n_blank])
+    rows = [split_line(line, delimiter) for line in lines if line.strip()]
+    names = (find_names or _names_of_data)(rows)
+    width = len(rows[0])
+    density = width * len(rows) / max(1, size)
+    if names is None:
+        return Dialect(delimiter, [f"x{j}" for j in range(width)], False, n_blank, density)
+    return Dialect(delimiter, names, True, n_blank + 1, density)
 
 
-class MemoryTable(TableSource):
-    """An Arrow table in memory."""
+def _names_of_data(rows: list[list[str]]) -> list[str] | None:
+    return None if all(not cell or is_value(cell) for cell in rows[0]) else rows[0]
 
-    def __init__(self, table: Any, where: object) -> None:
-        self.table, self.where = table, where
-        self.schema, self.lengths = table.schema, [table.num_rows]
 
-    def load(self, group: int, columns: Sequence[int], n_rows: int) -> list[Any]:
-        return [self.table.column(j) for j in columns]
+def find_delimiter(path: Path, line: str) -> str:
+    r"""The delimiter of a line.
+
+    The most frequent of comma, semicolon, tab and bar; else a blank; else a tab, for a single column.
+    If there are semicolons, tabs or bars, a comma between digits is a decimal comma.
+
+    Examples
+    --------
+    >>> [find_delimiter(Path("x.csv"), line) for line in ("a,b;c", "1,5;2", "7 8", "y")]
+    [',', ';', ' ', '\t']
+    """
+    if ".tsv" in path.name.lower():
+        return "\t"
+    if any(mark in line for mark in ";\t|"):
+        line = re.sub(r"(?<=\d),(?=\d)", "", line)
+    best = max(",;\t|", key=line.count)
+    return best if line.count(best) else " " if " " in line.strip() else "\t"
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """The cells of a line; any number of blanks is one delimiter."""
+    cells = line.split() if delimiter == " " else next(csv.reader([line], delimiter=delimiter))
+    return [cell.strip() for cell in cells]
+
+
+def read_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the cells of each row of values; raise if rows differ in length."""
+    for number, line in islice(_decoded_lines(path), dialect.n_skipped, None):
+        if not line.strip():
+            continue
+        cells = split_line(line, dialect.delimiter)
+        if len(cells) != len(dialect.names):
+            raise ValueError(
+                f"{path} has {len(cells):,} values in line {number:,} and {len(dialect.names):,} in the "
+                "first: give every line the same number."
+            )
+        yield number, cells
+
+
+def _decoded_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines; raise if they are not UTF-8."""
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise ValueError(
+                        f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8."
+                    )
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 text: line {number:,} has byte 0x{line[error.start]:02x} at position "
+            f"{error.start + 1:,}; convert it, as in iconv -f latin1 -t utf-8."
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, "gzip", error) from error
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_value(text: str) -> bool:
+    """Whether a cell is a number or a code for a missing value, but not empty."""
+    return text in MISSING - {""} or is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None
 
 
 def open_csv(
@@ -73,167 +166,186 @@ def open_csv(
     ids_like: Sequence[str] | None = None,
     **options: Any,
 ) -> Opened:
-    """Open a table of text: in memory if it fits there, else converted to Parquet once."""
+    """Open a table of text: in memory if it fits, else as a Parquet file that is written once."""
     import_optional("pyarrow", "parquet", "CSV")
-    form = find_form(path)
-    limit = allowed_memory(memory_limit)
+    dialect = find_dialect(path)
+    index = dialect.index_column
     size = path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1)
-    # As text, as Arrow's columns, and as an array, of which two are there at a time.
-    wanted = 16 * size * form.sample_values // form.sample_bytes
-    if wanted > limit:
-        from banditsis.formats.conversion import open_converted
-
-        need_in_words = f"needs about {wanted / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
-        return open_converted(path, form, need_in_words, target, one_hot, ids_like)
-    apart = form.id_columns(target, ids_like)
-    table = _read_table(path, form, apart)
-    _refuse_mixed(path, form, table, target, one_hot, apart)
-    opened = MemoryTable(table, path).choose(target, one_hot, form.row_names, ids_like)
-    assert isinstance(opened.source, TableSource)
-    array = opened.source.read(slice(0, opened.source.shape[0]), None)
-    source = ArraySource(array, opened.source.names)
-    source.notes = form.notes
+    # Two of these are in memory at once: the text, the Arrow columns, the array.
+    needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(memory_limit)
+    if needed > limit:
+        # Errors in the first rows are raised before anything is written.
+        first_rows = in_memory(dialect.names, _read_first(path, dialect).columns, path)
+        open_table(first_rows, target, one_hot, index=index, ids_like=ids_like)
+        reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
+        table = read_table(_find_converted(path, dialect, reason), where=path)
+        opened = open_table(table, target, one_hot, index=index, ids_like=ids_like)
+        source = opened.source
+    else:
+        y_column = find_target(dialect.names, target, index, path)
+        id_columns = [] if index is None else [index]
+        if index is None and ids_like is not None:
+            id_columns = find_id_columns(dialect.names, exclude=y_column, like=ids_like)
+        columns = _read_all(path, dialect, id_columns).columns
+        _check_text_columns(path, dialect, columns, {*id_columns, y_column}, one_hot)
+        memory = in_memory(dialect.names, columns, path)
+        opened = open_table(memory, target, one_hot, index=index, ids_like=ids_like, make=FrameSource)
+        source = ArraySource(opened.source.read(slice(0, opened.source.shape[0]), None), opened.source.names)
+    if not dialect.has_header:
+        source.notes = ["no header: the first line of the file was taken as values."]
     return opened._replace(source=source)
 
 
-def find_form(path: Path) -> Form:
-    """Find delimiter and names from the first lines."""
-    lines = []
-    size = 0
-    for line in _lines(path):
-        lines.append(line)
-        size += len(line)
-        if size > 1 << 20 or len(lines) > 100:
-            break
-    if not any(line.strip() for line in lines):
-        raise ValueError(f"{path} has no values: it is empty.")
-    check_text_width(path, lines[0])
-    text = [_decode(path, k + 1, line) for k, line in enumerate(lines)]
-    if "\0" in text[0]:
-        raise ValueError(f"{path} is no text: its first line holds zero bytes.")
-    blank = next(k for k, line in enumerate(text) if line.strip())
-    delimiter = find_delimiter(path, text[blank])
-    first = next(csv.reader(text[blank:], delimiter=delimiter))
-    has_header = not all(_is_number(value) for value in first)
-    names = [name.strip() for name in first] if has_header else [f"x{j}" for j in range(len(first))]
-    values = len(first) * len([line for line in text if line.strip()])
-    return Form(delimiter, names, has_header, blank + has_header, max(1, size), values)
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
-            yield from file
-    except (OSError, EOFError, zlib.error) as error:
-        raise damaged(path, "gzip", error) from error
-
-
-def check_text_width(path: Path, head: bytes) -> None:
-    """Say so where text is UTF-16, as spreadsheets save it."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8.")
-
-
-def _decode(path: Path, number: int, line: bytes) -> str:
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 text: line {number:,} has byte 0x{line[error.start]:02x} at position "
-            f"{error.start + 1:,}; convert it, as in iconv -f latin1 -t utf-8."
-        ) from error
-
-
-def find_delimiter(path: Path, line: str) -> str:
-    """What stands between the values of a line.
-
-    A comma, unless something else is more frequent; blanks only where there is nothing else. Beside
-    semicolons, tabs and bars, commas between digits are those of decimals.
-
-    Examples
-    --------
-    >>> [find_delimiter(Path("x.csv"), line) for line in ("a,b;c", "1,5;2", "7 8", "y")]
-    [',', ';', ' ', ',']
-    """
-    if ".tsv" in path.name.lower():
-        return "\t"
-    if any(mark in line for mark in ";\t|"):
-        line = re.sub(r"(?<=\d),(?=\d)", "", line)
-    best = max(",;\t|", key=line.count)
-    return best if line.count(best) else " " if " " in line.strip() else ","
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return value.strip() in ("", "NA", "NULL", "null")
-    return True
-
-
-def csv_options(form: Form) -> dict[str, Any]:
+def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
     from pyarrow import csv as arrow_csv
 
     return {
         "read_options": arrow_csv.ReadOptions(
-            block_size=BLOCK, column_names=form.names, skip_rows=form.n_above
+            block_size=BLOCK, column_names=dialect.names, skip_rows=dialect.n_skipped
         ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=False),
+        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=False),
+        "convert_options": arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=types),
     }
 
 
-def _read_table(path: Path, form: Form, as_text: Sequence[int]) -> Any:
+def _read_all(path: Path, dialect: Dialect, text_columns: Sequence[int]) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    kinds = {form.names[j]: pa.string() for j in as_text}
-    convert = arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=kinds)
+    types = {dialect.names[j]: pa.string() for j in text_columns}
     try:
-        table = arrow_csv.read_csv(path, convert_options=convert, **csv_options(form))
+        return _check_encoding(arrow_csv.read_csv(path, **_parse_options(dialect, types)))
     except (OSError, ValueError) as error:
-        raise explained(path, form, error) from error
-    if any(str(kind) == "binary" for kind in table.schema.types):  # what is not UTF-8
-        raise explained(path, form, ValueError("it is not UTF-8 text"))
+        raise _explain(path, dialect, error) from error
+
+
+def _read_first(path: Path, dialect: Dialect) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    try:
+        reader = arrow_csv.open_csv(path, **_parse_options(dialect, {}))
+        batch = next(iter(reader), None)
+        return _check_encoding(pa.Table.from_batches([] if batch is None else [batch], reader.schema))
+    except (OSError, ValueError) as error:
+        raise _explain(path, dialect, error) from error
+
+
+def _check_encoding(table: Any) -> Any:
+    if any(str(kind) == "binary" for kind in table.schema.types):  # pyarrow's type for text that is not UTF-8
+        raise ValueError("it is not UTF-8 text")
     return table
 
 
-def explained(path: Path, form: Form, error: Exception) -> Exception:
-    """Find the line that a table cannot be read for: the library does not tell."""
-    odd = re.search(r"column #(\d+): CSV conversion error", str(error))
-    column = None if odd is None else int(odd[1])
-    for k, line in enumerate(_lines(path)):
-        values = next(csv.reader([_decode(path, k + 1, line)], delimiter=form.delimiter), None)
-        if values and len(values) != len(form.names):
-            return ValueError(
-                f"{path} has {len(values):,} values in line {k + 1:,} and {len(form.names):,} in the first: "
-                "give every line the same number."
-            )
-        if values and column is not None and k >= form.n_above and not _is_number(values[column]):
-            return _mixed(path, form.names[column], values[column], k + 1)
+def _explain(path: Path, dialect: Dialect, error: Exception) -> Exception:
+    """Find the line that pyarrow cannot read."""
+    from pyarrow import csv as arrow_csv
+
+    match = re.search(r"column #(\d+): CSV conversion error", str(error))
+    null_values = arrow_csv.ConvertOptions().null_values
+    try:
+        for number, cells in read_rows(path, dialect):
+            cell = cells[int(match[1])] if match else ""
+            if not is_number(cell) and cell not in null_values:
+                return _mixed_column(path, dialect.names[int(match[1])] if match else "", cell, number)
+    except ValueError as better:
+        return better
     return damaged(path, "CSV", error)
 
 
-def _mixed(path: Path, name: str, value: str, line: int) -> ValueError:
+def _mixed_column(path: Path, name: str, value: str, line: int) -> ValueError:
     return ValueError(
         f"{path} has numbers and text in column {name!r}: {value!r} in line {line:,}; "
         "correct it, or leave it empty if it is missing."
     )
 
 
-def _refuse_mixed(
-    path: Path, form: Form, table: Any, target: str | None, one_hot: bool, apart: Sequence[int]
+def _check_text_columns(
+    path: Path, dialect: Dialect, columns: Sequence[Any], excluded: set[int | None], one_hot: bool
 ) -> None:
-    """Name the first value that makes text of a column that begins with numbers."""
-    for j, (name, column) in enumerate(zip(form.names, table.columns, strict=True)):
-        if str(column.type) != "string" or target in (name, str(j + 1)) or j in apart:
+    """Raise if a column of text holds mostly numbers, or numbers with decimal commas."""
+    for j, (name, column) in enumerate(zip(dialect.names, columns, strict=True)):
+        if str(column.type) != "string" or j in excluded:
             continue
         head = [value for value in column[:1000].to_pylist() if value is not None]
         commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
-        if commas and all(_is_number(value.replace(",", ".")) for value in head):
+        if commas and all(is_number(value.replace(",", ".")) for value in head):
             raise ValueError(
                 f"{path} has decimal commas in column {name!r}, as in {commas[0]!r}: write decimal points."
             )
-        if one_hot or 2 * sum(map(_is_number, head)) < len(head):
+        if one_hot or 2 * sum(map(is_number, head)) < len(head):
             continue
-        row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not _is_number(v))
-        raise _mixed(path, name, value, row + 1 + form.n_above)
+        row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not is_number(v))
+        raise _mixed_column(path, name, value, row + 1 + dialect.n_skipped)
+
+
+def _find_converted(path: Path, dialect: Dialect, reason: str) -> Path:
+    """The Parquet version of a table, which is written next to it or in the temporary folder."""
+    state = path.stat()
+    name = f"{path.name}.{state.st_size:x}-{state.st_mtime_ns:x}.parquet"
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    beside = path.resolve().parent / ".banditsis"
+    folders = beside, Path(tempfile.gettempdir()) / f"banditsis-{user}"
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            handle, part = tempfile.mkstemp(prefix=name, suffix=".part", dir=folder)
+        except OSError:  # the folder is not writable
+            continue
+        os.close(handle)
+        try:
+            _write_parquet(path, dialect, part)
+            os.replace(part, folder / name)
+        finally:
+            Path(part).unlink(missing_ok=True)
+            with suppress(OSError):  # remove it if it is empty
+                folder.rmdir()
+        if folder == beside:
+            _remove_stale(path, folder / name)
+        warn_user(f"{path} {reason}: it was converted once to {folder / name}, which you may delete.")
+        return folder / name
+    raise ValueError(
+        f"{path} does not fit in memory, and neither {beside.parent} nor {folders[1].parent} is writable: "
+        "raise the memory limit, or set TMPDIR to a folder with space."
+    )
+
+
+def _remove_stale(path: Path, current: Path) -> None:
+    """Remove conversions of earlier versions of the table."""
+    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]+-[0-9a-f]+\.parquet")
+    for file in current.parent.iterdir():
+        if own.fullmatch(file.name) and file != current:
+            with suppress(OSError):  # another process may use it
+                file.unlink()
+
+
+def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv as arrow_csv
+
+    # Later rows may have decimals in a column of integers, or values in an empty column.
+    types = {
+        field.name: pa.float64()
+        if pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+        else field.type
+        for field in _read_first(path, dialect).schema
+    }
+    if dialect.index_column is not None:
+        types[dialect.names[dialect.index_column]] = pa.string()
+    height = int(np.clip(GROUP_BYTES // (8 * len(dialect.names)), 1024, 1 << 17))
+    batches: list[Any] = []
+    try:
+        reader = arrow_csv.open_csv(path, **_parse_options(dialect, types))
+        with pq.ParquetWriter(destination, reader.schema, use_dictionary=False) as writer:
+            for batch in reader:
+                batches.append(batch)
+                if sum(batch.num_rows for batch in batches) >= height:
+                    writer.write_table(pa.Table.from_batches(batches), row_group_size=height)
+                    batches = []
+            writer.write_table(pa.Table.from_batches(batches, reader.schema), row_group_size=height)
+    except (OSError, ValueError) as error:
+        raise _explain(path, dialect, error) from error

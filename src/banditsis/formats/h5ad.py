@@ -11,8 +11,7 @@ import scipy.sparse
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.formats.hdf5 import map_dataset, open_hdf5_file, source_of
 from banditsis.formats.members import as_text, check_matrix, values_of
-from banditsis.formats.memory import allowed_memory
-from banditsis.formats.registry import Opened, find_column, split_target_column
+from banditsis.formats.registry import Opened, allowed_memory, find_column, split_target_column
 from banditsis.formats.tables import check_unique_names, damaged
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource

@@ -1,4 +1,4 @@
-"""NumPy's files: ``.npy`` as a memory map, ``.npz`` with a dense or a sparse matrix."""
+"""Matrices of NumPy, SciPy and scikit-learn: ``.npy``, ``.npz``, Matrix Market and svmlight."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
 
-_SPARSE = {"format", "shape", "data"}
-
 
 def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
     """Map a ``.npy`` file into memory."""
@@ -27,7 +25,7 @@ def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
 
 
 def load_npy(path: Path) -> Array:
-    """Map an array of numbers, or say why it cannot be."""
+    """Map an array of numbers into memory."""
     try:
         array: Array = np.load(path, mmap_mode="r")
     except (ValueError, EOFError, OSError) as error:
@@ -41,41 +39,65 @@ def load_npy(path: Path) -> Array:
 
 
 def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
-    """Read a ``.npz`` file into memory: a sparse matrix of SciPy's, or one dense array.
+    """Read a ``.npz`` file into memory: a sparse matrix of SciPy, or one dense matrix.
 
-    The target is a column, or an array of one dimension in the same file.
+    The target is a column, or a one-dimensional array of the same file.
     """
-    try:
-        with ZipFile(path) as archive:
-            check_memory(
-                path, sum(entry.file_size for entry in archive.infolist()), options.get("memory_limit")
-            )
-        with np.load(path) as arrays:
-            if set(arrays.files) >= _SPARSE:
-                source: ArraySource | SparseSource = SparseSource(_load_sparse(path))
-                return Opened(source) if target is None else split_target_column(source, target, path)
-            return _from_arrays(path, {name: arrays[name] for name in arrays.files}, target)
-    except (BadZipFile, EOFError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as .npz, it may be truncated: {error}") from error
-
-
-def _load_sparse(path: Path) -> Any:
     from scipy.sparse import load_npz
 
-    return load_npz(path)
+    try:
+        with ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        check_memory(path, size, options.get("memory_limit"))
+        with np.load(path) as archive:
+            if {"format", "shape", "data"} <= set(archive.files):
+                source = SparseSource(load_npz(path))
+                return Opened(source) if target is None else split_target_column(source, target, path)
+            arrays = {name: archive[name] for name in archive.files}
+    except (BadZipFile, EOFError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as .npz, it may be truncated: {error}") from error
+    return _open_arrays(path, arrays, target)
 
 
-def _from_arrays(path: Path, arrays: dict[str, Any], target: str | None) -> Opened:
-    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+def _open_arrays(path: Path, arrays: dict[str, Any], target: str | None) -> Opened:
+    matrices = [array for array in arrays.values() if array.ndim == 2]
     if len(matrices) != 1:
-        held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
-        raise ValueError(f"{path} must hold one array of two dimensions, and holds {held}.")
-    source = ArraySource(arrays[matrices[0]])
-    vectors = [name for name, array in arrays.items() if array.ndim == 1]
+        content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+        raise ValueError(f"{path} must contain one two-dimensional array, and contains {content}.")
+    source = ArraySource(matrices[0])
     if target is None:
         return Opened(source)
+    vectors = [name for name, array in arrays.items() if array.ndim == 1]
     if target in vectors:
         return Opened(source, arrays[target])
     if vectors and not target.isdigit():
         find_column(vectors, target, path)
     return split_target_column(source, target, path)
+
+
+def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> Opened:
+    """Read a ``.mtx`` or ``.mtx.gz`` file, sparse or dense."""
+    from scipy.io import mmread
+
+    check_memory(path, path.stat().st_size, options.get("memory_limit"))
+    try:
+        matrix = mmread(path)
+    except (ValueError, OverflowError, EOFError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as Matrix Market: {error}") from error
+    source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
+    return Opened(source) if target is None else split_target_column(source, target, path)
+
+
+def open_svmlight(path: Path, target: str | None = None, **options: Any) -> Opened:
+    """Read lines ``label feature:value …``; the target ``label`` is the default."""
+    from sklearn.datasets import load_svmlight_file
+
+    check_memory(path, path.stat().st_size, options.get("memory_limit"))
+    try:
+        matrix, labels = load_svmlight_file(str(path))
+    except (ValueError, UnicodeDecodeError, EOFError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as svmlight: {error}") from error
+    source = SparseSource(matrix)
+    if target in (None, "label", "target", "y"):
+        return Opened(source, labels)
+    return split_target_column(source, target, f"{path}, whose target is called 'label',")

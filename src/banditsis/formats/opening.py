@@ -1,78 +1,28 @@
-"""Whatever a user may pass as data, opened."""
+"""Open any kind of data: arrays, frames, sparse matrices, files and remote files."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from banditsis.arrays import Array
-from banditsis.formats.registry import Opened, open_file, split_target_column
-from banditsis.formats.remote import is_address, open_address
+from banditsis.arrays import Array, Columns, Rows
+from banditsis.formats.registry import Opened, import_optional, open_file, split_target_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
+from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import MappedSource
 from banditsis.validation import is_dask
 
-
-def open_data(
-    data: Any,
-    target: str | None,
-    *,
-    names: Sequence[str] | None = None,
-    one_hot: bool = False,
-    memory_limit: int | None = None,
-    ids_like: Sequence[str] | None = None,
-) -> Opened:
-    """Open arrays, frames, sparse matrices and files; the target is a column of theirs."""
-    if is_address(data):
-        opened = open_address(data, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like)
-        return opened if names is None else opened._replace(source=_named(opened.source, names))
-    if isinstance(data, (str, os.PathLike)):
-        opened = open_file(data, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like)
-        return opened if names is None else opened._replace(source=_named(opened.source, names))
-    if is_frame(data):
-        from banditsis.sources.frames import open_frame
-
-        return open_frame(data, target, one_hot=one_hot, names=names, ids_like=ids_like)
-    source = _in_memory(data, names)
-    return Opened(source) if target is None else split_target_column(source, target, "X")
-
-
-def _named(source: Source, names: Sequence[str]) -> Source:
-    if len(names) != source.shape[1]:
-        raise ValueError(f"got {len(names):,} names for {source.shape[1]:,} columns.")
-    source.names = names
-    return source
-
-
-def is_frame(data: Any) -> bool:
-    """Whether this is a frame of pandas, polars or pyarrow."""
-    home = type(data).__module__.split(".")[0]
-    return home in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
-
-
-def is_sparse(data: Any) -> bool:
-    """Whether this is a sparse matrix or array of SciPy."""
-    return hasattr(data, "toarray") and hasattr(data, "nnz")
-
-
-def _in_memory(data: Any, names: Sequence[str] | None) -> Source:
-    if isinstance(data, Source):
-        return data
-    if is_dask(data):
-        from banditsis.sources.dask import DaskSource
-
-        return DaskSource(data, names)
-    if is_sparse(data):
-        from banditsis.sources.sparse import SparseSource
-
-        return SparseSource(data, names)
-    if isinstance(data, np.memmap):
-        return MappedSource(data, names)
-    return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
+#: Packages that fsspec needs for each protocol.
+PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 
 
 @overload
@@ -105,22 +55,22 @@ def open_source(
     one_hot: bool = False,
     memory_limit: int | None = None,
 ) -> Source | tuple[Source, Array]:
-    """Make a source of an array, a frame or a file; a source is passed through.
+    """Open an array, a frame or a file as a source.
 
     Parameters
     ----------
-    data : array-like of shape (n, p), frame, path of a file, or Source
-        An array is used where it lies, without a copy.
+    data : array-like of shape (n, p), frame, path or URL of a file, or Source
+        Arrays are not copied. A source is returned as it is.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
     target : str, optional
-        The response: a column of the data, by name or 1-based number, which is taken out of the features; or
-        ``file:column``, or a ``file`` with one column. It is joined on sample ids where both sides have them,
-        else by row order; rows without a response are left out.
+        The response: a column of the data by name or 1-based number, which is not a feature then;
+        ``file:column``; or a ``file`` with one column. A file is joined on sample ids if both sides have
+        them, else by row order. Rows without a response are left out.
     one_hot : bool
-        Whether columns that are no numbers become one feature for each of their values.
+        Whether to one-hot encode categorical columns.
     memory_limit : int, optional
-        Bytes that may be used for what has to be held in memory.
+        Bytes that may be used for data that must be held in memory.
 
     Returns
     -------
@@ -133,9 +83,116 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
-    if target is not None:
-        from banditsis.formats.targets import open_with_target
+    if target is None:
+        return open_data(data, None, names=names, one_hot=one_hot, memory_limit=memory_limit).source
+    from banditsis.formats.targets import open_with_target  # which imports this module
 
-        found = open_with_target(data, target, names=names, one_hot=one_hot, memory_limit=memory_limit)
-        return found.source, found.y
-    return open_data(data, None, names=names, one_hot=one_hot, memory_limit=memory_limit).source
+    joined = open_with_target(data, target, names=names, one_hot=one_hot, memory_limit=memory_limit)
+    return joined.source, joined.y
+
+
+def open_data(data: Any, target: str | None, *, names: Sequence[str] | None = None, **options: Any) -> Opened:
+    """Open any kind of data; the target is one of its columns, and options are those of ``open_file``."""
+    if isinstance(data, (str, os.PathLike)):
+        opened = (
+            open_url(str(data), target, **options) if is_url(data) else open_file(data, target, **options)
+        )
+        if names is not None and len(names) != opened.source.shape[1]:
+            raise ValueError(f"got {len(names):,} names for {opened.source.shape[1]:,} columns.")
+        if names is not None:
+            opened.source.names = names
+        return opened
+    if is_frame(data):
+        from banditsis.formats.arrow import open_frame  # only frames need it
+
+        options.pop("memory_limit", None)
+        return open_frame(data, target, names=names, **options)
+    source = _open_in_memory(data, names)
+    return Opened(source) if target is None else split_target_column(source, target, "X")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data is a frame of pandas, polars or pyarrow."""
+    library = type(data).__module__.split(".")[0]
+    return library in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
+
+
+def is_sparse(data: Any) -> bool:
+    """Whether data is a sparse matrix or array of SciPy."""
+    return hasattr(data, "toarray") and hasattr(data, "nnz")
+
+
+def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
+    if isinstance(data, Source):
+        return data
+    if is_dask(data):
+        from banditsis.sources.dask import DaskSource
+
+        return DaskSource(data, names)
+    if is_sparse(data):
+        from banditsis.sources.sparse import SparseSource
+
+        return SparseSource(data, names)
+    if isinstance(data, np.memmap):
+        return MappedSource(data, names)
+    return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
+
+
+def is_url(data: Any) -> bool:
+    """Whether data is a URL and not a path.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/x.zarr"), is_url("x.zarr")
+    (True, False)
+    """
+    return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
+
+
+def open_url(url: str, target: str | None, **options: Any) -> Opened:
+    """Open a remote file through fsspec.
+
+    Only the requested chunks of a Zarr array are read. Files of other formats are copied to this machine,
+    and the copy is removed with the source.
+    """
+    fsspec = import_optional("fsspec", "s3")
+    try:
+        files, path = fsspec.core.url_to_fs(url)
+        if not files.exists(path):
+            raise FileNotFoundError(f"{url} does not exist or is not readable: check the URL.")
+    except ImportError as error:
+        package = PROTOCOL_PACKAGES.get(url.split(":")[0], "another package")
+        raise ImportError(f"reading {url} needs {package} ({error}).") from error
+    path = path.rstrip("/")
+    if path.endswith(".zarr"):
+        source = RemoteZarrSource(url)
+        return Opened(source) if target is None else split_target_column(source, target, url)
+    folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
+    copy = folder / path.rsplit("/", 1)[-1]
+    files.get(path, str(copy), recursive=files.isdir(path))
+    opened = open_file(copy, target, **options)
+    weakref.finalize(opened.source, shutil.rmtree, folder, ignore_errors=True)
+    return opened
+
+
+class RemoteZarrSource(BlockSource):
+    """A remote two-dimensional Zarr array, read chunk by chunk.
+
+    Parameters
+    ----------
+    url : str
+        URL of the array.
+    """
+
+    def __init__(self, url: str) -> None:
+        zarr = import_optional("zarr", "zarr")
+        self.array = zarr.open_array(url, mode="r")
+        if self.array.ndim != 2:
+            raise ValueError(f"{url} must have two dimensions, rows × features, got {self.array.ndim}.")
+        if self.array.dtype.kind not in "fiub":
+            raise TypeError(f"{url} must hold numbers, got dtype {self.array.dtype}.")
+        self.shape, self.dtype = self.array.shape, np.dtype(self.array.dtype)
+        self.chunk = tuple(self.array.shards or self.array.chunks)
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        return np.asarray(self.array.oindex[rows, slice(0, self.shape[1]) if columns is None else columns])

@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Rows
+from banditsis.formats.csv import is_number
 from banditsis.formats.registry import Opened, import_optional, split_target_column
 from banditsis.formats.tables import check_unique_names
 from banditsis.sources.blocks import BlockSource
 
-#: Samples whose genotypes of one SNP come together: four to a byte, 8 KB in a read.
-SAMPLES_AT_ONCE = 4 * 8192
-PHENOTYPE = ("phenotype", "pheno")
-MISSING = -9.0  # as a phenotype
+SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one SNP that a read of 8 KB returns
+MISSING_PHENOTYPE = -9.0
 
 
 class PlinkSource(BlockSource):
-    """Genotypes, as counts of the first allele: 0, 1, 2, or NaN where they are missing.
+    """Genotypes as counts of the first allele: 0, 1, 2, or NaN if missing.
 
-    SNPs lie one after the other, so a few samples of a small file cost nearly as much as all of them.
+    The file stores SNP after SNP, so reading a few samples of a small file costs nearly as much as all.
 
     Parameters
     ----------
@@ -63,16 +62,15 @@ def open_plink(path: Path, target: str | None = None, **options: Any) -> Opened:
     source = PlinkSource(bed, names)
     if target is None:
         return Opened(source, None, ids)
-    if target.lower() in PHENOTYPE and target not in names:
+    if target.lower() in ("phenotype", "pheno") and target not in names:
         return Opened(source, _phenotype(path, bed.pheno), ids)
     return split_target_column(source, target, path, ids)
 
 
 def _count_lines(path: Path) -> int:
-    """Lines of a text file, which need not end in a newline."""
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} is missing: PLINK's .bed, .bim and .fam belong together, in one folder."
+            f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
         )
     total, last = 0, b"\n"
     with open(path, "rb") as file:
@@ -88,43 +86,36 @@ def _check_size(path: Path, n: int, p: int) -> None:
     with open(path, "rb") as file:
         magic, size = file.read(3), path.stat().st_size
     if magic[:2] != b"\x6c\x1b":
-        raise ValueError(f"{path} is no PLINK .bed file: it does not begin as one.")
+        raise ValueError(f"{path} is not a PLINK .bed file: its first bytes differ.")
     if magic[2:] != b"\x01":
-        raise ValueError(f"{path} is in PLINK's old order, by sample: write it again with plink --make-bed.")
+        raise ValueError(f"{path} is a sample-major PLINK file: write it again with plink --make-bed.")
     expected = 3 + p * -(-n // 4)
     if size != expected:
         raise ValueError(
-            f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) make {expected:,}: it is "
-            f"{'cut short' if size < expected else 'too long'}, or belongs to other .bim and .fam files."
+            f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) need {expected:,}: it is "
+            f"{'truncated' if size < expected else 'too long'}, or belongs to other .bim and .fam files."
         )
 
 
 def _names(bed: Any) -> list[str]:
-    """SNP ids; with chromosome, position and alleles where an id is missing or used twice."""
+    """SNP ids; chromosome, position and alleles are added to an id that is missing or repeated."""
     count = Counter(bed.sid.tolist())
     if count.most_common(1)[0][1] == 1 and "." not in count:
         return list(map(str, bed.sid))
     parts = zip(bed.sid, bed.chromosome, bed.bp_position, bed.allele_1, bed.allele_2, strict=True)
     return [
-        str(sid) if count[str(sid)] == 1 and sid != "." else f"{sid}:{where}:{position}:{first}:{second}"
-        for sid, where, position, first, second in parts
+        str(sid) if count[str(sid)] == 1 and sid != "." else f"{sid}:{chromosome}:{position}:{first}:{second}"
+        for sid, chromosome, position, first, second in parts
     ]
 
 
 def _phenotype(path: Path, text: Array) -> Floats:
-    """The phenotype as numbers, NaN where it is missing."""
-    values = np.array([_number(value) for value in text])
-    values[values == MISSING] = np.nan
+    """The phenotype as numbers, NaN if missing."""
+    values = np.array([float(value) if is_number(value) else np.nan for value in text])
+    values[values == MISSING_PHENOTYPE] = np.nan
     known = values[~np.isnan(values)]
     if known.size == 0:
-        raise ValueError(f"{path.with_suffix('.fam')} holds no phenotype: give a file of its own as target.")
-    if set(known.tolist()) <= {0.0, 1.0, 2.0} and 2.0 in known:  # cases and controls, 0 if unknown
+        raise ValueError(f"{path.with_suffix('.fam')} has no phenotype: use another file as target.")
+    if set(known.tolist()) <= {0.0, 1.0, 2.0} and 2.0 in known:  # controls, cases, and 0 for unknown
         values[values == 0] = np.nan
     return values
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan

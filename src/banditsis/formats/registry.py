@@ -1,4 +1,4 @@
-"""Files: which format one has, and who opens it."""
+"""File formats: how a file's format is found, and which function opens it."""
 
 from __future__ import annotations
 
@@ -21,99 +21,53 @@ class Opened(NamedTuple):
     """A file that has been opened."""
 
     source: Source
-    #: the target, if a column of the same file was asked for
+    #: the target, if it is a column of the same file
     y: Array | None = None
-    #: ids of the rows, as strings, if the file has them
+    #: sample ids, as strings, if the file has them
     ids: Array | None = None
-    #: the name of the target's column, where it is known
+    #: name of the target column, if known
     label: str | None = None
 
 
 class ColumnNotFoundError(ValueError):
-    """A column that is not there."""
+    """No column has this name or number."""
 
 
-#: Who opens a format: ``open_<format>(path, target, *, one_hot, memory_limit) -> Opened``.
-OPENERS = {
-    "npy": "banditsis.formats.numpy:open_npy",
-    "npz": "banditsis.formats.numpy:open_npz",
-    "matrixmarket": "banditsis.formats.text:open_matrixmarket",
-    "svmlight": "banditsis.formats.text:open_svmlight",
-    "parquet": "banditsis.formats.parquet:open_parquet",
-    "arrow": "banditsis.formats.arrow:open_arrow",
-    "csv": "banditsis.formats.csv:open_csv",
-    "zarr": "banditsis.formats.zarr:open_zarr",
-    "shuffled": "banditsis.store.reader:open_shuffled",
-    "hdf5": "banditsis.formats.hdf5:open_hdf5",
-    "h5ad": "banditsis.formats.h5ad:open_h5ad",
-    "plink": "banditsis.formats.plink:open_plink",
+class Format(NamedTuple):
+    """How files of a format are recognised and opened."""
+
+    label: str
+    #: ``module:function``, called as ``function(path, target, one_hot=…, memory_limit=…, ids_like=…)``
+    opener: str
+    extensions: tuple[str, ...] = ()
+    #: first bytes of a file, empty for text and folders
+    signature: bytes = b""
+
+
+FORMATS = {
+    "npy": Format("NumPy", "numpy:open_npy", (".npy",), b"\x93NUMPY"),
+    "npz": Format("NumPy or SciPy .npz (zip)", "numpy:open_npz", (".npz",), b"PK\x03\x04"),
+    "matrixmarket": Format(
+        "Matrix Market", "numpy:open_matrixmarket", (".mtx", ".mtx.gz"), b"%%MatrixMarket"
+    ),
+    "svmlight": Format(
+        "svmlight",
+        "numpy:open_svmlight",
+        (".svmlight", ".svm", ".libsvm", ".svmlight.gz", ".svm.gz", ".libsvm.gz"),
+    ),
+    "parquet": Format("Parquet", "arrow:open_arrow", (".parquet", ".pq"), b"PAR1"),
+    "arrow": Format("Arrow or Feather", "arrow:open_arrow", (".arrow", ".feather", ".ipc"), b"ARROW1"),
+    "csv": Format("CSV", "csv:open_csv", (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")),
+    "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
+    "shuffled": Format("shuffled Zarr", "banditsis.store.reader:open_shuffled"),
+    "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n"),
+    "h5ad": Format("AnnData (.h5ad)", "h5ad:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
+    "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b\x01"),
 }
-
-
-#: What a name may end in.
-EXTENSIONS = {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".mtx": "matrixmarket",
-    ".mtx.gz": "matrixmarket",
-    ".svmlight": "svmlight",
-    ".svm": "svmlight",
-    ".libsvm": "svmlight",
-    ".svmlight.gz": "svmlight",
-    ".svm.gz": "svmlight",
-    ".libsvm.gz": "svmlight",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".tsv": "csv",
-    ".tsv.gz": "csv",
-    ".txt": "csv",
-    ".txt.gz": "csv",
-    ".zarr": "zarr",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".h5ad": "h5ad",
-    ".bed": "plink",
-}
-
-
-#: How a file of a format begins.
-_BEGINNINGS = {
-    b"\x93NUMPY": "npy",
-    b"PK\x03\x04": "npz",
-    b"%%MatrixMarket": "matrixmarket",
-    b"PAR1": "parquet",
-    b"ARROW1": "arrow",
-    b"\x89HDF\r\n\x1a\n": "hdf5",
-    b"\x6c\x1b\x01": "plink",
-    b"\x1f\x8b": "gzip",
-}
-
-
-_FOLDERS = {"zarr.json": "zarr", ".zarray": "zarr", ".zgroup": "zarr"}
-
-
-_LABELS = {
-    "npy": "NumPy",
-    "npz": "NumPy or SciPy .npz (zip)",
-    "matrixmarket": "Matrix Market",
-    "svmlight": "svmlight",
-    "parquet": "Parquet",
-    "arrow": "Arrow or Feather",
-    "csv": "CSV",
-    "zarr": "Zarr",
-    "shuffled": "shuffled Zarr",
-    "hdf5": "HDF5",
-    "h5ad": "AnnData (.h5ad)",
-    "plink": "PLINK",
-    "gzip": "gzip",
-    "frames": "frames",
-    "text": "text",
-}
+EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
+SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
+SIGNATURES[b"\x1f\x8b"] = "gzip"
+ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_file(
@@ -124,24 +78,25 @@ def open_file(
     memory_limit: int | None = None,
     ids_like: Sequence[str] | None = None,
 ) -> Opened:
-    """Open a file or folder of features, whatever its format.
+    """Open a file or folder of features in any format.
 
     Parameters
     ----------
     path : str or path
         The file.
     target : str, optional
-        A column of the same file, by name or 1-based number: it is taken out of the features.
+        Name or 1-based number of a column of the same file, which is not a feature then.
     one_hot : bool
-        Whether columns that are no numbers become one feature for each of their values.
+        Whether to one-hot encode categorical columns.
     memory_limit : int, optional
-        Bytes that may be used for what has to be held in memory.
+        Bytes that may be used for data that must be held in memory.
     ids_like : sequence of str, optional
-        What the ids of samples are called elsewhere: a column of a table that is named as ids are
-        is then that, and no feature.
+        Names of the sample ids to join with. A column of a table with a usual name for ids is then not a
+        feature.
     """
     path = Path(path)
-    module, function = OPENERS[find_format(path)].split(":")
+    module, function = FORMATS[find_format(path)].opener.split(":")
+    module = module if "." in module else f"banditsis.formats.{module}"
     opened: Opened = getattr(import_module(module), function)(
         path, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
     )
@@ -153,7 +108,7 @@ def open_file(
 
 
 def find_format(path: str | os.PathLike[str]) -> str:
-    """The format of a file by its name, checked against how its content begins.
+    """The format that the name of a file declares, checked against its first bytes.
 
     Examples
     --------
@@ -163,32 +118,31 @@ def find_format(path: str | os.PathLike[str]) -> str:
     """
     path = split_path(Path(path))[0]
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_near_files(path)}.")
+        raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_similar_file(path)}.")
     if path.is_dir():
         return _folder_format(path)
-    named, found = _by_name(path), _by_content(path)
+    named, content = _format_by_name(path), _format_by_content(path)
     if named is None:
-        if found is not None and found != "gzip":
-            return found
+        if content is not None and content != "gzip":
+            return content
         raise ValueError(
-            f"{path} has an extension that says nothing of its format: rename it so that it ends in one of "
-            f"{', '.join(EXTENSIONS)}."
+            f"{path} has an unknown extension: rename it to end in one of {', '.join(EXTENSIONS)}."
         )
-    if found != _begins_as(named, path):
-        raise ValueError(f"{path} is named as a {_LABELS[named]} file, and {_contradiction(path, found)}")
-    return named
-
-
-def _contradiction(path: Path, found: str | None) -> str:
-    if found is None:
-        return "its content is not: it may be damaged, or was written by another program."
-    if found == "gzip":
-        return f"its content is that of a gzip file: rename it to {path.name}.gz, or unpack it."
-    return f"its content is that of a {_LABELS[found]} file: rename it, so that its name says so."
+    is_gzip = path.name.lower().endswith(".gz")
+    expected = "gzip" if is_gzip else SIGNATURES.get(FORMATS[named].signature)
+    if content == expected:
+        return named
+    if content is None:
+        problem = "its content is not: it may be damaged, or was written by another program."
+    elif content == "gzip":
+        problem = f"its content is that of a gzip file: rename it to {path.name}.gz, or unpack it."
+    else:
+        problem = f"its content is that of a {format_label(content)} file: change its extension."
+    raise ValueError(f"{path} is named as a {format_label(named)} file, but {problem}")
 
 
 def split_path(path: Path) -> tuple[Path, str | None]:
-    """A file, and the path within it that stands behind a colon.
+    """A file, and the path within it that follows a colon.
 
     Examples
     --------
@@ -199,57 +153,46 @@ def split_path(path: Path) -> tuple[Path, str | None]:
     return (Path(outer), "/" + inner) if colon and not path.exists() else (path, None)
 
 
-def _by_name(path: Path) -> str | None:
+def _format_by_name(path: Path) -> str | None:
     name = path.name.lower()
-    fitting = [extension for extension in EXTENSIONS if name.endswith(extension)]
-    return EXTENSIONS[max(fitting, key=len)] if fitting else None
+    return next((EXTENSIONS[extension] for extension in EXTENSIONS if name.endswith(extension)), None)
 
 
-def _by_content(path: Path) -> str | None:
+def _format_by_content(path: Path) -> str | None:
     with open(path, "rb") as file:
         head = file.read(16)
     if not head:
         raise ValueError(f"{path} is empty.")
-    return next((name for beginning, name in _BEGINNINGS.items() if head.startswith(beginning)), None)
-
-
-def _begins_as(named: str, path: Path) -> str | None:
-    """What the content of a file so named begins as, None for text."""
-    if path.name.lower().endswith(".gz"):
-        return "gzip"
-    if named == "h5ad":
-        return "hdf5"
-    return named if named in _BEGINNINGS.values() else None
+    return next((name for signature, name in SIGNATURES.items() if head.startswith(signature)), None)
 
 
 def _folder_format(path: Path) -> str:
-    """A folder is a Zarr store, or holds files of one format."""
+    """A folder is a Zarr store, or contains Parquet or Arrow files."""
     if path.name.endswith(".partial") and (path / "journal.jsonl").exists():
-        raise ValueError(f"{path} is an unfinished shuffle: give the same `banditsis shuffle` command again.")
-    entries = sorted(entry for entry in path.iterdir() if entry.name in _FOLDERS or entry.name[0] not in "._")
-    for entry in entries:
-        if entry.name in _FOLDERS:
-            return "shuffled" if is_shuffled(path) else _FOLDERS[entry.name]
-    if path.suffix.lower() == ".zarr":  # one without its metadata
+        raise ValueError(f"{path} is an unfinished shuffle: run the same `banditsis shuffle` command again.")
+    if any((path / name).exists() for name in ZARR_METADATA):
+        return "shuffled" if is_shuffled(path) else "zarr"
+    if path.suffix.lower() == ".zarr":  # without its metadata
         return "zarr"
-    formats = {_folder_format(entry) if entry.is_dir() else _by_name(entry) for entry in entries} - {None}
+    entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
+    formats = {_folder_format(e) if e.is_dir() else _format_by_name(e) for e in entries} - {None}
     if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())
-    held = "nothing" if not entries else ", ".join(entry.name for entry in entries[:3])
+    content = "nothing" if not entries else ", ".join(entry.name for entry in entries[:3])
     raise ValueError(
-        f"{path} is a folder, but neither a Zarr store nor one of Parquet or Arrow files: it holds {held}."
+        f"{path} is a folder, but neither a Zarr store nor one of Parquet or Arrow files: it "
+        f"contains {content}."
     )
 
 
-def _near_files(path: Path) -> str:
-    parent = path.parent
-    if not parent.is_dir():
+def _similar_file(path: Path) -> str:
+    if not path.parent.is_dir():
         return ""
-    near = difflib.get_close_matches(path.name, [entry.name for entry in parent.iterdir()], 1)
-    return f" (there is {near[0]})" if near else ""
+    similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], 1)
+    return f" (there is {similar[0]})" if similar else ""
 
 
-def find_column(names: Sequence[str], wanted: str, where: object) -> int:
+def find_column(names: Sequence[str], column: str, where: object) -> int:
     """Index of a column by its name, or by its 1-based number if no column has that name.
 
     Examples
@@ -258,26 +201,25 @@ def find_column(names: Sequence[str], wanted: str, where: object) -> int:
     (1, 0)
     """
     names = list(names)
-    if wanted in names:
-        return names.index(wanted)
-    if wanted.isdigit() and 1 <= int(wanted) <= len(names):
-        return int(wanted) - 1
-    near = difflib.get_close_matches(wanted, names, 3, 0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {_some(names)}."
-    raise ColumnNotFoundError(f"{where} has no column {wanted!r}: {hint}")
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
-    return shown + (f", … ({len(names):,} columns)" if len(names) > 5 else "") if names else "no columns"
+    if column in names:
+        return names.index(column)
+    if column.isdigit() and 1 <= int(column) <= len(names):
+        return int(column) - 1
+    similar = difflib.get_close_matches(column, names, 3, 0.5)
+    if similar:
+        hint = f"did you mean {' or '.join(map(repr, similar))}?"
+    else:
+        more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
+        hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
+    raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
 
 
 def import_optional(module: str, extra: str, what: str | None = None) -> Any:
-    """Import an optional library, or say how to install it.
+    """Import an optional library, or explain how to install it.
 
     Examples
     --------
-    >>> need("no_such_library", "parquet")
+    >>> import_optional("no_such_library", "parquet")
     Traceback (most recent call last):
     ImportError: reading Parquet needs no-such-library: pip install 'banditsis[parquet]'
     """
@@ -285,33 +227,45 @@ def import_optional(module: str, extra: str, what: str | None = None) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.split(".")[0].replace("_", "-")
-        raise ImportError(
-            f"reading {what or _LABELS.get(extra, extra)} needs {package}: pip install 'banditsis[{extra}]'"
-        ) from error
+        what = what or (format_label(extra) if extra in FORMATS else extra)
+        raise ImportError(f"reading {what} needs {package}: pip install 'banditsis[{extra}]'") from error
 
 
 def format_label(name: str) -> str:
-    """What a format is called in sentences.
+    """The name of a format in sentences.
 
     Examples
     --------
     >>> format_label("h5ad")
     'AnnData (.h5ad)'
     """
-    return _LABELS[name]
+    return FORMATS[name].label
 
 
 def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:
-    """Refuse to read a file into memory that is larger than allowed."""
+    """Raise if a file that must be read into memory is larger than allowed."""
     if limit is not None and n_bytes > limit:
         raise ValueError(
-            f"{path} has to be read into memory, and its {n_bytes:,} bytes are more than the limit of "
+            f"{path} must be read into memory, and its {n_bytes:,} bytes are more than the limit of "
             f"{limit:,}: raise the limit, or convert the file to Parquet or Zarr."
         )
 
 
+def allowed_memory(limit: int | None) -> int:
+    """The limit in bytes; by default half of the available memory."""
+    if limit is not None:
+        return limit
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 512
+    except (OSError, KeyError, ValueError):
+        if hasattr(os, "sysconf"):
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+        return 1 << 31
+
+
 def split_target_column(source: Source, target: str, where: object, ids: Array | None = None) -> Opened:
-    """Take a column out of the features of a source and read it as the target."""
+    """Separate the target column from the features of a source."""
     n, p = source.shape
     column = find_column([source.name(j) for j in range(p)], target, where)
     y = source.read(slice(0, n), slice(column, column + 1))[:, 0]

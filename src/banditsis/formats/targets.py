@@ -1,4 +1,4 @@
-"""The response that belongs to some features: a column beside them, or of another file."""
+"""Open data with a target: a column of the data, or of another file, joined on sample ids or by row order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import open_data
 from banditsis.formats.registry import ColumnNotFoundError, Opened
-from banditsis.formats.sample_ids import first_of_count, is_mere_count
 from banditsis.formats.target_files import TargetValues, read_arrow, read_npy, read_text
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
-from banditsis.store.reader import ShuffledSource, stored_below
+from banditsis.store.reader import stored_below
 from banditsis.validation import warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -27,24 +26,24 @@ class Target(NamedTuple):
 
     source: Source
     y: Array
-    #: a sentence that says how rows and values were put together
+    #: a sentence about how rows and values were joined
     how: str
-    #: ids of all rows of the data, also of those without a value, if they are known
+    #: ids of all rows of the data, including rows without a value, if they are known
     ids: Array | None = None
 
 
 class Place(NamedTuple):
-    """Where a target is: a column of the data, or of a file of its own."""
+    """Where a target is: in a column of the data, or of a file of its own."""
 
     file: Path | None
     column: str | None
 
 
 class UnjoinedTarget(NamedTuple):
-    """Data and target that have not been joined yet."""
+    """Data and a target that have not been joined yet."""
 
     opened: Opened
-    #: what the target's file holds, None if it is a column of the data
+    #: content of the target file, None if the target is a column of the data
     read: TargetValues | None
     place: Place
 
@@ -58,7 +57,7 @@ def open_with_target(
     memory_limit: int | None = None,
     ids_like: Sequence[str] | None = None,
 ) -> Target:
-    """Open data together with their target.
+    """Open data together with the target.
 
     Parameters
     ----------
@@ -70,7 +69,7 @@ def open_with_target(
     names, one_hot, memory_limit
         See :func:`open_source`.
     ids_like : sequence of str, optional
-        What ids of samples are called elsewhere, where the data shall be joined with more than the target.
+        Names of the sample ids in another file that the data will be joined with.
     """
     opened, read, (file, column) = open_unjoined(
         data, target, names=names, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
@@ -80,24 +79,24 @@ def open_with_target(
     assert opened.y is not None
     number = f", its column {target}" if opened.label not in (None, target) else ""
     how = f"the target is the column {opened.label or column!r} of the data{number}"
-    return _without_missing(opened.source, opened.y, how)._replace(ids=opened.ids)
+    return _drop_missing(opened.source, opened.y, how, opened.ids)
 
 
 def open_unjoined(
     data: Any, target: str | None, *, ids_like: Sequence[str] | None = None, **options: Any
 ) -> UnjoinedTarget:
-    """Open data and target, each by itself; a column of the data goes before a file of the same name."""
-    target = None if target is None else str(target)  # which may be a path
+    """Open data and target separately; a column of the data takes precedence over a file of the same name."""
+    target = None if target is None else str(target)  # it may be a path
     file, column = (None, None) if target is None else split_target(target)
     if file is None:
         try:
             return _open_column(data, target, ids_like=ids_like, **options)
         except ColumnNotFoundError:
             if target is not None and Path(target).is_file():
-                read_target(Path(target), None)  # which says why it will not do
+                read_target(Path(target), None)  # raises the error of that file
             raise
     read = read_target(file, column)
-    if read.ids is not None and not is_mere_count(read.ids, read.id_names):
+    if read.ids is not None and not _is_default_index(read):
         ids_like = read.id_names
     opened = open_data(data, None, ids_like=ids_like, **options)
     if opened.source.names is not None and target in opened.source.names:
@@ -106,13 +105,12 @@ def open_unjoined(
 
 
 def _open_column(data: Any, target: str | None, **options: Any) -> UnjoinedTarget:
-    """Open data whose target is one of their columns, if there is one."""
     opened = open_data(data, target, **options)
     return UnjoinedTarget(opened, None, Place(None, target if opened.label is None else opened.label))
 
 
 def split_target(target: str) -> tuple[Path | None, str | None]:
-    """File and column of a target; what does not end as files do is a column of the data.
+    """File and column of a target; without a file extension it is a column of the data.
 
     Examples
     --------
@@ -127,12 +125,12 @@ def split_target(target: str) -> tuple[Path | None, str | None]:
                 return Path(name), rest
             missing = missing or name
     if missing is not None:
-        raise FileNotFoundError(f"the target's file {missing} does not exist: check the name and the folder.")
+        raise FileNotFoundError(f"the target file {missing} does not exist: check the name and the folder.")
     return None, target
 
 
 def read_target(path: Path, column: str | None) -> TargetValues:
-    """Read values, and ids of samples if there are any, from a file."""
+    """Read the values, and the sample ids if there are any, of a target file."""
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
     name = path.name.lower()
@@ -148,126 +146,120 @@ def read_target(path: Path, column: str | None) -> TargetValues:
 
 
 def join(opened: Opened, read: TargetValues, path: Path) -> Target:
-    """Put values to rows: by the ids of the samples if both sides have them, else by row order."""
-    n = opened.source.shape[0]
-    said = f"; {read.note}" if read.note else ""
+    """Assign values to rows: by sample ids if both sides have them, else by row order."""
+    note = f"; {read.note}" if read.note else ""
     if opened.ids is None or read.ids is None:
-        _warn_of_one_side(opened, read, path)
-        if (store := stored_below(opened.source)) is not None:
-            return _before_shuffling(opened, store, read, path, said)
-        if len(read.values) != n:
-            raise ValueError(
-                f"{path} has {len(read.values):,} values for the {n:,} rows of the data, and there are no "
-                f"ids of samples {'in it' if read.ids is None else 'in the data'} to join on: give a "
-                "value for each row."
-            )
-        how = f"{path} was taken in row order: {n:,} values{said}"
-        return _without_missing(opened.source, read.values, how)._replace(ids=opened.ids)
-    place = _matches(opened.ids, read.ids, path)
-    known = np.flatnonzero(place >= 0)
-    values = read.values[place[known]]
-    spare = len(read.ids) - known.size
-    how = f"{path} was joined on the ids of samples: {known.size:,} of {n:,} rows have a value" + (
-        f", {spare:,} of its ids are not in the data" if spare else ""
+        return _join_by_order(opened, read, path, note)
+    n = opened.source.shape[0]
+    position = _match_ids(opened.ids, read.ids, path)
+    rows = np.flatnonzero(position >= 0)
+    unused = len(read.ids) - rows.size
+    how = f"{path} was joined on sample ids: {rows.size:,} of {n:,} rows have a value" + (
+        f", {unused:,} of its ids are not in the data" if unused else ""
     )
-    source = opened.source if known.size == n else RowSubset(opened.source, known)
-    return _without_missing(source, values, how + said)._replace(ids=opened.ids)
+    source = opened.source if rows.size == n else RowSubset(opened.source, rows)
+    return _drop_missing(source, read.values[position[rows]], how + note, opened.ids)
 
 
-def _warn_of_one_side(opened: Opened, read: TargetValues, path: Path) -> None:
-    """Warn where ids are of no use, since the other side has none."""
-    if (opened.ids is None) == (read.ids is None):
-        return
-    has, lacks = ("the data", path) if read.ids is None else (path, "the data")
-    warn_user(
-        f"{has} {'have' if read.ids is None else 'has'} ids of samples, and {lacks} "
-        f"{'has' if read.ids is None else 'have'} none: rows were joined by their order alone. Make sure "
-        f"that both are in the same order, or give {lacks} a column of ids."
-    )
-
-
-def _before_shuffling(
-    opened: Opened, source: ShuffledSource, read: TargetValues, path: Path, said: str
-) -> Target:
-    """Values in the order that the rows had before they were shuffled."""
-    n = source.record.n_original
-    if len(read.values) != n:
-        raise ValueError(
-            f"{path} has {len(read.values):,} values, and the data had {n:,} rows before they were shuffled: "
-            "give a value for each of those."
+def _join_by_order(opened: Opened, read: TargetValues, path: Path, note: str) -> Target:
+    """Assign values in row order; those of a shuffled store are in the order before shuffling."""
+    if (opened.ids is None) != (read.ids is None):
+        has, lacks = (
+            ("the data have", f"{path} has") if read.ids is None else (f"{path} has", "the data have")
         )
-    how = f"{path} was taken in the order that rows had before they were shuffled: {n:,} values{said}"
-    target = _without_missing(opened.source, read.values[source.original_rows], how)
-    return target._replace(ids=opened.ids)
+        warn_user(
+            f"{has} sample ids, and {lacks} none: rows were joined by their order alone. Make sure that both "
+            "are in the same order, or add a column of ids."
+        )
+    values, store = read.values, stored_below(opened.source)
+    n = opened.source.shape[0] if store is None else store.record.n_original
+    order = "row order" if store is None else "the row order before shuffling"
+    if len(values) != n:
+        lacks = str(path) if read.ids is None else "the data"
+        raise ValueError(
+            f"{path} has {len(values):,} values for the {n:,} rows of the data, and {lacks} has no sample "
+            f"ids to join on: give one value for each row, in {order}."
+        )
+    if store is not None:
+        values = values[store.original_rows]
+    return _drop_missing(
+        opened.source, values, f"{path} was taken in {order}: {n:,} values{note}", opened.ids
+    )
 
 
-def _matches(wanted: Array, ids: Array, path: Path) -> Indices:
-    """Where each of the wanted ids is among the ids, -1 if nowhere."""
-    short = [str(name).rpartition("\t")[2] for name in wanted]
-    if not any("\t" in name for name in ids):  # individuals alone, without their families
-        wanted = np.array(short)
-    elif not any("\t" in str(name) for name in wanted):
+def _match_ids(data_ids: Array, ids: Array, path: Path) -> Indices:
+    """Position of each id of the data in the ids of a file, -1 if it is not there."""
+    if not any("\t" in name for name in ids):  # individuals without families
+        data_ids = np.array([str(name).rpartition("\t")[2] for name in data_ids])
+    elif not any("\t" in str(name) for name in data_ids):
         ids = np.array([name.rpartition("\t")[2] for name in ids])
-    _refuse_repeated(wanted, "the data")
-    _refuse_repeated(ids, path)
-    _refuse_shifted(wanted, ids, path)
-    where = {name: k for k, name in enumerate(ids.tolist())}
-    place = np.array([where.get(str(name), -1) for name in wanted], dtype=np.intp)
-    if (place < 0).all():
+    _check_unique_ids(data_ids, "the data")
+    _check_unique_ids(ids, path)
+    first, other = _first_row_number(data_ids), _first_row_number(ids)
+    if len(ids) == len(data_ids) and {first, other} == {0, 1}:  # every row would get its neighbour's value
         raise ValueError(
-            f"none of the ids of samples in {path} is one of the data: there they look like "
-            f"{_shown(ids[0])}, here like {_shown(wanted[0])}. Use the same ids, or take the ids out of "
-            f"{path} to go by row order."
+            f"the sample ids count rows from {first} in the data and from {other} in {path}: use the same "
+            "ids on both sides, or remove them to join by row order."
         )
-    return place
+    positions = {name: k for k, name in enumerate(ids.tolist())}
+    matches = np.array([positions.get(str(name), -1) for name in data_ids], dtype=np.intp)
+    if (matches < 0).all():
+        raise ValueError(
+            f"no sample id of {path} is in the data: its ids look like {_show(ids[0])}, those of the data "
+            f"like {_show(data_ids[0])}. Use the same ids, or remove them to join by row order."
+        )
+    return matches
 
 
-def _refuse_repeated(ids: Array, where: object) -> None:
+def _check_unique_ids(ids: Array, where: object) -> None:
     names, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         name, count = names[counts > 1][0], counts[counts > 1][0]
         raise ValueError(
-            f"the id of a sample {_shown(name)} occurs {count} times in {where}: ids must be unique to be "
-            "joined on."
+            f"sample id {_show(name)} occurs {count} times in {where}: ids must be unique to join."
         )
 
 
-def _refuse_shifted(wanted: Array, ids: Array, path: Path) -> None:
-    """Refuse counts of rows from 0 on one side and from 1 on the other: each would get its neighbour's."""
-    first, other = first_of_count(wanted), first_of_count(ids)
-    if len(ids) == len(wanted) and {first, other} == {0, 1}:
-        raise ValueError(
-            f"the ids of samples count rows from {first} in the data and from {other} in {path}: use "
-            "the same ids on both sides, or take them out to go by row order."
-        )
+def _is_default_index(read: TargetValues) -> bool:
+    """Whether the ids are the index that pandas writes by default: unnamed, from 0."""
+    unnamed = {name.lower() for name in read.id_names} <= {"", "unnamed: 0", "index", "__index_level_0__"}
+    return unnamed and read.ids is not None and _first_row_number(read.ids) == 0
 
 
-def _shown(name: object) -> str:
+def _first_row_number(ids: Array) -> int | None:
+    """The smallest id if ids are consecutive integers in any order.
+
+    Examples
+    --------
+    >>> _first_row_number(np.array(["2", "1", "3"])), _first_row_number(np.array(["1", "3"]))
+    (1, None)
+    """
+    if not all(str(name).isdigit() for name in ids):
+        return None
+    numbers = np.sort([int(name) for name in ids])
+    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
+
+
+def _show(name: object) -> str:
     return repr(str(name).replace("\t", " "))
 
 
-def _without_missing(source: Source, y: Array, how: str) -> Target:
-    """Leave rows without a value out."""
-    if y.dtype.kind == "f":
-        missing = np.isnan(y)
-    elif y.dtype.kind == "O":
+def _drop_missing(source: Source, y: Array, how: str, ids: Array | None) -> Target:
+    """Leave out rows without a value."""
+    if y.dtype.kind == "O":
         missing = np.array([value is None or value != value for value in y], dtype=bool)
     else:
-        missing = np.zeros(len(y), dtype=bool)
+        missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), dtype=bool)
     known = np.flatnonzero(~missing)
     if known.size == 0:
         raise ValueError("the target has no value in any row: check that it is the right column.")
-    if known.size == len(y):
-        return Target(source, _plain(y), how + ".")
-    if isinstance(source, RowSubset):
-        rest: Source = RowSubset(source.base, source.rows[known])
-    else:
-        rest = RowSubset(source, known)
-    gone = len(y) - known.size
-    left_out = f"{gone:,} row{'s' * (gone > 1)} without a value {'were' if gone > 1 else 'was'} left out"
-    return Target(rest, _plain(y[known]), f"{how}; {left_out}.")
-
-
-def _plain(y: Array) -> Array:
-    """Objects as labels, where they are strings."""
-    return y.astype(str) if y.dtype.kind == "O" and all(isinstance(value, str) for value in y) else y
+    n_missing = len(y) - known.size
+    if n_missing:
+        y = y[known]
+        base, rows = (source.base, source.rows[known]) if isinstance(source, RowSubset) else (source, known)
+        source = RowSubset(base, rows)
+        were = "rows without a value were" if n_missing > 1 else "row without a value was"
+        how += f"; {n_missing:,} {were} left out"
+    if y.dtype.kind == "O" and all(isinstance(value, str) for value in y):
+        y = y.astype(str)
+    return Target(source, y, f"{how}.", ids)
