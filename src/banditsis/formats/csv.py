@@ -9,7 +9,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -213,22 +213,18 @@ def _read_all(path: Path, dialect: Dialect, text_columns: Sequence[int]) -> Any:
     from pyarrow import csv as arrow_csv
 
     types = {dialect.names[j]: pa.string() for j in text_columns}
-    try:
+    with _explained(path, dialect):
         return _check_encoding(arrow_csv.read_csv(path, **_parse_options(dialect, types)))
-    except (OSError, ValueError) as error:
-        raise _explain(path, dialect, error) from error
 
 
 def _read_first(path: Path, dialect: Dialect) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    try:
+    with _explained(path, dialect):
         reader = arrow_csv.open_csv(path, **_parse_options(dialect, {}))
-        batch = next(iter(reader), None)
-        return _check_encoding(pa.Table.from_batches([] if batch is None else [batch], reader.schema))
-    except (OSError, ValueError) as error:
-        raise _explain(path, dialect, error) from error
+        batches = list(islice(reader, 1))
+        return _check_encoding(pa.Table.from_batches(batches, reader.schema))
 
 
 def _check_encoding(table: Any) -> Any:
@@ -237,46 +233,49 @@ def _check_encoding(table: Any) -> Any:
     return table
 
 
-def _explain(path: Path, dialect: Dialect, error: Exception) -> Exception:
-    """Find the line that pyarrow cannot read."""
+@contextmanager
+def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
+    """Raise an error that names the line which pyarrow cannot read."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        match = re.search(r"column #(\d+): CSV conversion error", str(error))
+        if match:
+            _raise_mixed(path, dialect, int(match[1]))
+        for _ in read_rows(path, dialect):  # raises if a row has another length or is not UTF-8
+            pass
+        raise damaged(path, "CSV", error) from error
+
+
+def _raise_mixed(path: Path, dialect: Dialect, column: int) -> None:
+    """Raise an error that names the first text in a column of numbers."""
     from pyarrow import csv as arrow_csv
 
-    match = re.search(r"column #(\d+): CSV conversion error", str(error))
     null_values = arrow_csv.ConvertOptions().null_values
-    try:
-        for number, cells in read_rows(path, dialect):
-            cell = cells[int(match[1])] if match else ""
-            if not is_number(cell) and cell not in null_values:
-                return _mixed_column(path, dialect.names[int(match[1])] if match else "", cell, number)
-    except ValueError as better:
-        return better
-    return damaged(path, "CSV", error)
-
-
-def _mixed_column(path: Path, name: str, value: str, line: int) -> ValueError:
-    return ValueError(
-        f"{path} has numbers and text in column {name!r}: {value!r} in line {line:,}; "
-        "correct it, or leave it empty if it is missing."
-    )
+    for number, cells in read_rows(path, dialect):
+        if not is_number(cells[column]) and cells[column] not in null_values:
+            raise ValueError(
+                f"{path} has numbers and text in column {dialect.names[column]!r}: {cells[column]!r} in line "
+                f"{number:,}; correct it, or leave it empty if it is missing."
+            )
 
 
 def _check_text_columns(
     path: Path, dialect: Dialect, columns: Sequence[Any], excluded: set[int | None], one_hot: bool
 ) -> None:
     """Raise if a column of text holds mostly numbers, or numbers with decimal commas."""
-    for j, (name, column) in enumerate(zip(dialect.names, columns, strict=True)):
+    for j, column in enumerate(columns):
         if str(column.type) != "string" or j in excluded:
             continue
         head = [value for value in column[:1000].to_pylist() if value is not None]
         commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
         if commas and all(is_number(value.replace(",", ".")) for value in head):
             raise ValueError(
-                f"{path} has decimal commas in column {name!r}, as in {commas[0]!r}: write decimal points."
+                f"{path} has decimal commas in column {dialect.names[j]!r}, as in {commas[0]!r}: write decimal "
+                "points."
             )
-        if one_hot or 2 * sum(map(is_number, head)) < len(head):
-            continue
-        row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v and not is_number(v))
-        raise _mixed_column(path, name, value, row + 1 + dialect.n_skipped)
+        if not one_hot and 2 * sum(map(is_number, head)) >= len(head):
+            _raise_mixed(path, dialect, j)
 
 
 def _find_converted(path: Path, dialect: Dialect, reason: str) -> Path:
@@ -338,7 +337,7 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
         types[dialect.names[dialect.index_column]] = pa.string()
     height = int(np.clip(GROUP_BYTES // (8 * len(dialect.names)), 1024, 1 << 17))
     batches: list[Any] = []
-    try:
+    with _explained(path, dialect):
         reader = arrow_csv.open_csv(path, **_parse_options(dialect, types))
         with pq.ParquetWriter(destination, reader.schema, use_dictionary=False) as writer:
             for batch in reader:
@@ -347,5 +346,3 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
                     writer.write_table(pa.Table.from_batches(batches), row_group_size=height)
                     batches = []
             writer.write_table(pa.Table.from_batches(batches, reader.schema), row_group_size=height)
-    except (OSError, ValueError) as error:
-        raise _explain(path, dialect, error) from error

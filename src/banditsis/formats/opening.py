@@ -13,11 +13,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Rows
+from banditsis.arrays import Array
+from banditsis.formats.members import check_matrix
 from banditsis.formats.registry import Opened, import_optional, open_file, split_target_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
-from banditsis.sources.blocks import BlockSource
+from banditsis.sources.blocks import CELLS_AT_ONCE
 from banditsis.sources.memmap import MappedSource
 from banditsis.validation import is_dask
 
@@ -165,7 +166,13 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
         raise ImportError(f"reading {url} needs {package} ({error}).") from error
     path = path.rstrip("/")
     if path.endswith(".zarr"):
-        source = RemoteZarrSource(url)
+        from banditsis.formats.zarr import ZarrSource  # only Zarr needs it
+
+        array = import_optional("zarr", "zarr").open_array(url, mode="r")
+        check_matrix(url, array)
+        source = ZarrSource(array)
+        # Zarr requests all chunks of a large tile at once.
+        source.chunk, source.cells_at_once = array.shards or array.chunks, CELLS_AT_ONCE
         return Opened(source) if target is None else split_target_column(source, target, url)
     folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
     copy = folder / path.rsplit("/", 1)[-1]
@@ -173,26 +180,3 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
     opened = open_file(copy, target, **options)
     weakref.finalize(opened.source, shutil.rmtree, folder, ignore_errors=True)
     return opened
-
-
-class RemoteZarrSource(BlockSource):
-    """A remote two-dimensional Zarr array, read chunk by chunk.
-
-    Parameters
-    ----------
-    url : str
-        URL of the array.
-    """
-
-    def __init__(self, url: str) -> None:
-        zarr = import_optional("zarr", "zarr")
-        self.array = zarr.open_array(url, mode="r")
-        if self.array.ndim != 2:
-            raise ValueError(f"{url} must have two dimensions, rows × features, got {self.array.ndim}.")
-        if self.array.dtype.kind not in "fiub":
-            raise TypeError(f"{url} must hold numbers, got dtype {self.array.dtype}.")
-        self.shape, self.dtype = self.array.shape, np.dtype(self.array.dtype)
-        self.chunk = tuple(self.array.shards or self.array.chunks)
-
-    def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        return np.asarray(self.array.oindex[rows, slice(0, self.shape[1]) if columns is None else columns])
