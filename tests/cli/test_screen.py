@@ -223,7 +223,7 @@ def test_shuffle_then_screen(folder, tmp_path):
     assert {f["index"] for f in record["features"]} == {7, 42}
     assert record["parameters"]["row_order"] == "stored"
     result = run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
-    assert "before they were shuffled" in said(result)
+    assert "before shuffling" in said(result)
     assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {7, 42}
 
 
@@ -435,7 +435,7 @@ def test_an_unfinished_store(folder, tmp_path):
     (tmp_path / "x.zarr.partial" / "journal.jsonl").write_text("")
     for command in (("info",), ("screen", "--target", "y")):
         result = run(command[0], tmp_path / "x.zarr.partial", *command[1:])
-        assert "is an unfinished shuffle: give the same `banditsis shuffle` command again" in said(result)
+        assert "is an unfinished shuffle" in said(result)
     result = run("shuffle", folder / "x.npy", ".", "--force")
     assert result.exit_code == 1
     assert ". is no name of a store: give one, such as data.zarr" in said(result)

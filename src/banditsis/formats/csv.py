@@ -271,8 +271,8 @@ def _check_text_columns(
         commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
         if commas and all(is_number(value.replace(",", ".")) for value in head):
             raise ValueError(
-                f"{path} has decimal commas in column {dialect.names[j]!r}, as in {commas[0]!r}: write decimal "
-                "points."
+                f"{path} has decimal commas in column {dialect.names[j]!r}, as in {commas[0]!r}: write "
+                "decimal points."
             )
         if not one_hot and 2 * sum(map(is_number, head)) >= len(head):
             _raise_mixed(path, dialect, j)

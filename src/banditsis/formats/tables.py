@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.formats.registry import Opened, find_column
-from banditsis.sources.tables import Feature, Table, TableSource, non_numeric_type
+from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
 MAX_LEVELS = 10_000  # a column with more distinct values holds ids rather than classes
 NEVER_ENCODED = ("date", "time", "duration", "list", "struct", "map", "binary", "fixed_size")
@@ -59,7 +60,8 @@ def open_table(
     if index is None and ids_like is not None:
         id_columns = find_id_columns(names, exclude=y_column, like=ids_like)
     left = [j for j in range(len(names)) if j not in (*id_columns, y_column)]
-    kinds = {j: kind for j in left if (kind := non_numeric_type(table.schema.field(j).type)) is not None}
+    types = [field.type for field in table.schema]
+    kinds = {j: _type_name(types[j]) for j in left if numeric_type(types[j]) is None}
     _check_kinds(names, kinds, one_hot, table.where)
     levels = {j: table.levels(j) for j in kinds}
     source = make(table, *_make_features(names, left, levels, table.where), levels)
@@ -127,6 +129,13 @@ def _check_kinds(names: Sequence[str], kinds: dict[int, str], one_hot: bool, whe
     else:
         remedy = "use one-hot encoding for text, and leave the other columns out"
     raise TypeError(f"{where} has {len(bad):,} {are} not numeric: {shown}{more}; {remedy}.")
+
+
+def _type_name(kind: Any) -> str:
+    """An Arrow type in words, without details such as the unit of a time."""
+    if str(kind).startswith("dictionary"):
+        return f"categories of {_type_name(kind.value_type)}"
+    return re.split(r"[\[<(]", str(kind))[0].removeprefix("large_").removesuffix("_view")
 
 
 def find_index(schema: Any) -> int | None:

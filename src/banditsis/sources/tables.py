@@ -44,8 +44,9 @@ class Table(NamedTuple):
     def values(self, column: int) -> Array:
         """All values of a column: numbers with NaN, or text with None, where a value is missing."""
         parts = [group.load([column], group.n_rows)[0] for group in self.groups]
-        if non_numeric_type(self.schema.field(column).type) is None:
-            return np.concatenate([to_numbers(part) for part in parts])
+        kind = numeric_type(self.schema.field(column).type)
+        if kind is not None:
+            return np.concatenate([to_numbers(part, kind) for part in parts])
         text = [value if value is None else str(value) for part in parts for value in part.to_pylist()]
         return np.array(text) if None not in text else np.array(text, dtype=object)
 
@@ -80,10 +81,10 @@ class TableSource(BlockSource):
         lengths = [group.n_rows for group in table.groups]
         self.edges = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
         self.shape = int(self.edges[-1]), len(features)
-        types = [field.type for field in table.schema]
-        self.dtype = _common_dtype({types[f.column] for f in features if f.level is None})
+        self.kinds = [numeric_type(field.type) for field in table.schema]
+        kinds = {self.kinds[feature.column] for feature in features if feature.level is None}
+        self.dtype = np.result_type(np.float32, *(kind.to_pandas_dtype() for kind in kinds))
         self.chunk = int(np.median(lengths)), 1
-        self.plain = [_is_plain(kind) for kind in types]
 
     def block_edges(self) -> Indices:
         return super().block_edges() if self.block_rows == 1 else self.edges
@@ -133,9 +134,7 @@ class TableSource(BlockSource):
             yield self._convert(j, column)[rows]
 
     def _convert(self, j: int, column: Any) -> Array:
-        if self.plain[j]:  # the common case first: a tile may have a thousand columns
-            return np.asarray(column.to_numpy(zero_copy_only=False))
-        return to_codes(column, self.levels[j]) if j in self.levels else to_numbers(column)
+        return to_codes(column, self.levels[j]) if j in self.levels else to_numbers(column, self.kinds[j])
 
 
 class FrameSource(TableSource):
@@ -151,18 +150,19 @@ class FrameSource(TableSource):
         used = sorted({feature.column for feature in features})
         loaded = zip(used, table.groups[0].load(used, self.shape[0]), strict=True)
         self.columns = {
-            j: to_codes(column, levels[j]) if j in levels else _view(column) for j, column in loaded
+            j: self._convert(j, column) if j in levels or _has_view(column) else column
+            for j, column in loaded
         }
 
     def _load(self, group: int, columns: Sequence[int], rows: Rows) -> Iterator[Array]:
-        return (self._read_column(self.columns[j], rows) for j in columns)
-
-    def _read_column(self, column: Any, rows: Rows) -> Array:
-        if isinstance(column, np.ndarray):
-            return column[rows]
-        if isinstance(rows, slice):
-            return to_numbers(column.slice(rows.start, rows.stop - rows.start))
-        return to_numbers(column.take(rows))
+        for j in columns:
+            column = self.columns[j]
+            if isinstance(column, np.ndarray):
+                yield column[rows]
+            elif isinstance(rows, slice):
+                yield to_numbers(column.slice(rows.start, rows.stop - rows.start), self.kinds[j])
+            else:
+                yield to_numbers(column.take(rows), self.kinds[j])
 
     def tile_columns(self, n_columns: int) -> int:
         return min(n_columns, 64)
@@ -173,21 +173,28 @@ class FrameSource(TableSource):
         return float(n_columns * n_rows * self.dtype.itemsize)
 
 
-def to_numbers(column: Any) -> Array:
-    """Convert a numeric Arrow column; missing values become NaN."""
+def numeric_type(kind: Any) -> Any:
+    """The Arrow type to which a column is cast to get numbers; None if it is not numeric."""
     import pyarrow as pa
 
+    t = pa.types
+    if t.is_dictionary(kind):
+        return numeric_type(kind.value_type)
+    if t.is_boolean(kind):
+        return pa.uint8()
+    if t.is_null(kind):
+        return pa.float32()
+    if t.is_decimal(kind):
+        return pa.float64()
+    return kind if t.is_integer(kind) or t.is_floating(kind) else None
+
+
+def to_numbers(column: Any, kind: Any) -> Array:
+    """Convert a column to the numbers of an Arrow type; missing values become NaN."""
     if isinstance(column, np.ndarray):
         return column
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.uint8())
-    elif pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif pa.types.is_dictionary(kind):
-        return to_numbers(column.cast(kind.value_type))
+    if column.type != kind:
+        column = _decode(column).cast(kind)
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
@@ -196,48 +203,19 @@ def to_codes(column: Any, levels: list[Any]) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = _decode(column)
     codes = pc.fill_null(pc.index_in(column, value_set=pa.array(levels, column.type)), -1)
     return np.asarray(codes.to_numpy(zero_copy_only=False))
 
 
-def non_numeric_type(kind: Any) -> str | None:
-    """Describe an Arrow type that is not numeric; None if it is."""
-    import pyarrow as pa
-
-    t = pa.types
-    if _is_plain(kind) or t.is_boolean(kind) or t.is_decimal(kind) or t.is_null(kind):
-        return None
-    if t.is_dictionary(kind):
-        inner = non_numeric_type(kind.value_type)
-        return None if inner is None else f"categories of {inner}"
-    return str(kind).split("[")[0].split("<")[0].removeprefix("large_").removesuffix("_view")
+def _decode(column: Any) -> Any:
+    """The values of a dictionary-encoded column."""
+    value_type = getattr(column.type, "value_type", None)
+    return column if value_type is None else column.cast(value_type)
 
 
-def _view(column: Any) -> Any:
-    """A NumPy view of a column if it has one; else the column."""
-    if isinstance(column, np.ndarray):
-        return column
-    if not _is_plain(column.type) or column.null_count or column.num_chunks != 1:
-        return column
-    return column.chunk(0).to_numpy()
-
-
-def _is_plain(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _common_dtype(kinds: set[Any]) -> np.dtype:
-    """float32 if it holds every value of the columns exactly, else float64."""
-    import pyarrow as pa
-
-    def is_narrow(kind: Any) -> bool:
-        t = pa.types
-        if t.is_integer(kind):
-            return bool(kind.bit_width <= 16)
-        return bool(t.is_float32(kind) or t.is_float16(kind) or t.is_boolean(kind) or t.is_null(kind))
-
-    return np.dtype(np.float32 if all(is_narrow(kind) for kind in kinds) else np.float64)
+def _has_view(column: Any) -> bool:
+    """Whether a NumPy array can share the memory of a column."""
+    return isinstance(column, np.ndarray) or (
+        column.null_count == 0 and column.num_chunks == 1 and numeric_type(column.type) == column.type
+    )
