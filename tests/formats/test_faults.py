@@ -23,7 +23,7 @@ def open_and_screen(path, **options):
 
 
 def message_of(path, **options):
-    """What a user is told who opens a file and screens it; the folder must stay as it is."""
+    """The message of the error from opening and screening a file; the folder must not change."""
     before = sorted(path.parent.rglob("*"))
     with pytest.raises((ValueError, TypeError, FileNotFoundError)) as caught:
         open_and_screen(path, **options)

@@ -16,7 +16,7 @@ from banditsis.formats.tables import check_unique_names, damaged, find_id_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource, RowGroup, Table
 
-MAX_READERS = 64  # idle readers that are kept open
+MAX_READERS = 32  # open files of a thread
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
@@ -35,9 +35,9 @@ def open_arrow(
 def read_table(path: Path, where: object = None) -> Table:
     """The schema and the row groups of a file, or of all files of a folder."""
     import_optional("pyarrow", "parquet")
-    pool = ReaderPool()
+    cache = ReaderCache()
     open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
-    tables = [open_one(file, pool) for file in _find_files(path)]
+    tables = [open_one(file, cache) for file in _find_files(path)]
     first = tables[0]
     for table in tables[1:]:
         if not table.schema.equals(first.schema):
@@ -60,26 +60,19 @@ def _find_files(path: Path) -> list[Path]:
     return files
 
 
-class ReaderPool:
-    """Open readers. A reader serves one thread at a time and is kept open for the next one."""
+class ReaderCache(threading.local):
+    """The open readers of each thread: a reader must not be shared by threads."""
 
     def __init__(self) -> None:
-        self._idle: dict[Hashable, list[Any]] = {}
-        self._lock = threading.Lock()
+        self.readers: dict[Hashable, Any] = {}
 
-    @contextmanager
-    def borrow(self, key: Hashable, open_reader: Callable[[], Any]) -> Iterator[Any]:
-        """Give out an idle reader, or a new one."""
-        with self._lock:
-            idle = self._idle.get(key)
-            reader = idle.pop() if idle else None
-        if reader is None:
-            reader = open_reader()
-        yield reader
-        with self._lock:
-            if sum(map(len, self._idle.values())) >= MAX_READERS:
-                self._idle.clear()
-            self._idle.setdefault(key, []).append(reader)
+    def get(self, key: Hashable, open_reader: Callable[[], Any]) -> Any:
+        """The reader of a key, opened if it is not there yet."""
+        if key not in self.readers:
+            if len(self.readers) >= MAX_READERS:
+                self.readers.clear()
+            self.readers[key] = open_reader()
+        return self.readers[key]
 
 
 @contextmanager
@@ -90,12 +83,12 @@ def _valid(path: Path, format_name: str) -> Iterator[None]:
         raise damaged(path, format_name, error) from error
 
 
-def _parquet_table(path: Path, pool: ReaderPool) -> Table:
+def _parquet_table(path: Path, cache: ReaderCache) -> Table:
     """Read only the requested column chunks, and nothing between them."""
     import pyarrow.parquet as pq
 
     with _valid(path, "Parquet"):
-        file = pq.ParquetFile(path)
+        file = cache.get(path, lambda: pq.ParquetFile(path))
         schema, metadata = file.schema_arrow, file.metadata
     # Columns are read by number, because pyarrow would search each name among all columns.
     leaves = np.cumsum([0, *(_count_leaves(field.type) for field in schema)]).tolist()
@@ -105,10 +98,8 @@ def _parquet_table(path: Path, pool: ReaderPool) -> Table:
 
         def load(columns: Sequence[int], n_rows: int) -> list[Any]:
             indices = [leaves[j] for j in columns]
-            with (
-                _valid(path, "Parquet"),
-                pool.borrow(path, lambda: pq.ParquetFile(path, metadata=metadata)) as file,
-            ):
+            with _valid(path, "Parquet"):
+                file = cache.get(path, lambda: pq.ParquetFile(path, metadata=metadata))
                 if 4 * n_rows <= length:  # decode the first rows only
                     batch = next(file.reader.iter_batches(n_rows, [number], indices, use_threads=False))
                     if batch.num_rows >= n_rows:
@@ -128,7 +119,7 @@ def _count_leaves(kind: Any) -> int:
     return sum(_count_leaves(kind.field(k).type) for k in range(kind.num_fields))
 
 
-def _arrow_table(path: Path, pool: ReaderPool) -> Table:
+def _arrow_table(path: Path, cache: ReaderCache) -> Table:
     """Map an Arrow file into memory; only the requested columns are decompressed."""
     import pyarrow as pa
 
@@ -139,10 +130,8 @@ def _arrow_table(path: Path, pool: ReaderPool) -> Table:
 
     def make_group(number: int, length: int) -> RowGroup:
         def load(columns: Sequence[int], n_rows: int) -> list[Any]:
-            with (
-                _valid(path, "Arrow"),
-                pool.borrow((path, tuple(columns)), lambda: open_reader(columns)) as reader,
-            ):
+            with _valid(path, "Arrow"):
+                reader = cache.get((path, tuple(columns)), lambda: open_reader(columns))
                 return list(reader.get_batch(number).columns)
 
         return RowGroup(length, load)
@@ -164,20 +153,9 @@ def open_frame(
     names: Sequence[str] | None = None,
     ids_like: Sequence[str] | None = None,
 ) -> Opened:
-    """Open a frame of pandas, polars or pyarrow.
+    """Open a frame of pandas, polars or pyarrow; numeric columns without missing values are not copied.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-        Numeric columns without missing values are not copied.
-    target : str, optional
-        Name or 1-based number of the target column, which is not a feature then.
-    one_hot : bool
-        Whether to one-hot encode categorical columns, as features ``column=value``.
-    names : sequence of str, optional
-        Names to use instead of those of the frame.
-    ids_like : sequence of str, optional
-        See :func:`open_table`.
+    ``names`` replace those of the frame. The other parameters are those of :func:`open_file`.
     """
     if names is not None and len(names) != frame.shape[1]:
         raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")

@@ -18,7 +18,7 @@ import numpy as np
 
 from banditsis.formats.arrow import in_memory, read_table
 from banditsis.formats.registry import Opened, allowed_memory, import_optional
-from banditsis.formats.tables import damaged, find_id_columns, find_target, open_table
+from banditsis.formats.tables import damaged, find_roles, open_table
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
 from banditsis.validation import warn_user
@@ -52,13 +52,8 @@ def find_dialect(
 ) -> Dialect:
     """Find the delimiter and the column names from the first lines.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    find_names : function, optional
-        Returns the names that the first rows declare, or None if there is no header. By default the first
-        line is a header unless all its cells are numbers or missing.
+    ``find_names`` returns the names that the first rows declare, or None if there is no header. By default
+    the first line is a header unless all its cells are numbers or missing.
     """
     lines, size = [], 0
     for _, line in islice(_decoded_lines(path), HEAD_LINES):
@@ -182,10 +177,7 @@ def open_csv(
         opened = open_table(table, target, one_hot, index=index, ids_like=ids_like)
         source = opened.source
     else:
-        y_column = find_target(dialect.names, target, index, path)
-        id_columns = [] if index is None else [index]
-        if index is None and ids_like is not None:
-            id_columns = find_id_columns(dialect.names, exclude=y_column, like=ids_like)
+        y_column, id_columns = find_roles(dialect.names, target, index, ids_like, path)
         columns = _read_all(path, dialect, id_columns).columns
         _check_text_columns(path, dialect, columns, {*id_columns, y_column}, one_hot)
         memory = in_memory(dialect.names, columns, path)
@@ -327,12 +319,9 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
     from pyarrow import csv as arrow_csv
 
     # Later rows may have decimals in a column of integers, or values in an empty column.
-    types = {
-        field.name: pa.float64()
-        if pa.types.is_integer(field.type) or pa.types.is_null(field.type)
-        else field.type
-        for field in _read_first(path, dialect).schema
-    }
+    widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
+    schema = _read_first(path, dialect).schema
+    types = {field.name: widened.get(field.type, field.type) for field in schema}
     if dialect.index_column is not None:
         types[dialect.names[dialect.index_column]] = pa.string()
     height = int(np.clip(GROUP_BYTES // (8 * len(dialect.names)), 1024, 1 << 17))

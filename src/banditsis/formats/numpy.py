@@ -21,7 +21,7 @@ def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}: features have two dimensions, rows × features.")
     source = MappedSource(array)
-    return Opened(source) if target is None else split_target_column(source, target, path)
+    return split_target_column(source, target, path)
 
 
 def load_npy(path: Path) -> Array:
@@ -52,7 +52,7 @@ def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
         with np.load(path) as archive:
             if {"format", "shape", "data"} <= set(archive.files):
                 source = SparseSource(load_npz(path))
-                return Opened(source) if target is None else split_target_column(source, target, path)
+                return split_target_column(source, target, path)
             arrays = {name: archive[name] for name in archive.files}
     except (BadZipFile, EOFError, OSError) as error:
         raise ValueError(f"{path} cannot be read as .npz, it may be truncated: {error}") from error
@@ -85,7 +85,7 @@ def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> 
     except (ValueError, OverflowError, EOFError, OSError) as error:
         raise ValueError(f"{path} cannot be read as Matrix Market: {error}") from error
     source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
-    return Opened(source) if target is None else split_target_column(source, target, path)
+    return split_target_column(source, target, path)
 
 
 def open_svmlight(path: Path, target: str | None = None, **options: Any) -> Opened:

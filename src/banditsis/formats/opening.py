@@ -109,7 +109,7 @@ def open_data(data: Any, target: str | None, *, names: Sequence[str] | None = No
         options.pop("memory_limit", None)
         return open_frame(data, target, names=names, **options)
     source = _open_in_memory(data, names)
-    return Opened(source) if target is None else split_target_column(source, target, "X")
+    return split_target_column(source, target, "X")
 
 
 def is_frame(data: Any) -> bool:
@@ -173,7 +173,7 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
         source = ZarrSource(array)
         # Zarr requests all chunks of a large tile at once.
         source.chunk, source.cells_at_once = array.shards or array.chunks, CELLS_AT_ONCE
-        return Opened(source) if target is None else split_target_column(source, target, url)
+        return split_target_column(source, target, url)
     folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
     copy = folder / path.rsplit("/", 1)[-1]
     files.get(path, str(copy), recursive=files.isdir(path))

@@ -60,9 +60,7 @@ def open_plink(path: Path, target: str | None = None, **options: Any) -> Opened:
         raise ValueError(f"{path}, or its .bim or .fam, cannot be read: {error}") from error
     check_unique_names(names, path)
     source = PlinkSource(bed, names)
-    if target is None:
-        return Opened(source, None, ids)
-    if target.lower() in ("phenotype", "pheno") and target not in names:
+    if target is not None and target.lower() in ("phenotype", "pheno") and target not in names:
         return Opened(source, _phenotype(path, bed.pheno), ids)
     return split_target_column(source, target, path, ids)
 

@@ -264,8 +264,12 @@ def allowed_memory(limit: int | None) -> int:
         return 1 << 31
 
 
-def split_target_column(source: Source, target: str, where: object, ids: Array | None = None) -> Opened:
-    """Separate the target column from the features of a source."""
+def split_target_column(
+    source: Source, target: str | None, where: object, ids: Array | None = None
+) -> Opened:
+    """Separate the target column, if there is one, from the features of a source."""
+    if target is None:
+        return Opened(source, None, ids)
     n, p = source.shape
     column = find_column([source.name(j) for j in range(p)], target, where)
     y = source.read(slice(0, n), slice(column, column + 1))[:, 0]

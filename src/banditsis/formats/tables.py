@@ -18,9 +18,8 @@ MAX_LEVELS = 10_000  # a column with more distinct values holds ids rather than 
 NEVER_ENCODED = ("date", "time", "duration", "list", "struct", "map", "binary", "fixed_size")
 
 #: Names of columns that hold sample ids, in lower case.
-ID_NAMES = frozenset(
-    ("id", "ids", "iid", "index", "_index", "__index_level_0__", "unnamed: 0", "rownames", "obs_names")
-) | frozenset(("name", "sample", "sample_id", "sampleid", "subject", "animal", "barcode", "cell", "cell_id"))
+ID_NAMES = {"id", "ids", "iid", "index", "_index", "__index_level_0__", "unnamed: 0", "rownames", "obs_names"}
+ID_NAMES |= {"name", "sample", "sample_id", "sampleid", "subject", "animal", "barcode", "cell", "cell_id"}
 
 
 def open_table(
@@ -38,29 +37,22 @@ def open_table(
     ----------
     table : Table
         The columns.
-    target : str, optional
-        Name or 1-based number of the target column.
+    target, ids_like
+        See :func:`open_file`.
     one_hot : bool
         Whether to one-hot encode categorical columns.
     index : int, optional
         The column of sample ids; by default the index that pandas stored.
-    ids_like : sequence of str, optional
-        Names of the ids to join with. If there is no index, a column with a usual name for ids is then not
-        a feature.
     make : type, optional
         The class of the source.
     """
-    names = table.schema.names
+    names, types = table.schema.names, [field.type for field in table.schema]
     check_unique_names(names, table.where)
     if not table.groups:
         raise ValueError(f"{table.where} has no rows.")
     index = find_index(table.schema) if index is None else index
-    y_column = find_target(names, target, index, table.where)
-    id_columns = [] if index is None else [index]
-    if index is None and ids_like is not None:
-        id_columns = find_id_columns(names, exclude=y_column, like=ids_like)
+    y_column, id_columns = find_roles(names, target, index, ids_like, table.where)
     left = [j for j in range(len(names)) if j not in (*id_columns, y_column)]
-    types = [field.type for field in table.schema]
     kinds = {j: _type_name(types[j]) for j in left if numeric_type(types[j]) is None}
     _check_kinds(names, kinds, one_hot, table.where)
     levels = {j: table.levels(j) for j in kinds}
@@ -70,12 +62,17 @@ def open_table(
     return Opened(source, y, ids, None if y_column is None else names[y_column])
 
 
-def find_target(names: Sequence[str], target: str | None, index: int | None, where: object) -> int | None:
-    """The number of the target column; an index is not counted."""
-    if target is None:
-        return None
-    others = [j for j in range(len(names)) if j != index]
-    return others[find_column([names[j] for j in others], target, where)]
+def find_roles(
+    names: Sequence[str], target: str | None, index: int | None, like: Sequence[str] | None, where: object
+) -> tuple[int | None, list[int]]:
+    """The number of the target column, and those of the columns of sample ids."""
+    y_column = None
+    if target is not None:
+        others = [j for j in range(len(names)) if j != index]
+        y_column = others[find_column([names[j] for j in others], target, where)]
+    if index is not None:
+        return y_column, [index]
+    return y_column, [] if like is None else find_id_columns(names, exclude=y_column, like=like)
 
 
 def _make_features(
@@ -121,14 +118,11 @@ def _check_kinds(names: Sequence[str], kinds: dict[int, str], one_hot: bool, whe
     shown = ", ".join(f"{names[j]!r} ({kind})" for j, kind in list(bad.items())[:5])
     more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
     are, them = ("column that is", "it") if len(bad) == 1 else ("columns that are", "them")
-    n_text = sum(not kind.startswith(NEVER_ENCODED) for kind in bad.values())
-    if n_text == len(bad):
-        remedy = f"use one-hot encoding, or leave {them} out"
-    elif n_text == 0:
-        remedy = f"turn {them} into columns of numbers, or leave {them} out"
-    else:
-        remedy = "use one-hot encoding for text, and leave the other columns out"
-    raise TypeError(f"{where} has {len(bad):,} {are} not numeric: {shown}{more}; {remedy}.")
+    has_text = not all(kind.startswith(NEVER_ENCODED) for kind in bad.values())
+    remedy = "use one-hot encoding" if has_text else f"turn {them} into columns of numbers"
+    raise TypeError(
+        f"{where} has {len(bad):,} {are} not numeric: {shown}{more}; {remedy}, or leave {them} out."
+    )
 
 
 def _type_name(kind: Any) -> str:

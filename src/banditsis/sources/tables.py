@@ -57,19 +57,7 @@ class Table(NamedTuple):
 
 
 class TableSource(BlockSource):
-    """Features of a table that is read by row group.
-
-    Parameters
-    ----------
-    table : Table
-        The columns.
-    features : sequence of Feature
-        The features made from the columns.
-    names : sequence of str
-        Their names.
-    levels : dict
-        The levels of each one-hot encoded column.
-    """
+    """Features of a table that is read by row group; ``levels`` are those of one-hot encoded columns."""
 
     #: Tiles are copies of columns and should stay in the cache.
     cells_at_once = 1 << 20
