@@ -62,6 +62,7 @@ READABLE = {  # name, text, column, values, ids
         ["f\ts0", "f\ts1"],
     ),
     "phenotypes, no header": ("t.pheno", "1 1 20\n1 2 21\n", "3", [20, 21], ["1\t1", "1\t2"]),
+    "several blanks, quotes": ("t.txt", '  id  "the y"\ns0   1\ns1  2\n', "the y", [1, 2], TWO),
     "two ids in a table": ("t.csv", "FID,IID,y\nf,s0,20\n", None, [20], ["f\ts0"]),
 }
 

@@ -101,7 +101,8 @@ def find_delimiter(path: Path, line: str) -> str:
 
 def split_line(line: str, delimiter: str) -> list[str]:
     """The cells of a line; any number of blanks is one delimiter."""
-    cells = line.split() if delimiter == " " else next(csv.reader([line], delimiter=delimiter))
+    line = line.strip() if delimiter == " " else line
+    cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=delimiter == " "))
     return [cell.strip() for cell in cells]
 
 
