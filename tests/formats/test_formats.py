@@ -91,6 +91,8 @@ def test_kinds_of_columns(ending):
         [3, np.nan, -2.25, 0, 1, 9, np.nan],
     ]
     np.testing.assert_array_equal(source.read(slice(0, 3), None), expected)
+    some = np.array([4, 0, 3])
+    np.testing.assert_array_equal(source.read(slice(0, 3), some), np.array(expected)[:, some])
     labels = open_file(path, "city").y
     assert labels.tolist() == ["Bonn", None, "Rome"]
 

@@ -84,12 +84,14 @@ class TableSource(BlockSource):
         features = self.features
         if columns is not None:
             features = features[columns] if isinstance(columns, slice) else [features[j] for j in columns]
-        stored = list(dict.fromkeys(feature.column for feature in features))
+        order = sorted(range(len(features)), key=lambda k: features[k].column)
+        stored = list(dict.fromkeys(features[k].column for k in order))
         block = np.empty((count_rows(rows), len(features)), self.dtype, order="F")
         for group, inside, place in self._split_by_group(rows):
             loaded = self._load(group, stored, inside)
             current = -1
-            for k, (column, level) in enumerate(features):  # sorted by column
+            for k in order:
+                column, level = features[k]
                 if column != current:
                     current, values = column, next(loaded)
                 block[place, k] = values if level is None else values == level
