@@ -446,7 +446,9 @@ def test_a_constant_has_pvalue_one(name):
 @pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 2.0])], ids=["plain", "tied"])
 def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
     x = np.array([1, 1, 2, 2, 2, 3.0])
-    law = screen(np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee").null_distribution
+    law = screen(
+        np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee"
+    ).null_distribution
     orders = [list(k) for k in permutations(range(6))]
     tied, free = ([chatterjee(feature, y[k]) for k in orders] for feature in (x, np.arange(6)))
     assert np.mean(tied) == pytest.approx(0, abs=1e-12)
