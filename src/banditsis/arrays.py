@@ -32,3 +32,8 @@ def spread(rows: Rows, size: int) -> Indices:
     """About ``size`` evenly spaced rows."""
     picks = np.unique(np.linspace(0, count_rows(rows) - 1, size).astype(np.intp))
     return picks + rows.start if isinstance(rows, slice) else rows[picks]
+
+
+def as_indices(index: Rows) -> Indices:
+    """Rows (or columns) as an array of indices."""
+    return np.arange(index.start, index.stop) if isinstance(index, slice) else index

@@ -1,4 +1,4 @@
-"""What sources have in common that read dense blocks: files, chunked stores, frames."""
+"""Sources that read dense blocks: files, chunked stores, frames."""
 
 from __future__ import annotations
 
@@ -14,69 +14,63 @@ from banditsis.sources.base import Calibration, Source, SumContext, WeightFuncti
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.statistics.base import Weights
 
-CELLS_AT_ONCE = 1 << 22  # of a tile: 16 MB in float32
-LONG_RUN = 128  # neighbouring rows that are worth a tile of their own
+TILE_CELLS = 1 << 22  # 16 MB in float32
+MIN_RUN = 128  # mean length of runs of consecutive rows that are read as slices
 
 
 class BlockSource(Source):
-    """A source whose sums are those of the dense blocks that it reads.
+    """A source that sums the dense blocks that it reads.
 
     A subclass sets ``shape``, ``dtype``, ``names`` and ``chunk``, and implements ``read``, which several
     threads may call at once.
     """
 
     #: Cells of a tile.
-    cells_at_once: int = CELLS_AT_ONCE
+    cells_at_once: int = TILE_CELLS
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
-        """Rows that come cheaply together."""
+        """Rows of a chunk."""
         return self.chunk[0]
 
     def calibrate(self, rows: Rows) -> Calibration:
-        # The pilot rows lie close together, so that few chunks are read for them.
-        near = take(rows, 0, max(PILOT_ROWS, self.chunk[0]))
-        return calibrate(self, rows, spread(near, PILOT_ROWS), summing_dtype(self.dtype))
+        # The pilot rows are close together, so few chunks are read for them.
+        nearby = take(rows, 0, max(PILOT_ROWS, self.chunk[0]))
+        return calibrate(self, rows, spread(nearby, PILOT_ROWS), summing_dtype(self.dtype))
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        calibration, out, workers, tick = context
-        jobs = self._jobs(rows, columns, weights, calibration, len(out))
-        while batch := list(islice(jobs, 8 * workers.n_jobs)):
-            workers.run(batch)
-            for _, part_rows, _, place, _, _, part in batch:
-                out[:, place] += part
-                tick(part.shape[1] * count_rows(part_rows))
+        jobs = self._tile_jobs(rows, columns, weights, context)
+        while batch := list(islice(jobs, 8 * context.workers.n_jobs)):
+            context.workers.run(batch)
+            for _, tile_rows, _, position, _, _, part in batch:
+                context.out[:, position] += part
+                context.tick(part.shape[1] * count_rows(tile_rows))
 
-    def _jobs(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: WeightFunction,
-        calibration: Calibration,
-        n_sums: int,
+    def _tile_jobs(
+        self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
     ) -> Iterator[Job]:
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
-        everything = slice(0, p) if columns is None else columns
-        for run in self._runs(rows, max(1, self.cells_at_once // width)):
-            w, place = weights(run), slice(0, 0)
-            for some in _cut(everything, width, self.chunk[1]):
-                place = slice(place.stop, place.stop + count_rows(some))
-                part = np.zeros((n_sums, place.stop - place.start))
-                yield self._add, run, some, place, w, calibration, part
+        chosen = slice(0, p) if columns is None else columns
+        for run in self._row_runs(rows, max(1, self.cells_at_once // width)):
+            run_weights, position = weights(run), slice(0, 0)
+            for tile_columns in _cut(chosen, width, self.chunk[1]):
+                position = slice(position.stop, position.stop + count_rows(tile_columns))
+                part = np.zeros((len(context.out), position.stop - position.start))
+                yield self._add, run, tile_columns, position, run_weights, context.calibration, part
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
-        most = max(1, self.cells_at_once // max(1024, self.chunk[0]))
-        return min(n_columns, max(1, most // self.chunk[1]) * self.chunk[1])
+        max_columns = max(1, self.cells_at_once // max(1024, self.chunk[0]))
+        return min(n_columns, max(1, max_columns // self.chunk[1]) * self.chunk[1])
 
-    def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
-        """Pieces of about ``height`` rows that end where chunks end; runs of neighbours come as slices."""
+    def _row_runs(self, rows: Rows, height: int) -> Iterator[Rows]:
+        """Cut rows into pieces of about ``height`` that end where chunks end; long runs become slices."""
         if not isinstance(rows, slice):
             starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-            if len(rows) >= LONG_RUN * len(starts):  # whole blocks
+            if len(rows) >= MIN_RUN * len(starts):
                 for start, stop in pairwise([*starts, len(rows)]):
-                    yield from self._runs(slice(int(rows[start]), int(rows[stop - 1]) + 1), height)
+                    yield from _cut(slice(int(rows[start]), int(rows[stop - 1]) + 1), height, self.chunk[0])
                 return
         yield from _cut(rows, height, self.chunk[0])
 
@@ -84,14 +78,15 @@ class BlockSource(Source):
         self,
         rows: Rows,
         columns: Indices | slice,
-        place: slice,
+        position: slice,
         weights: Weights,
         calibration: Calibration,
         part: Floats,
     ) -> None:
+        """Read a tile and add its sums to ``part``, which belongs at ``position`` of the result."""
         block = ArraySource(self.read(rows, columns))
-        everything = slice(0, block.shape[0])
-        block.sums(everything, None, weights.part, SumContext(calibration.take(columns), part, Workers(1)))
+        context = SumContext(calibration.take(columns), part, Workers(1))
+        block.sums(slice(0, block.shape[0]), None, weights.part, context)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
@@ -105,12 +100,11 @@ def chunk_bytes(
     n_columns: int,
     scattered: bool,
 ) -> float:
-    """Bytes of the chunks that are touched when some rows of some columns, anywhere, are read."""
+    """Expected bytes of the chunks that are touched when some rows of random columns are read."""
     (n, p), (height, width) = shape, chunk
-    chunks = -(-n // height)
-    touched = chunks * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
-    wide = -(-p // width) * (1 - (1 - n_columns / p) ** width)
-    return float(min(touched * height, n) * min(wide * width, p) * dtype.itemsize)
+    down = -(-n // height) * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
+    across = -(-p // width) * (1 - (1 - n_columns / p) ** width)
+    return float(min(down * height, n) * min(across * width, p) * dtype.itemsize)
 
 
 def _cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:

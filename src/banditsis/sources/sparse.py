@@ -1,4 +1,4 @@
-"""Sparse matrices of SciPy, by row or by column."""
+"""SciPy sparse matrices, by row or by column."""
 
 from __future__ import annotations
 
@@ -9,46 +9,43 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.kernels import sparse as kernels
-from banditsis.parallel import Workers
-from banditsis.sources.array import Job
+from banditsis.sources.array import Job, check_names
 from banditsis.sources.base import Calibration, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS, SAFE_EXPONENT
 from banditsis.statistics.base import Weights
 
-STORED_AT_ONCE = 1 << 18  # stored cells of a tile
-SUMS_AT_ONCE = 1 << 25  # partial sums that wait to be added, 256 MB
-NEARLY_FULL = 0.9  # share of stored cells above which a column is shifted by its mean
-EVERYTHING = np.empty(0, np.int32)
+STORED_PER_TILE = 1 << 18  # stored cells
+MAX_PARTIAL_SUMS = 1 << 25  # that are held until they are added to the result, 256 MB
+NEARLY_FULL = 0.9  # share of stored cells from which a column is shifted by its mean
+ALL = np.empty(0, np.int32)  # the positions of :func:`_positions` if every index is chosen
 
 
 class SparseSource(BlockSource):
-    """A compressed sparse matrix, used where it lies.
+    """A compressed sparse matrix, used without a copy.
 
-    Cells that are not stored are 0 and cost nothing. Nothing is shifted, so that they stay 0, but for columns
-    that are nearly full: those are made dense a tile at a time, and shifted like any other dense column. A
-    matrix by column reads all its rows in any case, so that its rows make one block. Other kinds, COO and the
-    like, are converted to rows once; integers to floats, and duplicates are added up.
+    Cells that are not stored are 0 and cost nothing, because columns are not shifted. Columns that are nearly
+    full are an exception: they are converted to dense tiles and shifted like any other dense column. A matrix
+    by column reads all its rows in any case, so its rows form one block. Other formats such as COO are
+    converted to CSR once, and integers to floats; duplicates are summed.
 
     Parameters
     ----------
     matrix : scipy.sparse array or matrix
-        Real numbers. NaN can be among the stored values.
+        Real numbers. Stored values may be NaN.
     names : sequence of str, optional
         Names of the columns.
     """
 
     def __init__(self, matrix: Any, names: Sequence[str] | None = None) -> None:
-        self.matrix = _compressed(matrix)
+        self.matrix = _compress(matrix)
+        self.cells = self.matrix.indptr, self.matrix.indices, self.matrix.data
         self.by_row = self.matrix.format == "csr"
         self.shape, self.dtype = self.matrix.shape, self.matrix.dtype
-        self.parts = (self.matrix.indptr, self.matrix.indices, self.matrix.data)
         self.chunk = (1, self.shape[1]) if self.by_row else (self.shape[0], 1)
-        if names is not None and len(names) != self.shape[1]:
-            raise ValueError(f"got {len(names):,} names for {self.shape[1]:,} columns.")
-        self.names = names
+        self.names = check_names(names, self.shape[1])
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
@@ -56,154 +53,131 @@ class SparseSource(BlockSource):
         return 1 if self.by_row else max(1, self.shape[0])
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        (n, p), listed = self.shape, _listed(rows, self.shape[0])
-        chosen = _listed(slice(0, p) if columns is None else columns, p)
-        strips, across, length = (listed, chosen, p) if self.by_row else (chosen, listed, n)
+        n, p = self.shape
+        chosen = as_indices(slice(0, p) if columns is None else columns)
+        strips, across, length = as_indices(rows), chosen, p
+        if not self.by_row:
+            strips, across, length = across, strips, n
         block = np.zeros((len(strips), len(across)), self.dtype)
-        kernels.cells(*self.parts, strips, _places(across, length), block)
+        kernels.cells(*self.cells, strips, _positions(across, length), block)
         return block if self.by_row else block.T
 
     def calibrate(self, rows: Rows) -> Calibration:
         pilot = spread(rows, PILOT_ROWS)
-        if self.by_row:  # nearly full are columns that all pilot rows have
-            some = self.matrix[pilot]
-            reach = np.zeros(self.shape[1])
-            np.fmax.at(reach, some.indices, np.abs(some.data))
-            full = np.flatnonzero(np.bincount(some.indices, minlength=len(reach)) == len(pilot))
-            scale = _scale(reach)
-        else:
-            full, scale = self._full_and_scale
+        full, scale = self._pilot_scale(pilot) if self.by_row else self._column_scale
         shift = np.zeros(self.shape[1])
         if full.size:
             block = self.read(pilot, full).astype(np.float64)
             block[~np.isfinite(block)] = 0.0
-            shift[full] = (
-                np.where((block == block[0]).all(axis=0), block[0], block.mean(axis=0)) * scale[full]
-            )
+            constant = (block == block[0]).all(axis=0)
+            shift[full] = np.where(constant, block[0], block.mean(axis=0)) * scale[full]
         return Calibration(shift, scale)
 
+    def _pilot_scale(self, pilot: Indices) -> tuple[Indices, Floats]:
+        """By row: the columns that are stored in all pilot rows, and the scale of all columns."""
+        pilot_rows = self.matrix[pilot]
+        largest = np.zeros(self.shape[1])
+        np.fmax.at(largest, pilot_rows.indices, np.abs(pilot_rows.data))
+        counts = np.bincount(pilot_rows.indices, minlength=len(largest))
+        return np.flatnonzero(counts == len(pilot)), _scale(largest)
+
     @cached_property
-    def _full_and_scale(self) -> tuple[Indices, Floats]:
-        """By column: which are nearly full, and the scale by the first value of each; once for all rows."""
-        indptr, _, data = self.parts
+    def _column_scale(self) -> tuple[Indices, Floats]:
+        """By column: the columns that are nearly full, and the scale by the first value of each."""
+        indptr, _, data = self.cells
         counts = np.diff(indptr)
         stored = np.flatnonzero(counts)
-        reach = np.zeros(len(counts))
-        reach[stored] = np.abs(data[indptr[stored]])
-        return np.flatnonzero(counts >= NEARLY_FULL * self.shape[0]), _scale(reach)
+        first = np.zeros(len(counts))
+        first[stored] = np.abs(data[indptr[stored]])
+        return np.flatnonzero(counts >= NEARLY_FULL * self.shape[0]), _scale(first)
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        calibration, out, workers, tick = context
         chosen = np.arange(self.shape[1]) if columns is None else columns
-        moved = calibration.shift[chosen] != 0
-        if moved.any():
-            dense = np.zeros((len(out), np.count_nonzero(moved)))
-            super().sums(rows, chosen[moved], weights, SumContext(calibration, dense, workers, tick))
-            rest = np.zeros((len(out), len(chosen) - dense.shape[1]))
+        shifted = context.calibration.shift[chosen] != 0
+        if shifted.any():
+            n_sums, n_shifted = len(context.out), np.count_nonzero(shifted)
+            dense, rest = np.zeros((n_sums, n_shifted)), np.zeros((n_sums, len(chosen) - n_shifted))
+            super().sums(rows, chosen[shifted], weights, context._replace(out=dense))
             if rest.size:
-                self.sums(rows, chosen[~moved], weights, SumContext(calibration, rest, workers, tick))
-            out[:, moved] += dense
-            out[:, ~moved] += rest
+                self.sums(rows, chosen[~shifted], weights, context._replace(out=rest))
+            context.out[:, shifted] += dense
+            context.out[:, ~shifted] += rest
             return
-        tiles = self._by_row if self.by_row else self._by_column
-        for place, part, cells in tiles(rows, columns, weights, calibration.scale[chosen], len(out), workers):
-            out[:, place] += part
-            tick(cells)
+        make_jobs = self._row_jobs if self.by_row else self._column_jobs
+        jobs = make_jobs(rows, columns, weights, context)
+        while batch := list(islice(jobs, 8 * context.workers.n_jobs)):
+            context.workers.run([job for _, _, job in batch])
+            for n_rows, position, job in batch:
+                context.out[:, position] += job[-1]
+                context.tick(n_rows * (position.stop - position.start))
 
-    def _by_column(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: WeightFunction,
-        scale: Floats,
-        n_sums: int,
-        workers: Workers,
-    ) -> Iterator[tuple[slice, Floats, int]]:
-        """Sums of runs of columns with about as many stored cells each."""
-        w, indptr, n = weights(rows), self.parts[0], count_rows(rows)
-        place = _places(_listed(rows, self.shape[0]), self.shape[0])
+    def _column_jobs(
+        self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> Iterator[tuple[int, slice, Job]]:
+        """Tiles of columns with about the same number of stored cells: rows, position of the sums, call."""
+        w, indptr = weights(rows), self.cells[0]
+        positions = _positions(as_indices(rows), self.shape[0])
         chosen = np.arange(self.shape[1]) if columns is None else columns
-        stored = np.cumsum(indptr[chosen + 1] - indptr[chosen] + 16)  # a column has a cost of its own
-        cuts = np.unique(np.searchsorted(stored, np.arange(0, stored[-1], STORED_AT_ONCE)))
+        scale = context.calibration.scale[chosen]
+        cost = np.cumsum(indptr[chosen + 1] - indptr[chosen] + 16)  # a column has a cost of its own
+        cuts = np.unique(np.searchsorted(cost, np.arange(0, cost[-1], STORED_PER_TILE)))
         edges = [0, *(int(cut) for cut in cuts if cut > 0), len(chosen)]
-        baseline = _baseline(w, n_sums)
-        plain = columns is None and not place.size and _is_plain(w) and bool((scale == 1).all())
-        runs = (slice(a, b) for a, b in pairwise(edges) if b > a)
-        while batch := list(islice(runs, 8 * workers.n_jobs)):
-            jobs: list[Job] = []
-            for run in batch:
-                part = np.repeat(baseline[:, None], run.stop - run.start, axis=1)
-                if plain:
-                    y = np.ascontiguousarray(w.linear[:, 0])
-                    jobs.append((kernels.column_moments, *self.parts, run.start, run.stop, y, part))
-                else:
-                    args = self.parts, chosen[run], scale[run], place, w, part
-                    jobs.append((_add_transposed, True, *args))
-            workers.run(jobs)
-            for run, job in zip(batch, jobs, strict=True):
-                yield run, job[-1], n * (run.stop - run.start)
+        baseline = _baseline(w, len(context.out))
+        simple = columns is None and not positions.size and _is_simple(w, scale)
+        for start, stop in pairwise(edges):
+            if start == stop:
+                continue
+            out, tile = np.repeat(baseline[:, None], stop - start, axis=1), slice(start, stop)
+            if simple:
+                y = np.ascontiguousarray(w.linear[:, 0])
+                job: Job = (kernels.column_moments, *self.cells, start, stop, y, out)
+            else:
+                job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
+            yield count_rows(rows), tile, job
 
-    def _by_row(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: WeightFunction,
-        scale: Floats,
-        n_sums: int,
-        workers: Workers,
-    ) -> Iterator[tuple[slice, Floats, int]]:
-        """Sums of runs of rows, each over all columns."""
-        listed, width = _listed(rows, self.shape[0]), len(scale)
-        place = EVERYTHING if columns is None else _places(columns, self.shape[1])
-        stored = int((self.parts[0][listed + 1] - self.parts[0][listed]).sum())
-        # Few pieces, since each has sums of its own to be cleared and added up.
-        worth = stored // (4 * n_sums * width + STORED_AT_ONCE)
-        pieces = max(1, min(16, worth, SUMS_AT_ONCE // (n_sums * width)))
-        edges = np.linspace(0, len(listed), pieces + 1).astype(int)
-        runs = iter(pairwise(edges))
-        while batch := list(islice(runs, 16)):
-            jobs: list[Job] = []
-            for a, b in batch:
-                w = weights(rows if pieces == 1 else listed[a:b])
-                part = np.repeat(_baseline(w, n_sums)[:, None], width, axis=1)
-                jobs.append((_add_transposed, False, self.parts, listed[a:b], scale, place, w, part))
-            workers.run(jobs)
-            for (a, b), job in zip(batch, jobs, strict=True):
-                yield slice(0, width), job[-1], int(b - a) * width
+    def _row_jobs(
+        self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> Iterator[tuple[int, slice, Job]]:
+        """Tiles of rows, each over all columns: rows, position of the sums, call."""
+        n_sums, width = context.out.shape
+        row_indices, indptr = as_indices(rows), self.cells[0]
+        positions = ALL if columns is None else _positions(columns, self.shape[1])
+        scale = context.calibration.scale if columns is None else context.calibration.scale[columns]
+        stored = int((indptr[row_indices + 1] - indptr[row_indices]).sum())
+        # Few tiles, because each has its own sums, which have to be cleared and added up.
+        worthwhile = stored // (4 * n_sums * width + STORED_PER_TILE)
+        n_tiles = max(1, min(16, worthwhile, MAX_PARTIAL_SUMS // (n_sums * width)))
+        edges = np.linspace(0, len(row_indices), n_tiles + 1).astype(int)
+        for start, stop in pairwise(edges.tolist()):
+            tile = row_indices[start:stop]
+            w = weights(rows if n_tiles == 1 else tile)
+            out = np.repeat(_baseline(w, n_sums)[:, None], width, axis=1)
+            yield stop - start, slice(0, width), (self._add_strips, tile, scale, positions, w, out)
+
+    def _add_strips(self, strips: Indices, scale: Floats, positions: Array, w: Weights, out: Floats) -> None:
+        """Add the sums of some rows, or columns if the matrix is stored by column."""
+        sums = np.zeros(out.shape[::-1])  # the sums of a column are neighbours in memory
+        if self.by_row and _is_simple(w, scale):
+            kernels.row_moments(*self.cells, strips, positions, np.ascontiguousarray(w.linear[:, 0]), sums)
+        elif w.codes is not None:
+            kernel = kernels.row_classes if self.by_row else kernels.column_classes
+            kernel(*self.cells, strips, scale, positions, w.codes, w.n_classes, w.pairwise, sums)
+        else:
+            kernel = kernels.row_products if self.by_row else kernels.column_products
+            square = np.empty(0) if w.square is None else np.ascontiguousarray(w.square, dtype=np.float64)
+            linear = np.ascontiguousarray(w.linear)
+            kernel(*self.cells, strips, scale, positions, linear, square, w.pairwise, sums)
+        out += sums.T
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        """Stored cells with their indices, all of a row or of a column."""
+        """Bytes of the stored cells and their indices, of whole rows or whole columns."""
         share = n_rows / max(1, self.shape[0]) if self.by_row else n_columns / max(1, self.shape[1])
-        size = self.dtype.itemsize + self.parts[1].itemsize
-        return float(max(1.0, share * len(self.parts[2])) * size)
-
-
-def _add_transposed(
-    by_column: bool,
-    parts: tuple[Array, Array, Array],
-    strips: Indices,
-    scale: Floats,
-    place: Array,
-    w: Weights,
-    out: Floats,
-) -> None:
-    """Fill sums that lie together for each column, as stored cells come one by one."""
-    sums = np.zeros(out.shape[::-1])
-    if not by_column and _is_plain(w) and (scale == 1).all():
-        kernels.row_moments(*parts, strips, place, np.ascontiguousarray(w.linear[:, 0]), sums)
-    elif w.codes is not None:
-        kernel = kernels.column_classes if by_column else kernels.row_classes
-        kernel(*parts, strips, scale, place, w.codes, w.n_classes, w.pairwise, sums)
-    else:
-        kernel = kernels.column_products if by_column else kernels.row_products
-        square = w.square
-        v = np.empty(0) if square is None else np.ascontiguousarray(square, dtype=np.float64)
-        kernel(*parts, strips, scale, place, np.ascontiguousarray(w.linear), v, w.pairwise, sums)
-    out += sums.T
+        _, indices, data = self.cells
+        return float(max(1.0, share * len(data)) * (data.itemsize + indices.itemsize))
 
 
 def _baseline(w: Weights, n_sums: int) -> Floats:
-    """The sums of a column without stored cells: those of presence, if they are asked for."""
+    """The sums of a column without stored cells: 0, except for those of the presence mask."""
     sums = np.zeros(n_sums)
     if w.pairwise and w.codes is not None:
         sums[w.n_classes + 1 :] = np.bincount(w.codes, minlength=w.n_classes)
@@ -213,33 +187,30 @@ def _baseline(w: Weights, n_sums: int) -> Floats:
     return sums
 
 
-def _scale(reach: Floats) -> Floats:
-    """A power of two that keeps squares of values of this size in range, almost always 1."""
-    exponent = np.frexp(np.where(np.isfinite(reach), reach, 1.0))[1]
-    odd = np.abs(exponent) > SAFE_EXPONENT[8]
-    return np.where(odd, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
+def _scale(size: Floats) -> Floats:
+    """A power of two, almost always 1, that keeps squares of values of this size in range."""
+    exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))[1]
+    unsafe = np.abs(exponent) > SAFE_EXPONENT[8]
+    return np.where(unsafe, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
 
 
-def _is_plain(w: Weights) -> bool:
-    few = w.codes is None and w.linear.shape[1] == 1
-    return few and not w.pairwise and w.square is None
+def _is_simple(w: Weights, scale: Floats) -> bool:
+    """Whether there is one column of linear weights, without missing values or scales."""
+    one_column = w.codes is None and w.linear.shape[1] == 1
+    return one_column and not w.pairwise and w.square is None and bool((scale == 1).all())
 
 
-def _places(wanted: Indices, length: int) -> Array:
-    """Where each of ``length`` is among those wanted, -1 if it is not; empty if all are wanted."""
-    if len(wanted) == length:
-        return EVERYTHING
-    place = np.full(length, -1, np.int32)
-    place[wanted] = np.arange(len(wanted), dtype=np.int32)
-    return place
+def _positions(chosen: Indices, length: int) -> Array:
+    """The position of each of ``length`` indices among the chosen, or -1; empty if all are chosen."""
+    if len(chosen) == length:
+        return ALL
+    positions = np.full(length, -1, np.int32)
+    positions[chosen] = np.arange(len(chosen), dtype=np.int32)
+    return positions
 
 
-def _listed(index: Rows, length: int) -> Indices:
-    return np.arange(*index.indices(length)) if isinstance(index, slice) else index
-
-
-def _compressed(matrix: Any) -> Any:
-    """By row or by column, of floats, without duplicates; copied only if it was none of that."""
+def _compress(matrix: Any) -> Any:
+    """The matrix in CSR or CSC format, as floats without duplicates; copied only if needed."""
     if matrix.ndim != 2:
         raise ValueError(f"X must have two dimensions, rows × features, got {matrix.ndim}.")
     if matrix.dtype.kind not in "fiub":
