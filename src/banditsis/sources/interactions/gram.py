@@ -1,4 +1,4 @@
-"""Sums of pairs of columns: of all at once as matrix products, or of some from their two columns."""
+"""Sums of products of columns: of all pairs as matrix products, or of some pairs one by one."""
 
 from __future__ import annotations
 
@@ -8,33 +8,61 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.arrays import Array, Columns, Floats, Indices
 from banditsis.kernels import interactions as pairs
 from banditsis.parallel import Workers
+from banditsis.sources.interactions.features import PairCalibration, PairOrder
 from banditsis.statistics.base import Weights
 
-#: Columns of a panel of the product Xᵀ diag(w) X. A panel is multiplied with all columns from its first on,
-#: so that each pair but those within it is computed once.
+#: Columns of a panel of Xᵀ diag(w) X. A panel is multiplied with all columns from its first on, so only the
+#: pairs within a panel are computed twice.
 PANEL = 96
-#: Rows and lines of one product, by bytes of a cell: float32 loses digits over more rows.
+#: Rows of one product, by bytes of a cell (float32 loses digits over more rows), and its lines of weights.
 ROWS, LINES = {4: 1000, 8: 2000}, 16
-#: Rows of the columns of pairs, so that they stay in the cache, and pairs that are worth a thread.
-PAIR_ROWS, PAIRS_AT_ONCE = 512, 1 << 13
+#: Rows of the pairs that are summed one by one, which fit in the cache, and pairs that keep a thread busy.
+PAIR_ROWS, PAIRS_PER_JOB = 512, 1 << 13
+# Measured seconds on one core: a multiplication and addition of a float32 matrix product, taking a sum from
+# it; a pair that is summed by itself, each of its cells, and a cell of a product that is stored.
+MULTIPLY, TAKE, PAIR, CELL, TILE_CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10, 2e-9
+
+
+def pair_seconds(n_rows: int, n_pairs: int, cell: float = CELL) -> float:
+    """Expected time to sum pairs one by one."""
+    return n_pairs * (PAIR * -(-n_rows // PAIR_ROWS) + cell * n_rows)
+
+
+def product_seconds(
+    n_rows: int, m: int, n_pairs: int, n_lines: int, dtype: np.dtype, by_class: bool = False
+) -> float:
+    """Expected time to sum some pairs of m columns by matrix products."""
+    flops = n_rows * m**2 / 2 * (2 if by_class else n_lines)
+    taken = n_lines if by_class else n_lines * -(-n_rows // ROWS[dtype.itemsize])
+    return flops * MULTIPLY * dtype.itemsize / 4 + taken * n_pairs * TAKE
 
 
 class Triangle(NamedTuple):
-    """Where sums of pairs belong: all features, or the sorted pairs ``first × second`` behind some others."""
+    """Which pairs of a matrix product are summed: all, or the sorted pairs ``first × second``.
 
-    offsets: Indices
-    lead: int
+    The sums of those pairs follow the sums of ``n_before`` other features.
+    """
+
+    order: PairOrder
     n_before: int = 0
     first: Indices | None = None
     second: Indices | None = None
 
+    @classmethod
+    def make(cls, order: PairOrder, columns: Columns) -> Triangle:
+        """The products among some features."""
+        if columns is None:
+            return cls(order)
+        n_main = int(np.searchsorted(columns, order.offsets[0]))
+        return cls(order, n_main, *order.factors(columns[n_main:]))
+
     def add(self, product: Array, top: int, width: int, line: Floats) -> None:
         """Add a panel of a product to a line of the sums."""
         if self.first is None or self.second is None:
-            pairs.add_triangle(product, top, self.offsets, self.lead, line)
+            pairs.add_triangle(product, top, *self.order, line)
             return
         low, high = np.searchsorted(self.first, (top, top + width))
         sums = line[self.n_before + low : self.n_before + high]
@@ -42,7 +70,7 @@ class Triangle(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A product over some rows: the lines it adds to, and the weights of the rows, a column for each line."""
+    """A product over some rows: the lines of the sums it adds to, and a column of weights for each."""
 
     rows: slice
     lines: slice
@@ -51,52 +79,43 @@ class Term(NamedTuple):
 
 
 def add_products(block: Array, weights: Weights, triangle: Triangle, out: Floats, workers: Workers) -> None:
-    """Add the sums of the pairs of the columns of a block to ``out`` (lines × features).
+    """Add the sums of pairs of columns to ``out`` (lines × features), without pairwise deletion.
 
-    Panels are cut by size alone, and each has sums of its own, so that threads change nothing. Weights must
-    not be pairwise.
+    The result does not depend on the number of threads: panels have a fixed size and separate sums.
     """
     if weights.codes is not None:
-        order = np.argsort(weights.codes, kind="stable")
-        block, weights = block[order], weights.part(order)
+        by_class = np.argsort(weights.codes, kind="stable")
+        block, weights = block[by_class], weights.part(by_class)
     squares = np.empty_like(block)
     step = -(-len(block) // 16)
-    workers.run([(_square, block[i : i + step], squares[i : i + step]) for i in range(0, len(block), step)])
+    starts = range(0, len(block), step)
+    workers.run([(np.square, block[i : i + step], squares[i : i + step]) for i in starts])
     terms = list(_terms(weights, len(block), block.dtype))
     tops = range(0, block.shape[1], PANEL)
     workers.run([(_add_panel, block, squares, top, terms, triangle, out) for top in tops])
 
 
-def _square(block: Array, out: Array) -> None:
-    np.multiply(block, block, out=out)
-
-
 def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
-    square = weights.square
-    edges = np.linspace(0, n, -(-n // ROWS[dtype.itemsize]) + 1).astype(int)
-    if weights.codes is None:
-        q = weights.linear.shape[1]
-        plain = np.column_stack([np.ones(n), weights.linear]).astype(dtype)
-        last = slice(q + 1, q + 2)
-    else:
-        last = slice(weights.n_classes, weights.n_classes + 1)
-    for a, b in pairwise(edges):
-        rows = slice(int(a), int(b))
+    edges = np.linspace(0, n, -(-n // ROWS[dtype.itemsize]) + 1).astype(int).tolist()
+    linear = np.column_stack([np.ones(n), weights.linear]).astype(dtype)
+    square = None if weights.square is None else weights.square[:, None].astype(dtype)
+    n_lines = linear.shape[1] if weights.codes is None else weights.n_classes
+    for rows in (slice(a, b) for a, b in pairwise(edges)):
         if weights.codes is None:
-            for line in range(0, q + 1, LINES):
-                lines = slice(line, min(line + LINES, q + 1))
-                yield Term(rows, lines, plain[rows, lines], False)
+            for start in range(0, n_lines, LINES):
+                lines = slice(start, min(start + LINES, n_lines))
+                yield Term(rows, lines, linear[rows, lines], False)
         else:
             yield from _class_terms(weights.codes, rows)
-        yield Term(rows, last, None if square is None else square[rows, None].astype(dtype), True)
+        yield Term(rows, slice(n_lines, n_lines + 1), None if square is None else square[rows], True)
 
 
 def _class_terms(codes: Array, rows: slice) -> Iterator[Term]:
-    """The rows of each class, which are neighbours."""
-    present, starts = np.unique(codes[rows], return_index=True)
-    stops = [*starts[1:], rows.stop - rows.start]
-    for code, a, b in zip(present.tolist(), starts.tolist(), stops, strict=True):
-        yield Term(slice(rows.start + a, rows.start + int(b)), slice(code, code + 1), None, False)
+    """A term for the rows of each class; rows are sorted by class."""
+    classes, starts = np.unique(codes[rows], return_index=True)
+    edges = [*(rows.start + starts).tolist(), rows.stop]
+    for code, (start, stop) in zip(classes.tolist(), pairwise(edges), strict=True):
+        yield Term(slice(start, stop), slice(code, code + 1), None, False)
 
 
 def _add_panel(
@@ -106,34 +125,43 @@ def _add_panel(
     for term in terms:
         x = (squares if term.squared else block)[term.rows, top:]
         panel = x[:, :width]
-        if term.weights is not None:  # a panel for each line, side by side
+        if term.weights is not None:  # a weighted panel for each line, next to each other
             panel = (term.weights[:, :, None] * panel[:, None, :]).reshape(len(x), -1)
         product = panel.T @ x
         for k, line in enumerate(range(term.lines.start, term.lines.stop)):
             triangle.add(product[k * width : (k + 1) * width], top, width, out[line])
 
 
-def add_pairs(
-    block: Array,
-    scale: Floats,
-    weights: Weights,
-    first: Indices,
-    second: Indices,
-    shift: Floats,
-    out: Floats,
-    workers: Workers,
-) -> None:
-    """Add the sums of some products, shifted, to ``out`` (lines × pairs), in float64.
+class Pairs(NamedTuple):
+    """Features that are summed one by one.
 
-    The columns of the block are multiplied by ``scale``, and one column of 1 is put behind them.
+    ``first`` and ``second`` are positions among ``columns``, the base columns in use; the position after the
+    last one is a column of ones. ``scale`` belongs to the columns and ``shift`` to the features.
     """
-    places = [slice(i, i + PAIRS_AT_ONCE) for i in range(0, len(first), PAIRS_AT_ONCE)]
+
+    columns: Indices
+    first: Indices
+    second: Indices
+    scale: Floats
+    shift: Floats
+
+    @classmethod
+    def make(cls, order: PairOrder, features: Indices, calibration: PairCalibration) -> Pairs:
+        """Some features with their calibration."""
+        columns, first, second = order.used_columns(features)
+        return cls(columns, first, second, calibration.base_scale[columns], calibration.shift[features])
+
+
+def add_pairs(block: Array, features: Pairs, weights: Weights, out: Floats, workers: Workers) -> None:
+    """Add the sums of shifted features to ``out`` (lines × features), in float64."""
+    _, first, second, scale, shift = features
+    parts = [slice(i, i + PAIRS_PER_JOB) for i in range(0, len(first), PAIRS_PER_JOB)]
     for i in range(0, len(block), PAIR_ROWS):
         rows = slice(i, i + PAIR_ROWS)
         w = np.ascontiguousarray(weights.linear[rows].T)
         base = np.ones((block.shape[1] + 1, w.shape[1]))
         np.multiply(block[rows].T, scale[:, None], out=base[:-1])
-        workers.run([(_add_moments, base, first[k], second[k], shift[k], w, out[:, k]) for k in places])
+        workers.run([(_add_moments, base, first[k], second[k], shift[k], w, out[:, k]) for k in parts])
 
 
 def _add_moments(
