@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
 from banditsis.cli.app import app
 from banditsis.sources.dask import DaskSource
+from banditsis.sources.dask.passes import split
 from banditsis.sources.dask.running import add_tree, run
-from banditsis.sources.dask.splitting import split
 from banditsis.sources.dask.windows import FileOnWorkers, connected
 
 rng = np.random.default_rng(0)
@@ -251,16 +251,16 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
 
 
 def test_weights_of_very_many_rows_go_in_several_graphs(monkeypatch):
-    monkeypatch.setattr("banditsis.sources.dask.passes.WEIGHTS_AT_ONCE", 333)
+    monkeypatch.setattr("banditsis.sources.dask.passes.MAX_WEIGHTS", 333)
     found = screen(lazy(X), Y, PLAN, random_state=1, row_order="random")
     np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN, random_state=1).selected)
 
 
 def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr("banditsis.sources.dask.windows.CELLS_AT_ONCE", 300 * P)
+    monkeypatch.setattr("banditsis.sources.dask.windows.CELLS_PER_TASK", 300 * P)
     np.save(tmp_path / "x.npy", X)
     source = FileOnWorkers(tmp_path / "x.npy")
-    assert len(source.blocks.edges[0]) > 3
+    assert len(source.blocks.row_edges) > 3
     found = screen(source, Y, PLAN, random_state=1, row_order="random")
     expected = screen(X, Y, PLAN, random_state=1)
     np.testing.assert_array_equal(found.selected, expected.selected)

@@ -1,140 +1,171 @@
-"""One pass over some rows: the graph that adds them up."""
+"""Sources that are read and summed by tasks, one for each block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, take
-from banditsis.progress import status
-from banditsis.sources.base import Calibration, WeightFunction
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, take
+from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.dask import tasks
-from banditsis.sources.dask.collections import Blocks
-from banditsis.sources.dask.running import Graph, add_tree, new_name, run
-from banditsis.sources.dask.splitting import split
+from banditsis.sources.dask.running import Graph, Watched, add_tree, new_name, run
 
-#: Values of weights that wait in a graph to be sent: 32 MB.
-WEIGHTS_AT_ONCE = 1 << 22
+#: Values of weights in one graph: 32 MB.
+MAX_WEIGHTS = 1 << 22
+
+
+class Blocks(NamedTuple):
+    """Blocks of rows × columns, and the tasks that make them."""
+
+    graph: Graph
+    #: the first part of the keys of the blocks
+    name: str
+    row_edges: Indices
+    column_edges: Indices
+
+    def key(self, b: int, j: int) -> tuple[str, int, int]:
+        """Key of the b-th block of rows and the j-th block of columns."""
+        return (self.name, b, j)
+
+    def label(self, b: int, j: int) -> str:
+        """The name of a block in messages."""
+        rows, columns = self.row_edges[b : b + 2], self.column_edges[j : j + 2]
+        across = f", columns {columns[0]:,} to {columns[1] - 1:,}" if len(self.column_edges) > 2 else ""
+        return f"block of rows {rows[0]:,} to {rows[1] - 1:,}{across}"
+
+
+def split(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:
+    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it.
+
+    Consecutive rows become a slice.
+
+    Examples
+    --------
+    >>> split(slice(2, 7), np.array([0, 4, 8]))
+    [(0, slice(2, 4, None)), (1, slice(0, 3, None))]
+    >>> split(np.array([1, 4, 5, 6, 7]), np.array([0, 4, 8]))
+    [(0, slice(1, 2, None)), (1, slice(0, 4, None))]
+    """
+    if isinstance(rows, slice):
+        cuts = np.clip(edges, rows.start, rows.stop) - rows.start
+    else:
+        cuts = np.searchsorted(rows, edges)
+    parts = []
+    for b in np.flatnonzero(np.diff(cuts)).tolist():
+        part = tasks.shift_rows(take(rows, int(cuts[b]), int(cuts[b + 1])), -int(edges[b]))
+        if not isinstance(part, slice) and part[-1] - part[0] + 1 == len(part):
+            part = slice(int(part[0]), int(part[-1]) + 1)
+        parts.append((b, part))
+    return parts
+
+
+class TaskSource(Source):
+    """A source whose blocks are read and summed by Dask; a subclass sets ``blocks``."""
+
+    blocks: Blocks
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        chosen = np.arange(self.shape[1])[slice(None) if columns is None else columns]
+        down, across = split(rows, self.blocks.row_edges), split(chosen, self.blocks.column_edges)
+        name, graph = new_name("cells"), dict(self.blocks.graph)
+        for b, block_rows in down:
+            for j, block_columns in across:
+                key = self.blocks.key(b, j)
+                graph[(name, b, j)] = (tasks.read_block, key, block_rows, block_columns)
+        cells = iter(run(graph, [(name, b, j) for b, _ in down for j, _ in across]))
+        lines = [np.hstack([next(cells) for _ in across]) for _ in down]
+        return np.vstack(lines) if lines else np.empty((0, len(chosen)), self.dtype)
+
+    def calibrate(self, rows: Rows) -> Calibration:
+        """Calibrate from the block that contains most of the rows."""
+        b, block_rows = max(split(rows, self.blocks.row_edges), key=lambda part: count_rows(part[1]))
+        name, graph = new_name("pilot"), dict(self.blocks.graph)
+        keys = [(name, j) for j in range(len(self.blocks.column_edges) - 1)]
+        for j, key in enumerate(keys):
+            graph[key] = (tasks.calibrate_block, self.blocks.key(b, j), block_rows)
+        parts = run(graph, keys)
+        return Calibration(
+            np.concatenate([part.shift for part in parts]), np.concatenate([part.scale for part in parts])
+        )
+
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        for _ in self.sums_by_group([rows], columns, weights, context):
+            pass
+
+    def sums_by_group(
+        self, groups: Iterable[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> Iterator[None]:
+        """Sum all groups in one graph, because workers would be idle between graphs."""
+        one_pass = Pass(self.blocks, columns, weights, context)
+        for batch in _batches(groups, max(1, MAX_WEIGHTS // max(1, len(context.out) - 2))):
+            for parts, (_, ends_group) in zip(one_pass.run([rows for rows, _ in batch]), batch, strict=True):
+                for position, part in zip(one_pass.positions, parts, strict=True):
+                    context.out[:, position] += part
+                if ends_group:
+                    yield
 
 
 class Pass:
-    """Sums of some rows × columns, in groups of rows.
+    """Sums of some columns over pieces of rows.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        Where the cells are.
-    columns : ndarray of int or None
-        Sorted columns, None for all.
-    weights : callable
-        Weights of some rows.
-    calibration : Calibration
-        Of all columns.
-    n_sums : int
-        Lines of the sums.
-    tick : callable
-        Is told how many cells have been added.
+    Columns are summed in panels, one for each block of columns; ``positions`` are the positions of the panels
+    in the result.
     """
 
     def __init__(
-        self,
-        blocks: Blocks,
-        columns: Columns,
-        weights: WeightFunction,
-        calibration: Calibration,
-        n_sums: int,
-        tick: Callable[[int], None],
+        self, blocks: Blocks, columns: Columns, weights: WeightFunction, context: SumContext
     ) -> None:
-        self.blocks, self.weights, self.n_sums, self.tick = blocks, weights, n_sums, tick
+        self.blocks, self.weights, self.tick = blocks, weights, context.tick
         self.panels: dict[int, tasks.Panel] = {}
-        #: where the sums of each panel belong
-        self.places: list[slice] = []
-        edges = blocks.edges[1]
-        everything = slice(0, blocks.shape[1])
-        for j, some in split(everything if columns is None else columns, edges):
-            whole = count_rows(some) == edges[j + 1] - edges[j]
-            local = None if whole else _listed(some)
-            moved = _part(calibration, slice(edges[j], edges[j + 1]) if local is None else local + edges[j])
-            self.panels[j] = tasks.Panel(local, moved, n_sums)
-            start = self.places[-1].stop if self.places else 0
-            self.places.append(slice(start, start + count_rows(some)))
+        self.positions: list[slice] = []
+        edges, start = blocks.column_edges, 0
+        for j, chosen in split(slice(0, int(edges[-1])) if columns is None else columns, edges):
+            width = count_rows(chosen)
+            calibration = context.calibration.take(tasks.shift_rows(chosen, int(edges[j])))
+            whole = width == edges[j + 1] - edges[j]
+            self.panels[j] = tasks.Panel(None if whole else as_indices(chosen), calibration, len(context.out))
+            self.positions.append(slice(start, start + width))
+            start += width
 
-    def run(self, groups: Iterable[Rows]) -> Iterator[tuple[list[Floats], bool]]:
-        """Sums of one group after the other, a part for each panel, and whether the group ends with it.
-
-        Weights of very many rows are sent in several graphs, cut by the number of rows alone.
-        """
-        waiting: list[tuple[Rows, bool]] = []
-        n_rows = 0
-        most = max(1, WEIGHTS_AT_ONCE // max(1, self.n_sums - 2))
-        for piece, ends_group in _pieces(groups, most):
-            if n_rows + count_rows(piece) > most and waiting:
-                yield from self._run(waiting)
-                waiting, n_rows = [], 0
-            waiting.append((piece, ends_group))
-            n_rows += count_rows(piece)
-        yield from self._run(waiting)
-
-    def _run(self, pieces: list[tuple[Rows, bool]]) -> Iterator[tuple[list[Floats], bool]]:
+    def run(self, pieces: list[Rows]) -> Iterator[list[Floats]]:
+        """The sums of each piece, one array for each panel."""
         graph: Graph = dict(self.blocks.graph)
-        watched: dict[Any, tuple[str, Callable[[], None]]] = {}
-        name = new_name("sums")
-        shared = {j: (f"{name}-panel", j) for j in self.panels}
-        graph.update({shared[j]: panel for j, panel in self.panels.items()})
-        roots = []
-        for k, (rows, _) in enumerate(pieces):
-            found = split(rows, self.blocks.edges[0])
+        watched: dict[Any, Watched] = {}
+        name, roots = new_name("sums"), []
+        panel_keys = {j: (f"{name}-panel", j) for j in self.panels}
+        graph.update({panel_keys[j]: panel for j, panel in self.panels.items()})
+        for k, rows in enumerate(pieces):
             leaves: dict[int, list[Any]] = {j: [] for j in self.panels}
-            for b, some in found:
-                last = self._weigh(graph, name, b, some)
-                for j in self.panels:
-                    key = (name, k, b, j)
-                    graph[key] = (tasks.block_sums, self.blocks.key(b, j), shared[j], some, last)
-                    watched[key] = self.blocks.label(b, j), partial(self._tell, b, j, some)
+            for b, block_rows in split(rows, self.blocks.row_edges):
+                weights: Any = self.weights(tasks.shift_rows(block_rows, int(self.blocks.row_edges[b])))
+                if len(self.panels) > 1:  # sent once and shared
+                    graph[(f"{name}-weights", k, b)] = weights
+                    weights = (f"{name}-weights", k, b)
+                for j, panel in self.panels.items():
+                    key, block = (name, k, b, j), self.blocks.key(b, j)
+                    graph[key] = (tasks.block_sums, block, panel_keys[j], block_rows, weights)
+                    n_cells = len(panel.calibration.shift) * count_rows(block_rows)
+                    watched[key] = Watched(self.blocks.label(b, j), n_cells)
                     leaves[j].append(key)
             for j, keys in leaves.items():
                 roots.append(add_tree(graph, keys, new_name(f"added_{k}_{j}"), tasks.add_up))
-        self.n_blocks, self.n_done = len(watched), 0
-        parts = iter(run(graph, roots, watched))
-        for _, ends_group in pieces:
-            yield [next(parts) for _ in self.panels], ends_group
-
-    def _weigh(self, graph: Graph, name: str, b: int, some: Rows) -> Any:
-        """What tasks of a block of rows take as their weights: a value, or a key where several share it."""
-        first = int(self.blocks.edges[0][b])
-        rows = slice(some.start + first, some.stop + first) if isinstance(some, slice) else some + first
-        weights = self.weights(rows)
-        if len(self.panels) == 1:
-            return weights
-        key = (f"{name}-weights", b, int(some.start if isinstance(some, slice) else some[0]))
-        graph[key] = weights
-        return key
-
-    def _tell(self, b: int, j: int, some: Rows) -> None:
-        self.n_done += 1
-        status().detail = f"block {self.n_done:,} of {self.n_blocks:,}"
-        panel = self.panels[j]
-        edges = self.blocks.edges[1]
-        width = edges[j + 1] - edges[j] if panel.columns is None else len(panel.columns)
-        self.tick(int(width) * count_rows(some))
+        sums = iter(run(graph, roots, watched, self.tick))
+        for _ in pieces:
+            yield [next(sums) for _ in self.panels]
 
 
-def _pieces(groups: Iterable[Rows], most: int) -> Iterator[tuple[Rows, bool]]:
-    """The groups, cut where they have more rows than that; and whether a group ends here."""
+def _batches(groups: Iterable[Rows], max_rows: int) -> Iterator[list[tuple[Rows, bool]]]:
+    """Pieces of groups, at most ``max_rows`` rows in a batch, and whether a group ends with the piece."""
+    batch: list[tuple[Rows, bool]] = []
+    n_rows = 0
     for rows in groups:
-        n = count_rows(rows)
-        for start in range(0, n, most):
-            yield take(rows, start, start + most), start + most >= n
-        if n == 0:
-            yield rows, True
-
-
-def _part(calibration: Calibration, columns: Indices | slice) -> Calibration:
-    return Calibration(calibration.shift[columns], calibration.scale[columns])
-
-
-def _listed(some: Rows) -> Indices:
-    return np.arange(some.start, some.stop) if isinstance(some, slice) else some
+        for start in range(0, count_rows(rows), max_rows):
+            piece = take(rows, start, start + max_rows)
+            if batch and n_rows + count_rows(piece) > max_rows:
+                yield batch
+                batch, n_rows = [], 0
+            batch.append((piece, start + max_rows >= count_rows(rows)))
+            n_rows += count_rows(piece)
+    yield batch

@@ -1,29 +1,37 @@
-"""Running a graph, on a cluster or with Dask's local schedulers, and what can go wrong."""
+"""Run a graph of tasks, on a cluster or with a local scheduler of Dask."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from banditsis.progress import status
 from banditsis.results import RoundError
+from banditsis.sources.base import ignore_progress
 
-#: How often Dask tries a task again that failed.
+#: Number of times that Dask runs a failed task again.
 RETRIES = 3
-#: Children of a node of the tree in which parts are added. Fixed, so that runs repeat exactly.
+#: Children of a node in the tree of additions; fixed, so results do not depend on the number of workers.
 ARITY = 8
-#: So long a run waits for a cluster that has no worker at all.
-SECONDS_WITHOUT_WORKERS = 300.0
-PAUSE = 0.001
+#: Seconds to wait for a cluster without workers.
+MAX_SECONDS_WITHOUT_WORKERS = 300.0
+PAUSE_SECONDS = 0.001
 
-Key = Hashable
-Graph = dict[Any, Any]
+Key: TypeAlias = Hashable
+Graph: TypeAlias = dict[Any, Any]
+
+
+class Watched(NamedTuple):
+    """A task whose end is reported: its name in messages, and the number of cells that it adds."""
+
+    label: str
+    cells: int
 
 
 def new_name(what: str) -> str:
-    """A name for tasks that nobody else has; the dashboard shows all but its last part.
+    """A unique name for tasks; the dashboard shows all but its last part.
 
     Examples
     --------
@@ -35,7 +43,7 @@ def new_name(what: str) -> str:
 
 
 def add_tree(graph: Graph, leaves: Sequence[Key], name: str, combine: Callable[[Any], Any]) -> Key:
-    """Add tasks that combine the leaves in order, a fixed number at a time, and return the root.
+    """Add tasks to a graph that combine the leaves in order, and return the key of the root.
 
     Examples
     --------
@@ -47,121 +55,118 @@ def add_tree(graph: Graph, leaves: Sequence[Key], name: str, combine: Callable[[
     while len(nodes) > 1 or level == 0:
         parents: list[Key] = []
         for k, start in enumerate(range(0, len(nodes), ARITY)):
-            key = (name, level, k)
-            graph[key] = (combine, nodes[start : start + ARITY])
-            parents.append(key)
+            parents.append((name, level, k))
+            graph[parents[-1]] = (combine, nodes[start : start + ARITY])
         level, nodes = level + 1, parents
     return nodes[0]
 
 
 def run(
-    graph: Mapping[Any, Any],
-    wanted: Sequence[Key],
-    watched: Mapping[Any, tuple[str, Callable[[], None]]] | None = None,
+    graph: Graph,
+    keys: Sequence[Key],
+    watched: Mapping[Any, Watched] | None = None,
+    tick: Callable[[int], None] = ignore_progress,
 ) -> list[Any]:
-    """Values of the wanted keys.
+    """Compute the values of some keys of a graph.
 
-    Parameters
-    ----------
-    graph : mapping
-        Keys and tasks, with all that they need.
-    wanted : sequence of keys
-        What comes back.
-    watched : mapping, optional
-        Tasks to tell about: what to call them if they fail, and a function to be called when they are done.
+    Each watched task that ends is counted in the status of the run, and ``tick`` is called with its cells.
     """
     import dask.base
     import dask.threaded
+    from dask.optimization import cull
 
-    watched = watched or {}
-    graph = cull(graph, [*wanted, *watched])
+    watched, n_done = watched or {}, 0
+
+    def report(key: Key) -> None:
+        nonlocal n_done
+        if key in watched:
+            n_done += 1
+            status().detail = f"block {n_done:,} of {len(watched):,}"
+            tick(watched[key].cells)
+
+    graph = dict(cull(graph, [*keys, *watched])[0])
     get = dask.base.get_scheduler() or dask.threaded.get
-    client = cluster_of(get)
+    client = find_client(get)
     if client is not None:
-        return _run_on_cluster(client, graph, list(wanted), watched)
-    return _run_here(get, graph, list(wanted), watched)
+        return _run_on_cluster(client, graph, list(keys), watched, report)
+    try:
+        with dask.callbacks.Callback(posttask=lambda key, *_: report(key)):
+            return list(get(graph, list(keys)))
+    except Exception as error:
+        raise _failure("", error) from error
 
 
-def cluster_of(get: Any) -> Any:
-    """The client of a cluster, if that is who computes, or None."""
+def find_client(get: Any) -> Any:
+    """The client of the cluster to which a scheduler function belongs; None if it runs locally."""
     client = getattr(get, "__self__", None)
     return client if hasattr(client, "scheduler_info") else None
 
 
-def cull(graph: Mapping[Any, Any], keys: Sequence[Key]) -> Graph:
-    """The part of a graph that some keys need."""
-    from dask.optimization import cull as needed
-
-    return dict(needed(graph, list(keys))[0])
-
-
-def _run_here(get: Any, graph: Graph, wanted: list[Key], watched: Mapping[Any, Any]) -> list[Any]:
-    from dask.callbacks import Callback
-
-    def done(key: Key, *_: Any) -> None:
-        if key in watched:
-            watched[key][1]()
-
-    try:
-        with Callback(posttask=done):
-            return list(get(graph, wanted))
-    except Exception as error:
-        raise failure("", error) from error
-
-
-def _run_on_cluster(client: Any, graph: Graph, wanted: list[Key], watched: Mapping[Any, Any]) -> list[Any]:
+def _run_on_cluster(
+    client: Any,
+    graph: Graph,
+    keys: list[Key],
+    watched: Mapping[Any, Watched],
+    report: Callable[[Key], None],
+) -> list[Any]:
     import dask
 
-    extra = [key for key in watched if key not in set(wanted)]
-    # Weights and shifts are what has to be sent; of blocks within the graph the source has made a note.
+    others = [key for key in watched if key not in set(keys)]
+    # Weights and shifts have to be sent. If blocks are part of the graph, a note of the source says so.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        futures = client.get(graph, [*wanted, *extra], sync=False, retries=RETRIES)
+        futures = client.get(graph, [*keys, *others], sync=False, retries=RETRIES)
     try:
-        _wait(client, futures, watched, set(wanted))
-        return list(client.gather(futures[: len(wanted)]))
+        _wait(client, futures, set(keys), watched, report)
+        return list(client.gather(futures[: len(keys)]))
     except BaseException:
         client.cancel(futures)
         raise
 
 
-def _wait(client: Any, futures: list[Any], watched: Mapping[Any, Any], wanted: set[Key]) -> None:
-    """Tell of every task that is done, let go of its value, and see that there is anyone to work."""
+def _wait(
+    client: Any,
+    futures: list[Any],
+    keys: set[Key],
+    watched: Mapping[Any, Watched],
+    report: Callable[[Key], None],
+) -> None:
+    """Report each task that ends and release its value; raise if a task fails or no worker is left."""
     from distributed import as_completed
 
     waiting, last_seen = as_completed(futures), time.monotonic()
     while not waiting.is_empty():
         batch = waiting.next_batch(block=False)
         for future in batch:
-            name, tell = watched.get(future.key, ("", None))
-            if future.status in ("lost", "pending"):  # its worker left; the scheduler makes it again
+            if future.status in ("lost", "pending"):  # its worker left; the scheduler runs it again
                 waiting.add(future)
                 continue
             if future.status != "finished":
-                raise failure(name, future.exception() if future.status == "error" else None)
-            if tell is not None:
-                tell()
-            if future.key not in wanted:  # those that need it keep it alive
+                label = watched[future.key].label if future.key in watched else ""
+                raise _failure(label, future.exception() if future.status == "error" else None)
+            report(future.key)
+            if future.key not in keys:  # the tasks that need it keep it alive
                 future.release()
         if batch:
             last_seen = time.monotonic()
             continue
-        time.sleep(PAUSE)
-        if time.monotonic() - last_seen > SECONDS_WITHOUT_WORKERS:
+        time.sleep(PAUSE_SECONDS)
+        if time.monotonic() - last_seen > MAX_SECONDS_WITHOUT_WORKERS:
             if not client.scheduler_info(n_workers=1)["workers"]:
-                raise failure("", None, f"no worker for {SECONDS_WITHOUT_WORKERS:.0f} seconds")
+                raise _failure("", None, f"no worker for {MAX_SECONDS_WITHOUT_WORKERS:.0f} seconds")
             last_seen = time.monotonic()
 
 
-def failure(name: str, error: BaseException | None, why: str = "") -> RoundError:
-    """An error that says which round could not be finished, and why."""
+def _failure(label: str, error: BaseException | None, reason: str = "") -> RoundError:
+    """An error that says which round failed, and why."""
     step = status().round
     what = f"round {step}" if step else "a step before the first round"
-    why = why or (
-        "its result was lost, and cannot be made again (persist from a source that can be read again, and "
-        "not with client.scatter)"
-        if error is None
-        else f"{type(error).__name__}: {error}"
-    )
-    made = RoundError(f"{what} could not be finished{f' ({name})' if name else ''}: {why}")
-    made.__cause__ = error
-    return made
+    if error is not None:
+        reason = f"{type(error).__name__}: {error}"
+    elif not reason:
+        reason = (
+            "its result was lost and cannot be computed again (persist data that can be read again instead "
+            "of using client.scatter)"
+        )
+    failure = RoundError(f"{what} could not be finished{f' ({label})' if label else ''}: {reason}")
+    failure.__cause__ = error
+    return failure

@@ -1,97 +1,100 @@
-"""What runs on a worker: one block in, small sums out. Nothing here imports Dask."""
+"""Tasks that run on workers: a block goes in, small sums come out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.sources.calibration import PILOT_ROWS
+from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 
+Options: TypeAlias = tuple[tuple[str, Any], ...]
 
-@dataclass(frozen=True)
-class Panel:
-    """What every block of one column of blocks needs to know in a pass."""
+
+class Window(NamedTuple):
+    """A block of consecutive rows of a file, which the worker opens itself."""
+
+    path: str
+    options: Options
+    start: int
+    stop: int
+
+
+class Panel(NamedTuple):
+    """The columns of a block that are summed (None for all), and their calibration."""
 
     columns: Indices | None
-    #: of these columns alone
     calibration: Calibration
     n_sums: int
 
-    def widened(self, n_columns: int) -> Calibration:
-        """The calibration as sources take it, for all columns of a block."""
-        if self.columns is None:
-            return self.calibration
-        shift, scale = (
-            np.zeros(n_columns, self.calibration.shift.dtype),
-            np.ones(n_columns, self.calibration.scale.dtype),
-        )
-        shift[self.columns], scale[self.columns] = self.calibration.shift, self.calibration.scale
-        return Calibration(shift, scale)
+
+def shift_rows(rows: Rows, by: int) -> Rows:
+    """Add a number to all rows (or columns)."""
+    return slice(rows.start + by, rows.stop + by) if isinstance(rows, slice) else rows + by
 
 
-def open_block(block: Any) -> Source:
-    """A block as a source of its own."""
+@lru_cache(maxsize=8)
+def _open_file(path: str, options: Options) -> Source:
+    """Open a file once in each worker."""
+    from banditsis.formats.opening import open_source  # formats import sources
+
+    opened: Any = open_source(path, **dict(options))
+    source: Source = opened[0] if isinstance(opened, tuple) else opened
+    return source
+
+
+def _open_block(block: Any) -> tuple[Source, slice]:
+    """A source, and the rows of it that the block consists of."""
     from banditsis.formats.opening import open_source
 
-    if hasattr(block, "open"):  # a window on a file
-        return cast(Source, block.open())
-    return open_source(block.to_numpy() if hasattr(block, "to_numpy") else block)
+    if isinstance(block, Window):
+        return _open_file(block.path, block.options), slice(block.start, block.stop)
+    source = open_source(block.to_numpy() if hasattr(block, "to_numpy") else block)
+    return source, slice(0, source.shape[0])
 
 
 def block_sums(block: Any, panel: Panel, rows: Rows, weights: Weights) -> Floats:
-    """Sums of some rows of a block, by the kernels that arrays in memory run, in one thread."""
-    source = open_block(block)
-    width = source.shape[1] if panel.columns is None else len(panel.columns)
-    out = np.zeros((panel.n_sums, width))
+    """Sums of some rows of a block, by the same kernels as in memory, in one thread."""
+    source, window = _open_block(block)
+    columns = source if panel.columns is None else ColumnSubset(source, panel.columns)
+    source_rows = shift_rows(rows, window.start)
 
-    def weigh(some: Rows) -> Weights:
-        return weights.part(_within(rows, some))
+    def weights_of(some: Rows) -> Weights:
+        if isinstance(source_rows, slice) and isinstance(some, slice):
+            return weights.part(shift_rows(some, -source_rows.start))
+        return weights.part(np.searchsorted(as_indices(source_rows), as_indices(some)))
 
+    out = np.zeros((panel.n_sums, len(panel.calibration.shift)))
     if count_rows(rows):
         with one_blas_thread(weights.linear.shape[1] > 1), Workers(1) as workers:
-            source.sums(
-                rows,
-                panel.columns,
-                weigh,
-                SumContext(panel.widened(source.shape[1]), out, workers),
-            )
+            columns.sums(source_rows, None, weights_of, SumContext(panel.calibration, out, workers))
     return out
 
 
-def _within(rows: Rows, some: Rows) -> Rows:
-    """Places of some of the rows among the rows."""
-    if isinstance(rows, slice) and isinstance(some, slice):
-        return slice(some.start - rows.start, some.stop - rows.start)
-    return np.searchsorted(_listed(rows), _listed(some))
-
-
 def add_up(parts: Sequence[Floats]) -> Floats:
-    """Sums of several blocks, added in order."""
+    """Add the sums of several blocks in order."""
     total = np.array(parts[0], dtype=np.float64)
     for part in parts[1:]:
         total += part
     return total
 
 
-def pilot(block: Any, rows: Rows) -> Calibration:
-    """Shift and scale of the columns of a block, from some of its rows, or from others if those are few."""
-    source = open_block(block)
+def calibrate_block(block: Any, rows: Rows) -> Calibration:
+    """Calibrate the columns of a block from some of its rows, or from all if these are too few."""
+    source, window = _open_block(block)
     if count_rows(rows) < PILOT_ROWS:
-        rows = spread(slice(0, source.shape[0]), PILOT_ROWS)
-    return source.calibrate(rows)
+        return source.calibrate(spread(window, PILOT_ROWS))
+    return source.calibrate(shift_rows(rows, window.start))
 
 
-def take_cells(block: Any, rows: Rows, columns: Indices | slice) -> Array:
-    """Some cells of a block, dense."""
-    return np.ascontiguousarray(open_block(block).read(rows, columns))
-
-
-def _listed(rows: Rows) -> Indices:
-    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+def read_block(block: Any, rows: Rows, columns: Indices | slice) -> Array:
+    """Some cells of a block as a dense array."""
+    source, window = _open_block(block)
+    return np.ascontiguousarray(source.read(shift_rows(rows, window.start), columns))
