@@ -14,14 +14,7 @@ from banditsis.kernels import gather
 from banditsis.kernels.row_moments import PANEL
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
-from banditsis.sources.products import (
-    FlatArray,
-    Strips,
-    add_matrix_products,
-    add_strips,
-    fits_kernels,
-    flatten,
-)
+from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS
 
@@ -34,6 +27,17 @@ CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
 
 #: A function and its arguments; the last one is filled by the call.
 Job: TypeAlias = "tuple[Any, ...]"
+#: The number of rows of a tile, the position of its sums in the result, and the call that computes them.
+TileJob: TypeAlias = "tuple[int, slice, Job]"
+
+
+def add_tiles(jobs: Iterator[TileJob], context: SumContext, batch_size: int) -> None:
+    """Compute the sums of tiles in parallel, some at a time, and add them to the result in order."""
+    while batch := list(islice(jobs, batch_size)):
+        context.workers.run([job for _, _, job in batch])
+        for n_rows, position, job in batch:
+            context.out[:, position] += job[-1]
+            context.tick(n_rows * (position.stop - position.start))
 
 
 class Tile(NamedTuple):
@@ -63,6 +67,7 @@ class ArraySource(Source):
         self.array = _check_array(array)
         self.shape = self.array.shape
         self.dtype = self.array.dtype
+        self.row_bytes = self.shape[1] * self.dtype.itemsize
         self.names = check_names(names, self.shape[1])
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._summing_dtype = summing_dtype(self.dtype)
@@ -97,23 +102,13 @@ class ArraySource(Source):
             out += everything[:, columns]
             return
         tiles = self._tiles(rows, columns, weights, len(out))
+        jobs = (self._job(tile, context.calibration, len(out)) for tile in tiles)
         batch_size = MAX_PARTIAL_SUMS // (len(out) * min(out.shape[1], 8192))
-        while batch := list(islice(tiles, max(4, min(batch_size, 64)))):
-            jobs = [self._job(tile, context.calibration, len(out)) for tile in batch]
-            context.workers.run(jobs)
-            for tile, job in zip(batch, jobs, strict=True):
-                part = job[-1]
-                out[:, tile.position] += part
-                context.tick(part.shape[1] * count_rows(tile.rows))
+        add_tiles(jobs, context, max(4, min(batch_size, 64)))
 
     def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
         """Whether reading whole rows is faster: if the columns touch nearly every cache line of a row."""
         return n_sums <= 8 and self.by_row and n_columns * CACHE_LINE >= self.row_bytes
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.shape[1] * self.dtype.itemsize
 
     def _is_in_strips(self, rows: Rows, columns: Columns | slice) -> bool:
         """Whether kernels can read these cells in place."""
@@ -152,17 +147,17 @@ class ArraySource(Source):
         max_rows = max(8, 4 * CELLS_PACKED // width)
         return min(max_rows, _round_up(n / _count_pieces(n * p, CELLS_PACKED), 8)), width
 
-    def _job(self, tile: Tile, calibration: Calibration, n_sums: int) -> Job:
-        """The call that computes the sums of a tile."""
-        weights, columns = tile.weights, calibration.take(tile.columns)
-        out = np.zeros((n_sums, len(columns.shift)))
-        if self._flat is None or not (columns.scale == 1).all():
-            return self._add_copied, tile, columns, out
-        if fits_kernels(weights, self.by_row) and self._is_in_strips(tile.rows, tile.columns):
-            return add_strips, self._strips(self._flat, tile.rows, tile.columns), columns.shift, weights, out
-        if not weights.needs_products and weights.codes is None and not weights.pairwise:
-            return self._packed_job(self._flat, tile, columns.shift, out)
-        return self._add_copied, tile, columns, out
+    def _job(self, tile: Tile, calibration: Calibration, n_sums: int) -> TileJob:
+        calibration, w = calibration.take(tile.columns), tile.weights
+        out = np.zeros((n_sums, len(calibration.shift)))
+        job: Job = (self._add_copied, tile, calibration, out)
+        if self._flat is not None and (calibration.scale == 1).all():
+            if fits_kernels(w, self.by_row) and self._is_in_strips(tile.rows, tile.columns):
+                strips = self._strips(self._flat, tile.rows, tile.columns)
+                job = (add_products, None, strips, calibration.shift, w, out)
+            elif not w.needs_products and w.codes is None and not w.pairwise:
+                job = self._packed_job(self._flat, tile, calibration.shift, out)
+        return count_rows(tile.rows), tile.position, job
 
     def _packed_job(self, flat: FlatArray, tile: Tile, shift: Array, out: Floats) -> Job:
         """Copy cells to a buffer that stays in the cache, a few strips at a time, and sum them."""
@@ -178,34 +173,23 @@ class ArraySource(Source):
 
     def _add_copied(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
         """Sum a tile that is converted, scaled, copied or multiplied as a matrix."""
-        block = self._contiguous(tile)
+        block = self.read(tile.rows, tile.columns)
+        contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
+        if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
+            block = np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
         if not (calibration.scale == 1).all():
             block = block * calibration.scale
         flat = flatten(block)
         assert flat is not None
         strips = self._strips(flat, slice(0, block.shape[0]), slice(0, block.shape[1]))
-        if fits_kernels(tile.weights, self.by_row):
-            add_strips(strips, calibration.shift, tile.weights, out)
-        else:
-            add_matrix_products(block, strips, calibration.shift, tile.weights, out)
+        add_products(block, strips, calibration.shift, tile.weights, out)
 
     def _strips(self, flat: FlatArray, rows: Rows, columns: Indices | slice) -> Strips:
         """The strips of some cells; the index along a strip must be a slice."""
-        along = columns if self.by_row else rows
+        across, along = (rows, columns) if self.by_row else (columns, rows)
+        step, unit = flat.stride if self.by_row else flat.stride[::-1]
         assert isinstance(along, slice)
-        if self.by_row:
-            offsets = flat.stride[0] * as_indices(rows) + flat.stride[1] * along.start
-        else:
-            offsets = flat.stride[1] * as_indices(columns) + flat.stride[0] * along.start
-        return Strips(flat.memory, flat.first + offsets, self.by_row)
-
-    def _contiguous(self, tile: Tile) -> Array:
-        """The tile in the dtype of the partial sums, with contiguous strips; a view if possible."""
-        block = self.read(tile.rows, tile.columns)
-        contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
-        if block.dtype == self._summing_dtype and contiguous and flatten(block) is not None:
-            return block
-        return np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
+        return Strips(flat.memory, flat.first + step * as_indices(across) + unit * along.start, self.by_row)
 
     def release(self) -> None:
         owner: Any = self.array

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 
-from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread, take
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
 from banditsis.parallel import Workers
-from banditsis.sources.array import ArraySource, Job
+from banditsis.sources.array import ArraySource, TileJob, add_tiles
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 from banditsis.statistics.base import Weights
@@ -39,16 +39,11 @@ class BlockSource(Source):
         return calibrate(self, rows, spread(nearby, PILOT_ROWS), summing_dtype(self.dtype))
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        jobs = self._tile_jobs(rows, columns, weights, context)
-        while batch := list(islice(jobs, 8 * context.workers.n_jobs)):
-            context.workers.run(batch)
-            for _, tile_rows, _, position, _, _, part in batch:
-                context.out[:, position] += part
-                context.tick(part.shape[1] * count_rows(tile_rows))
+        add_tiles(self._tile_jobs(rows, columns, weights, context), context, 8 * context.workers.n_jobs)
 
     def _tile_jobs(
         self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
-    ) -> Iterator[Job]:
+    ) -> Iterator[TileJob]:
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
         chosen = slice(0, p) if columns is None else columns
@@ -57,7 +52,8 @@ class BlockSource(Source):
             for tile_columns in _cut(chosen, width, self.chunk[1]):
                 position = slice(position.stop, position.stop + count_rows(tile_columns))
                 part = np.zeros((len(context.out), position.stop - position.start))
-                yield self._add, run, tile_columns, position, run_weights, context.calibration, part
+                job = self._add, run, tile_columns, position, run_weights, context.calibration, part
+                yield count_rows(run), position, job
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
@@ -84,9 +80,12 @@ class BlockSource(Source):
         part: Floats,
     ) -> None:
         """Read a tile and add its sums to ``part``, which belongs at ``position`` of the result."""
-        block = ArraySource(self.read(rows, columns))
+        block = ArraySource(self._read_tile(rows, columns))
         context = SumContext(calibration.take(columns), part, Workers(1))
         block.sums(slice(0, block.shape[0]), None, weights.part, context)
+
+    def _read_tile(self, rows: Rows, columns: Indices | slice) -> Array:
+        return self.read(rows, columns)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
@@ -120,16 +119,11 @@ def _cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:
     size = max(1, size // chunk) * chunk
     n, start = count_rows(index), 0
     while start < n:
-        stop = min(n, _end_of_piece(index, start, size, chunk))
+        stop = start + size
+        if isinstance(index, slice):
+            stop -= (index.start + start) % size
+        elif stop < n:
+            boundary = int(np.searchsorted(index, index[stop] // chunk * chunk))
+            stop = boundary if boundary > start else stop
         yield take(index, start, stop)
         start = stop
-
-
-def _end_of_piece(index: Rows, start: int, size: int, chunk: int) -> int:
-    if isinstance(index, slice):
-        return int(((index.start + start) // size + 1) * size - index.start)
-    if start + size >= len(index):
-        return len(index)
-    boundary = index[start + size] // chunk * chunk
-    stop = int(np.searchsorted(index, boundary))
-    return stop if stop > start else start + size

@@ -46,19 +46,22 @@ class Strips(NamedTuple):
 
 
 def fits_kernels(weights: Weights, along_rows: bool) -> bool:
-    """Whether :func:`add_strips` can add these sums and is faster than matrix products."""
+    """Whether kernels can add these sums and are faster than matrix products."""
     if not weights.needs_products:
         return True
     n_columns = weights.linear.shape[1]
     return along_rows and not weights.pairwise and weights.codes is None and n_columns <= MAX_KERNEL_WEIGHTS
 
 
-def add_strips(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile to ``out``, by kernels."""
-    if weights.needs_products:
+def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums of a tile to ``out``; kernels read its strips, and matrix products need its block."""
+    if not weights.needs_products:
+        _add_one(strips, shift, weights, out)
+    elif fits_kernels(weights, strips.along_rows):
         _add_several(strips, shift, weights, out)
     else:
-        _add_one(strips, shift, weights, out)
+        assert block is not None
+        _add_matrix_products(block, strips, shift, weights, out)
 
 
 def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -88,7 +91,7 @@ def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) ->
     row_moments.weighted_moments(strips.memory, strips.starts, shift, padded, square, part, out)
 
 
-def add_matrix_products(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for many columns of linear weights, or with square weights, to ``out``.
 
     The unweighted sums come from kernels, which add in float64. The weighted sums come from matrix products

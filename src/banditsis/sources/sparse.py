@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.kernels import sparse as kernels
-from banditsis.sources.array import Job, check_names
+from banditsis.sources.array import Job, TileJob, add_tiles, check_names
 from banditsis.sources.base import Calibration, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS, SAFE_EXPONENT
@@ -104,17 +104,12 @@ class SparseSource(BlockSource):
             context.out[:, ~shifted] += rest
             return
         make_jobs = self._row_jobs if self.by_row else self._column_jobs
-        jobs = make_jobs(rows, columns, weights, context)
-        while batch := list(islice(jobs, 8 * context.workers.n_jobs)):
-            context.workers.run([job for _, _, job in batch])
-            for n_rows, position, job in batch:
-                context.out[:, position] += job[-1]
-                context.tick(n_rows * (position.stop - position.start))
+        add_tiles(make_jobs(rows, columns, weights, context), context, 8 * context.workers.n_jobs)
 
     def _column_jobs(
         self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
-    ) -> Iterator[tuple[int, slice, Job]]:
-        """Tiles of columns with about the same number of stored cells: rows, position of the sums, call."""
+    ) -> Iterator[TileJob]:
+        """Tiles of columns with about the same number of stored cells."""
         w, indptr = weights(rows), self.cells[0]
         positions = _positions(as_indices(rows), self.shape[0])
         chosen = np.arange(self.shape[1]) if columns is None else columns
@@ -137,8 +132,8 @@ class SparseSource(BlockSource):
 
     def _row_jobs(
         self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
-    ) -> Iterator[tuple[int, slice, Job]]:
-        """Tiles of rows, each over all columns: rows, position of the sums, call."""
+    ) -> Iterator[TileJob]:
+        """Tiles of rows, each over all columns."""
         n_sums, width = context.out.shape
         row_indices, indptr = as_indices(rows), self.cells[0]
         positions = ALL if columns is None else _positions(columns, self.shape[1])

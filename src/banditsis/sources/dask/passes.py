@@ -69,26 +69,28 @@ class TaskSource(Source):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         chosen = np.arange(self.shape[1])[slice(None) if columns is None else columns]
         down, across = split(rows, self.blocks.row_edges), split(chosen, self.blocks.column_edges)
-        name, graph = new_name("cells"), dict(self.blocks.graph)
-        for b, block_rows in down:
-            for j, block_columns in across:
-                key = self.blocks.key(b, j)
-                graph[(name, b, j)] = (tasks.read_block, key, block_rows, block_columns)
-        cells = iter(run(graph, [(name, b, j) for b, _ in down for j, _ in across]))
+        calls = [
+            (tasks.read_block, self.blocks.key(b, j), block_rows, block_columns)
+            for b, block_rows in down
+            for j, block_columns in across
+        ]
+        cells = iter(self._compute("cells", calls))
         lines = [np.hstack([next(cells) for _ in across]) for _ in down]
         return np.vstack(lines) if lines else np.empty((0, len(chosen)), self.dtype)
 
     def calibrate(self, rows: Rows) -> Calibration:
         """Calibrate from the block that contains most of the rows."""
         b, block_rows = max(split(rows, self.blocks.row_edges), key=lambda part: count_rows(part[1]))
-        name, graph = new_name("pilot"), dict(self.blocks.graph)
-        keys = [(name, j) for j in range(len(self.blocks.column_edges) - 1)]
-        for j, key in enumerate(keys):
-            graph[key] = (tasks.calibrate_block, self.blocks.key(b, j), block_rows)
-        parts = run(graph, keys)
-        return Calibration(
-            np.concatenate([part.shift for part in parts]), np.concatenate([part.scale for part in parts])
-        )
+        blocks = [self.blocks.key(b, j) for j in range(len(self.blocks.column_edges) - 1)]
+        parts = self._compute("pilot", [(tasks.calibrate_block, block, block_rows) for block in blocks])
+        shift, scale = ([getattr(part, name) for part in parts] for name in ("shift", "scale"))
+        return Calibration(np.concatenate(shift), np.concatenate(scale))
+
+    def _compute(self, what: str, calls: list[tuple[Any, ...]]) -> list[Any]:
+        """Results of some tasks: tuples of a function, the key of a block, and other arguments."""
+        name = new_name(what)
+        graph = {(name, k): call for k, call in enumerate(calls)}
+        return run({**self.blocks.graph, **graph}, list(graph))
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
         for _ in self.sums_by_group([rows], columns, weights, context):
@@ -168,4 +170,5 @@ def _batches(groups: Iterable[Rows], max_rows: int) -> Iterator[list[tuple[Rows,
                 batch, n_rows = [], 0
             batch.append((piece, start + max_rows >= count_rows(rows)))
             n_rows += count_rows(piece)
-    yield batch
+    if batch:
+        yield batch

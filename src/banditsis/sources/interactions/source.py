@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
+from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.kernels import interactions as pairs
-from banditsis.parallel import Workers
-from banditsis.sources.array import ArraySource
-from banditsis.sources.base import Calibration, SumContext, WeightFunction
+from banditsis.sources.base import SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.calibration import PILOT_ROWS
 from banditsis.sources.interactions import gram
@@ -159,20 +157,8 @@ class Interactions(BlockSource):
         all_pairs = gram.product_seconds(n_rows, self.base.n_columns, p, n_lines, self.dtype, by_class)
         return gram.pair_seconds(n_rows, p, cell) < all_pairs
 
-    def _add(
-        self,
-        rows: Rows,
-        columns: Indices | slice,
-        position: slice,
-        weights: Weights,
-        calibration: Calibration,
-        part: Floats,
-    ) -> None:
-        """Sum a tile of products that are built in float64, as their shift was."""
-        block = ArraySource(self._products(rows, columns, np.dtype(np.float64)))
-        shift, scale = calibration.shift[columns], np.array(calibration.scale[columns])
-        context = SumContext(Calibration(shift, scale), part, Workers(1))
-        block.sums(slice(0, block.shape[0]), None, weights.part, context)
+    def _read_tile(self, rows: Rows, columns: Indices | slice) -> Array:
+        return self._products(rows, columns, np.dtype(np.float64))  # as the shift
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """The time of the arithmetic, which costs more than reading, expressed in bytes."""
