@@ -40,13 +40,6 @@ def split(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:
     """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it.
 
     Consecutive rows become a slice.
-
-    Examples
-    --------
-    >>> split(slice(2, 7), np.array([0, 4, 8]))
-    [(0, slice(2, 4, None)), (1, slice(0, 3, None))]
-    >>> split(np.array([1, 4, 5, 6, 7]), np.array([0, 4, 8]))
-    [(0, slice(1, 2, None)), (1, slice(0, 4, None))]
     """
     if isinstance(rows, slice):
         cuts = np.clip(edges, rows.start, rows.stop) - rows.start
@@ -83,8 +76,8 @@ class TaskSource(Source):
         b, block_rows = max(split(rows, self.blocks.row_edges), key=lambda part: count_rows(part[1]))
         blocks = [self.blocks.key(b, j) for j in range(len(self.blocks.column_edges) - 1)]
         parts = self._compute("pilot", [(tasks.calibrate_block, block, block_rows) for block in blocks])
-        shift, scale = ([getattr(part, name) for part in parts] for name in ("shift", "scale"))
-        return Calibration(np.concatenate(shift), np.concatenate(scale))
+        shift = np.concatenate([part.shift for part in parts])
+        return Calibration(shift, np.concatenate([part.scale for part in parts]))
 
     def _compute(self, what: str, calls: list[tuple[Any, ...]]) -> list[Any]:
         """Results of some tasks: tuples of a function, the key of a block, and other arguments."""

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
+
+import dask
+import dask.base
+import dask.threaded
+from dask.callbacks import Callback
+from dask.optimization import cull
 
 from banditsis.progress import status
 from banditsis.results import RoundError
@@ -31,26 +37,13 @@ class Watched(NamedTuple):
 
 
 def new_name(what: str) -> str:
-    """A unique name for tasks; the dashboard shows all but its last part.
-
-    Examples
-    --------
-    >>> new_name("sums").startswith("banditsis_sums-")
-    True
-    """
+    """A unique name for tasks; the dashboard shows it without its last part."""
     step = status().round
     return f"banditsis_{f'round{step}_' if step else ''}{what}-{uuid.uuid4().hex}"
 
 
 def add_tree(graph: Graph, leaves: Sequence[Key], name: str, combine: Callable[[Any], Any]) -> Key:
-    """Add tasks to a graph that combine the leaves in order, and return the key of the root.
-
-    Examples
-    --------
-    >>> graph = {}
-    >>> add_tree(graph, ["a", "b"], "added", sum), graph
-    (('added', 0, 0), {('added', 0, 0): (<built-in function sum>, ['a', 'b'])})
-    """
+    """Add tasks to a graph that combine the leaves in order, and return the key of the root."""
     level, nodes = 0, list(leaves)
     while len(nodes) > 1 or level == 0:
         parents: list[Key] = []
@@ -71,10 +64,6 @@ def run(
 
     Each watched task that ends is counted in the status of the run, and ``tick`` is called with its cells.
     """
-    import dask.base
-    import dask.threaded
-    from dask.optimization import cull
-
     watched, n_done = watched or {}, 0
 
     def report(key: Key) -> None:
@@ -90,7 +79,7 @@ def run(
     if client is not None:
         return _run_on_cluster(client, graph, list(keys), watched, report)
     try:
-        with dask.callbacks.Callback(posttask=lambda key, *_: report(key)):
+        with Callback(posttask=lambda key, *_: report(key)):
             return list(get(graph, list(keys)))
     except Exception as error:
         raise _failure("", error) from error
@@ -109,28 +98,26 @@ def _run_on_cluster(
     watched: Mapping[Any, Watched],
     report: Callable[[Key], None],
 ) -> list[Any]:
-    import dask
-
     others = [key for key in watched if key not in set(keys)]
     # Weights and shifts have to be sent. If blocks are part of the graph, a note of the source says so.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         futures = client.get(graph, [*keys, *others], sync=False, retries=RETRIES)
     try:
-        _wait(client, futures, set(keys), watched, report)
+        for future in _ended(client, futures):
+            if future.status != "finished":
+                label = watched[future.key].label if future.key in watched else ""
+                raise _failure(label, future.exception() if future.status == "error" else None)
+            report(future.key)
+            if future.key not in keys:  # the tasks that need it keep it alive
+                future.release()
         return list(client.gather(futures[: len(keys)]))
     except BaseException:
         client.cancel(futures)
         raise
 
 
-def _wait(
-    client: Any,
-    futures: list[Any],
-    keys: set[Key],
-    watched: Mapping[Any, Watched],
-    report: Callable[[Key], None],
-) -> None:
-    """Report each task that ends and release its value; raise if a task fails or no worker is left."""
+def _ended(client: Any, futures: list[Any]) -> Iterator[Any]:
+    """The futures in the order in which they end; raises if there are no workers for too long."""
     from distributed import as_completed
 
     waiting, last_seen = as_completed(futures), time.monotonic()
@@ -139,13 +126,8 @@ def _wait(
         for future in batch:
             if future.status in ("lost", "pending"):  # its worker left; the scheduler runs it again
                 waiting.add(future)
-                continue
-            if future.status != "finished":
-                label = watched[future.key].label if future.key in watched else ""
-                raise _failure(label, future.exception() if future.status == "error" else None)
-            report(future.key)
-            if future.key not in keys:  # the tasks that need it keep it alive
-                future.release()
+            else:
+                yield future
         if batch:
             last_seen = time.monotonic()
             continue

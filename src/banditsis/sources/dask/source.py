@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from dask._task_spec import DataNode, GraphNode
+from dask.base import get_scheduler
+from dask.core import flatten, istask
 
 from banditsis.arrays import Indices
 from banditsis.sources.array import check_names, line_bytes
@@ -94,8 +97,6 @@ def _flat_graph(data: Any) -> Graph:
 
 def _is_in_memory(data: Any) -> bool:
     """Whether every block is a future or a value."""
-    from dask.core import flatten
-
     graph = dict(data.__dask_graph__())
     for key in flatten(data.__dask_keys__()):
         node: Any = graph.get(key)
@@ -107,15 +108,10 @@ def _is_in_memory(data: Any) -> bool:
 
 
 def _is_task(node: Any) -> bool:
-    from dask._task_spec import DataNode, GraphNode
-    from dask.core import istask
-
     return istask(node) or (isinstance(node, GraphNode) and not isinstance(node, DataNode))
 
 
 def _is_sent_to_cluster(data: Any) -> bool:
     """Whether blocks are values in this process, and a cluster computes."""
-    from dask.base import get_scheduler
-
     on_cluster = any(type(node).__name__ == "Future" for node in dict(data.__dask_graph__()).values())
     return not on_cluster and find_client(get_scheduler()) is not None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from banditsis.statistics.base import Weights
 Options: TypeAlias = tuple[tuple[str, Any], ...]
 
 
-class Window(NamedTuple):
+@dataclass(frozen=True)
+class Window:
     """A block of consecutive rows of a file, which the worker opens itself."""
 
     path: str
@@ -27,7 +29,8 @@ class Window(NamedTuple):
     stop: int
 
 
-class Panel(NamedTuple):
+@dataclass(frozen=True)
+class Panel:
     """The columns of a block that are summed (None for all), and their calibration."""
 
     columns: Indices | None
