@@ -61,7 +61,7 @@ def test_a_tree_combines_its_leaves_in_order(local, n):
     assert run(graph, [root]) == [list(range(n))]
 
 
-@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["y here", "y there"])
+@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["array", "Dask array"])
 @pytest.mark.parametrize("x", [da.from_array(X, chunks=UNEVEN), lazy(X)], ids=["persisted", "lazy"])
 def test_the_same_selection_as_in_memory(local, x, response):
     expected = screen(X, Y, PLAN, random_state=1)
@@ -72,7 +72,7 @@ def test_the_same_selection_as_in_memory(local, x, response):
 
 @pytest.mark.parametrize("statistic", ["anova", "pearson"])
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_statistics_are_bound_again_on_the_workers(statistic, missing):
+def test_statistics_and_missing_values(statistic, missing):
     y = LABELS if statistic == "anova" else Y
     x = np.where(rng.random(X.shape) < 0.1, np.nan, X) if missing == "pairwise" else X
     options = {"statistic": statistic, "missing": missing, "row_order": "random", "random_state": 0}
@@ -84,13 +84,13 @@ def test_statistics_are_bound_again_on_the_workers(statistic, missing):
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
-def test_rows_whose_response_is_missing_are_left_out_on_the_workers():
+def test_rows_without_a_response_are_left_out():
     y = np.where(rng.random(N) < 0.2, np.nan, Y)
     plan = Plan.exact(N, P, 5)
     expected = screen(X, y, plan, missing="pairwise")
     found = screen(lazy(X), lazy(y, 450), plan, missing="pairwise")
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
-    with pytest.raises(ValueError, match="y contains NaN in row"):
+    with pytest.raises(ValueError, match="y .*NaN"):
         screen(lazy(X), lazy(y, 450), plan)
 
 
@@ -132,7 +132,7 @@ def test_an_array_with_unknown_lengths():
     np.testing.assert_array_equal(found.selected, SIS(5).fit(X[X[:, 0] > 3], Y[X[:, 0] > 3]).result_.selected)
 
 
-def test_the_estimator_takes_and_gives_dask_arrays():
+def test_the_estimator_accepts_and_returns_dask_arrays():
     selector = BanditSIS(5, random_state=0).fit(da.from_array(X, chunks=UNEVEN), da.from_array(Y, chunks=450))
     kept = selector.transform(lazy(X))
     assert isinstance(kept, da.Array)
@@ -160,19 +160,19 @@ def test_what_is_in_memory_is_read_by_row_and_what_is_not_by_block():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (lazy(X), lazy(Y[:-1], 450), "X has 2,000 rows and y has 1,999"),
+        (lazy(X), lazy(Y[:-1], 450), "2,000 rows.* 1,999"),
         (lazy(X)[:, 0], Y, "two dimensions"),
         (da.from_array(X.astype(str), chunks=UNEVEN), Y, "must hold numbers"),
-        (lazy(X), da.from_array(Y + 0j, chunks=450), "y must be real"),
+        (lazy(X), da.from_array(Y + 0j, chunks=450), "y .*real"),
     ],
 )
-def test_mistakes_are_named(x, y, message):
+def test_invalid_data_raise(x, y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         screen(x, y, PLAN)
 
 
-def test_a_constant_response_is_refused_where_it_is():
-    with pytest.raises(ValueError, match="y is constant, 1"):
+def test_a_constant_response_raises():
+    with pytest.raises(ValueError, match="y .*constant"):
         screen(lazy(X), da.ones(N, chunks=450), PLAN)
 
 
@@ -181,15 +181,15 @@ def test_a_block_that_cannot_be_read_ends_the_run_with_a_clear_error():
         raise OSError("the disk is gone")
 
     x = da.from_array(X, chunks=(500, P)).map_blocks(broken, dtype=float)
-    with pytest.raises(RuntimeError, match=r"could not be finished.*the disk is gone"):
+    with pytest.raises(RuntimeError, match="the disk is gone"):
         screen(x, Y, PLAN)
 
 
-def test_progress_tells_every_block_once():
-    told = []
-    screen(lazy(X, (500, P)), Y, Plan.exact(N, P, 5), progress=lambda done, total: told.append((done, total)))
-    assert [done for done, _ in told] == [500 * P * k for k in (1, 2, 3, 4)]
-    assert told[-1][0] == told[-1][1]
+def test_progress_counts_every_block_once():
+    calls = []
+    screen(lazy(X, (500, P)), Y, Plan.exact(N, P, 5), progress=lambda *counts: calls.append(counts))
+    assert [done for done, _ in calls] == [500 * P * k for k in (1, 2, 3, 4)]
+    assert calls[-1][0] == calls[-1][1]
 
 
 def counted(block, path):
@@ -198,7 +198,7 @@ def counted(block, path):
     return block
 
 
-@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["y here", "y there"])
+@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["array", "Dask array"])
 def test_only_blocks_that_a_plan_needs_are_loaded(tmp_path, response):
     path = tmp_path / "loaded"
     x = da.from_array(X, chunks=(20, P)).map_blocks(counted, str(path), dtype=float, meta=np.empty((0, 0)))
@@ -210,19 +210,19 @@ def test_only_blocks_that_a_plan_needs_are_loaded(tmp_path, response):
     assert len(path.read_text()) - 100 <= 1 + 15
 
 
-def test_blocks_that_differ_are_warned_of():
+def test_blocks_with_different_means_give_a_warning():
     order = np.argsort(Y)
     plan = Plan(N, P, ((200, 20), (400, 5)))
     for y in (Y[order], da.from_array(Y[order], chunks=20)):
-        with pytest.warns(UserWarning, match="not in random order"):
+        with pytest.warns(UserWarning, match="random order"):
             screen(lazy(X[order], (20, P)), y, plan, random_state=0)
 
 
-def test_blocks_of_unlike_spread_are_warned_of():
+def test_blocks_with_different_spread_give_a_warning():
     order = np.argsort(np.abs(Y))
     plan = Plan(N, P, ((200, 20), (400, 5)))
     for y in (Y[order], da.from_array(Y[order], chunks=20)):
-        with pytest.warns(UserWarning, match="not in random order: the response differs between blocks"):
+        with pytest.warns(UserWarning, match="random order.*response"):
             screen(lazy(X[order], (20, P)), y, plan, random_state=0)
 
 
@@ -235,18 +235,12 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
     x = da.from_array(X, chunks=(20, P)).map_blocks(breaks_later, dtype=float, meta=np.empty((0, 0)))
     plan = Plan(N, P, ((200, 20), (400, 5)))
 
-    def tell(done, total):
-        if done >= 200 * P:  # the first round is over
+    def break_after_first_round(done, total):
+        if done >= 200 * P:
             (tmp_path / "now").touch()
 
-    with pytest.raises(RuntimeError, match=r"round 2 could not be finished.*the disk is gone") as caught:
-        screen(
-            x,
-            Y,
-            plan,
-            random_state=0,
-            progress=lambda done, total: (tmp_path / "now").touch() if done >= 200 * P else None,
-        )
+    with pytest.raises(RuntimeError, match="round 2 .*the disk is gone") as caught:
+        screen(x, Y, plan, random_state=0, progress=break_after_first_round)
     assert len(caught.value.partial.selected) == 20
 
 
@@ -261,6 +255,7 @@ def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", X)
     source = FileOnWorkers(tmp_path / "x.npy")
     assert len(source.blocks.row_edges) > 3
+    np.testing.assert_array_equal(source.read(np.array([5, 1700]), np.array([2, 9])), X[[5, 1700]][:, [2, 9]])
     found = screen(source, Y, PLAN, random_state=1, row_order="random")
     expected = screen(X, Y, PLAN, random_state=1)
     np.testing.assert_array_equal(found.selected, expected.selected)
@@ -270,7 +265,7 @@ def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
 def test_a_scheduler_that_does_not_answer_is_named():
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
-        pytest.raises(ConnectionError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        pytest.raises(ConnectionError, match="tcp://127.0.0.1:9"),
         connected("tcp://127.0.0.1:9"),
     ):
         pass
@@ -334,11 +329,11 @@ def test_a_cluster_that_grows_and_shrinks():
         Client(cluster),
     ):
 
-        def tell(done, total):
+        def on_progress(done, total):
             if sizes and done > total / 4 * (4 - len(sizes)):
                 cluster.scale(sizes.pop())
 
-        found = screen(x, Y, PLAN, random_state=1, row_order="random", progress=tell)
+        found = screen(x, Y, PLAN, random_state=1, row_order="random", progress=on_progress)
     np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN, random_state=1).selected)
     assert not sizes
 
@@ -369,10 +364,10 @@ def test_the_command_screens_on_a_cluster(client, tmp_path):
 def test_tasks_have_names_that_say_what_they_do(client):
     found = []
 
-    def tell(done, total):
+    def on_progress(done, total):
         found.extend(client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes)))
 
-    screen(da.from_array(X, chunks=(500, P)), Y, Plan.exact(N, P, 5), progress=tell)
+    screen(da.from_array(X, chunks=(500, P)), Y, Plan.exact(N, P, 5), progress=on_progress)
     assert "banditsis_round1_sums" in found
 
 
@@ -381,14 +376,14 @@ def test_a_worker_killed_in_each_round_changes_nothing(client):
     plan = Plan(N, P, ((400, 20), (900, 10), (1500, 5)))
     killed, calls = [], []
 
-    def tell(done, total):
+    def on_progress(done, total):
         calls.append(done)
         if len(calls) in (1, 5, 9):  # the first block of each round
             pid = max(worker.pid for worker in client.cluster.workers.values() if worker.pid)
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
-    found = screen(x, Y, plan, random_state=1, row_order="random", progress=tell)
+    found = screen(x, Y, plan, random_state=1, row_order="random", progress=on_progress)
     np.testing.assert_array_equal(found.selected, screen(X, Y, plan, random_state=1).selected)
     assert len(killed) == plan.n_steps
 

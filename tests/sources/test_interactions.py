@@ -133,7 +133,7 @@ def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypa
     np.testing.assert_allclose(out - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
 
 
-def test_threads_change_nothing():
+def test_result_does_not_depend_on_threads():
     big = np.random.default_rng(1).random((2500, 210), dtype=np.float32)
     y = big[:, 0] * big[:, 1] + 0.1 * np.random.default_rng(2).random(2500)
     source = Interactions(big)
@@ -242,7 +242,7 @@ def test_estimators_select_transform_and_name(estimator):
     np.testing.assert_array_equal(kept[:, place], X[:, 3] * X[:, 9])
     fresh = Interactions(X[:5], names=[f"t{j}" for j in range(M)])
     assert fitted.transform(fresh).shape == (5, 3)
-    with pytest.raises(ValueError, match="expecting 2485 features"):
+    with pytest.raises(ValueError, match="2485 features"):
         fitted.transform(Interactions(X[:, :5]))
 
 
@@ -250,24 +250,24 @@ def test_nan_is_found_and_named():
     x = np.tile(X, (1, 2))
     x[17, 5] = np.nan
     source = Interactions(x, names=[f"t{j}" for j in range(2 * M)])
-    with pytest.raises(ValueError, match=r"NaN in column 't5', row 17.*missing='pairwise'"):
+    with pytest.raises(ValueError, match=r"NaN.*'t5'.* 17\b.*pairwise"):
         screen(source, Y[:, 0], Plan.exact(*source.shape, 5))
     with pytest.raises(ValueError, match=r"center=True.*'t5'"):
         Interactions(x, names=[f"t{j}" for j in range(2 * M)], center=True)
 
 
-def test_no_pairs_and_wrong_names_are_refused():
+def test_no_pairs_and_wrong_names_raise():
     with pytest.raises(ValueError, match="no pairs"):
         Interactions(X[:, :1], main_effects=False)
     for base in (X, open_source(X), sp.csr_array(X)):
-        with pytest.raises(ValueError, match="got 2 names for 70 columns"):
+        with pytest.raises(ValueError, match="2 names.* 70 columns"):
             Interactions(base, names=["a", "b"])
 
 
 def test_a_note_says_where_everything_would_be_as_fast():
     small = Interactions(X)
     plan = Plan.paper(*small.shape, 5, alpha=0.2)
-    assert any("exact screening" in note for note in screen(small, Y[:, 0], plan).notes)
+    assert any("exact" in note for note in screen(small, Y[:, 0], plan).notes)
     wide = Interactions(np.zeros((13_815, 1_128), np.float32))
     costs = [
         sum(
@@ -280,7 +280,7 @@ def test_a_note_says_where_everything_would_be_as_fast():
 
 
 def test_new_rows_are_centred_by_the_means_of_the_fit():
-    """Products of new rows, by hand; other means, or none, make other features and are refused."""
+    """Products of new rows, by hand; other means, or none, make other features and raise."""
     fitted = Interactions(X[:300, :9], center=True)
     selector = SIS(5).fit(fitted, Y[:300, 0])
     new = X[300:, :9]
@@ -296,12 +296,12 @@ def test_new_rows_are_centred_by_the_means_of_the_fit():
     assert SIS(5).fit(RowSubset(fitted, np.arange(200)), Y[:200, 0]).transform(fitted).shape == (300, 5)
 
 
-def test_bad_means_are_refused():
-    with pytest.raises(ValueError, match=r"a mean for each of the 70 columns, got an array of shape \(3,\)"):
+def test_bad_means_raise():
+    with pytest.raises(ValueError, match=r"70 columns.*\(3,\)"):
         Interactions(X, center=[1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="finite means, got nan"):
         Interactions(X[:, :2], center=[0.0, np.nan])
-    with pytest.raises(ValueError, match=r"X has no rows.*center=source\.means"):
+    with pytest.raises(ValueError, match=r"no rows.*center=source\.means"):
         Interactions(X[:0], center=True)
     assert Interactions(X[:0], center=X.mean(axis=0)).shape[0] == 0
 
@@ -311,7 +311,7 @@ def test_names_from_a_generator():
     assert list(source.names) == ["gene 0", "gene 1", "gene 2"] + [
         f"gene {i} × gene {j}" for i, j in ((0, 1), (0, 2), (1, 2))
     ]
-    with pytest.raises(ValueError, match="got 2 names for 3 columns"):
+    with pytest.raises(ValueError, match="2 names.* 3 columns"):
         Interactions(X[:, :3], names=(name for name in "ab"))
 
 

@@ -87,13 +87,13 @@ def test_sums(build, rows, columns, kind):
     assert 0 < np.count_nonzero(calibration.shift) < 4  # full columns alone are shifted
     z = x[np.ix_(listed, chosen)] - calibration.shift[chosen]
     expected = plain_sums(z, weights.part(listed))
-    out, told = np.ones_like(expected), []
+    out, ticks = np.ones_like(expected), []
     with Workers(2) as workers:
         source.sums(
-            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, told.append)
+            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, ticks.append)
         )
     np.testing.assert_allclose(out - 1, expected, rtol=0, atol=1e-9)
-    assert sum(told) == z.size
+    assert sum(ticks) == z.size
     np.testing.assert_array_equal(source.read(ROWS[rows], COLUMNS[columns]), x[np.ix_(listed, chosen)])
 
 
@@ -117,7 +117,7 @@ def test_a_full_column_far_from_zero_keeps_its_digits(build):
     np.testing.assert_allclose(scores, correlations(x, Y), atol=1e-7)
 
 
-def test_threads_do_not_change_a_bit():
+def test_result_does_not_depend_on_threads():
     x = sparse.random_array((3000, 400), density=0.1, rng=1, format="csr")
     y = np.random.default_rng(0).standard_normal(3000)
     for matrix in (x, x.tocsc()):
@@ -135,7 +135,7 @@ def test_columns_are_read_whole_and_rows_are_not():
     np.testing.assert_array_equal(by_row.selected, screen(x.toarray(), y, plan, random_state=0).selected)
     by_column = screen(x.tocsc(), y, plan, random_state=0)
     assert by_column.fraction_read == 1
-    assert "every row was read: rows come in blocks of 3,000" in by_column.notes[0]
+    assert "blocks of 3,000" in by_column.notes[0]
     asked = screen(x.tocsc(), y, plan, row_order="random", random_state=0)
     np.testing.assert_array_equal(asked.selected, by_row.selected)
 
@@ -153,8 +153,8 @@ def test_nothing_is_made_dense():
         assert peak < 20e6  # dense, it has 1.6 GB
 
 
-def test_values_that_are_missing():
-    with pytest.raises(ValueError, match="NaN in column 'x"):
+def test_missing_values():
+    with pytest.raises(ValueError, match="NaN.*'x"):
         screen(sparse.csr_array(GAPS), Y, Plan.exact(N, P, 3))
     dense = screen(GAPS, Y, Plan.exact(N, P, 3), missing="pairwise")
     for build in ("csr", "csc"):
@@ -163,7 +163,7 @@ def test_values_that_are_missing():
         np.testing.assert_array_equal(result.present, dense.present)
 
 
-def test_selectors_take_and_give_sparse_matrices():
+def test_selectors_accept_and_return_sparse_matrices():
     for build in ("csr", "csc", "coo"):
         matrix = KINDS[build](X)
         selector = SIS(3).fit(matrix, Y)
@@ -180,8 +180,8 @@ def test_several_responses_at_once():
             np.testing.assert_allclose(result.scores, correlations(X, many[:, k]), atol=1e-12)
 
 
-def test_what_is_refused():
-    with pytest.raises(TypeError, match="real numbers, got a sparse matrix of dtype complex128"):
+def test_complex_values_and_wrong_names_raise():
+    with pytest.raises(TypeError, match="complex128"):
         open_source(sparse.csr_array(X.astype(complex)))
-    with pytest.raises(ValueError, match="got 2 names for 37 columns"):
+    with pytest.raises(ValueError, match="2 names.* 37 columns"):
         open_source(sparse.csr_array(X), ["a", "b"])

@@ -94,20 +94,13 @@ class PairNames(Sequence[str]):
 
 @dataclass(frozen=True)
 class PairCalibration(Calibration):
-    """Shift and scale of the features.
+    """Shift and scale of the features."""
 
-    Attributes
-    ----------
-    base_scale : ndarray of shape (m + 1,)
-        Scale of the base columns, and of a column of ones.
-    flat : ndarray of int
-        The products that must be shifted because unshifted sums would lose their variance.
-    dtype : dtype
-        The dtype of matrix products.
-    """
-
+    #: scale of the base columns, and of a column of ones
     base_scale: Floats
+    #: the products that must be shifted because unshifted sums would lose their variance
     flat: Indices
+    #: the dtype of matrix products
     dtype: np.dtype
 
 
