@@ -207,7 +207,7 @@ def test_a_range_that_float32_cannot_hold():
         (X + 0j, Y, ValueError, "Complex data not supported"),
         (X, Y + 0j, ValueError, "Complex data not supported"),
         (X.astype(str), Y, TypeError, "X must hold numbers"),
-        (np.where(X > 2, "high", X.astype(object)), Y, TypeError, "no number"),
+        (np.where(X > 2, "high", X.astype(object)), Y, TypeError, "'high'"),
         (X, np.repeat("a", N), ValueError, "statistic='anova' for classes"),
         (X, np.array([1, None] * (N // 2)), ValueError, "NaN"),
         (X, np.array([object()] * N), TypeError, "neither all numbers nor all strings"),

@@ -90,7 +90,7 @@ def test_rows_without_a_response_are_left_out():
     expected = screen(X, y, plan, missing="pairwise")
     found = screen(lazy(X), lazy(y, 450), plan, missing="pairwise")
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
-    with pytest.raises(ValueError, match="y .*NaN"):
+    with pytest.raises(ValueError, match=r"y .*NaN"):
         screen(lazy(X), lazy(y, 450), plan)
 
 
@@ -172,7 +172,7 @@ def test_invalid_data_raise(x, y, message):
 
 
 def test_a_constant_response_raises():
-    with pytest.raises(ValueError, match="y .*constant"):
+    with pytest.raises(ValueError, match=r"y .*constant"):
         screen(lazy(X), da.ones(N, chunks=450), PLAN)
 
 
@@ -239,7 +239,7 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
         if done >= 200 * P:
             (tmp_path / "now").touch()
 
-    with pytest.raises(RuntimeError, match="round 2 .*the disk is gone") as caught:
+    with pytest.raises(RuntimeError, match=r"round 2 .*the disk is gone") as caught:
         screen(x, Y, plan, random_state=0, progress=break_after_first_round)
     assert len(caught.value.partial.selected) == 20
 
@@ -265,7 +265,7 @@ def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
 def test_a_scheduler_that_does_not_answer_is_named():
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
-        pytest.raises(ConnectionError, match="tcp://127.0.0.1:9"),
+        pytest.raises(ConnectionError, match=r"tcp://127.0.0.1:9"),
         connected("tcp://127.0.0.1:9"),
     ):
         pass

@@ -260,7 +260,7 @@ def test_no_pairs_and_wrong_names_raise():
     with pytest.raises(ValueError, match="no pairs"):
         Interactions(X[:, :1], main_effects=False)
     for base in (X, open_source(X), sp.csr_array(X)):
-        with pytest.raises(ValueError, match="2 names.* 70 columns"):
+        with pytest.raises(ValueError, match=r"2 names.* 70 columns"):
             Interactions(base, names=["a", "b"])
 
 
@@ -311,7 +311,7 @@ def test_names_from_a_generator():
     assert list(source.names) == ["gene 0", "gene 1", "gene 2"] + [
         f"gene {i} × gene {j}" for i, j in ((0, 1), (0, 2), (1, 2))
     ]
-    with pytest.raises(ValueError, match="2 names.* 3 columns"):
+    with pytest.raises(ValueError, match=r"2 names.* 3 columns"):
         Interactions(X[:, :3], names=(name for name in "ab"))
 
 

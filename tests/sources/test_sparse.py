@@ -154,7 +154,7 @@ def test_nothing_is_made_dense():
 
 
 def test_missing_values():
-    with pytest.raises(ValueError, match="NaN.*'x"):
+    with pytest.raises(ValueError, match=r"NaN.*'x"):
         screen(sparse.csr_array(GAPS), Y, Plan.exact(N, P, 3))
     dense = screen(GAPS, Y, Plan.exact(N, P, 3), missing="pairwise")
     for build in ("csr", "csc"):
@@ -183,5 +183,5 @@ def test_several_responses_at_once():
 def test_complex_values_and_wrong_names_raise():
     with pytest.raises(TypeError, match="complex128"):
         open_source(sparse.csr_array(X.astype(complex)))
-    with pytest.raises(ValueError, match="2 names.* 37 columns"):
+    with pytest.raises(ValueError, match=r"2 names.* 37 columns"):
         open_source(sparse.csr_array(X), ["a", "b"])
