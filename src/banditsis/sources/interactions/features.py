@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from banditsis.arrays import Columns, Floats, Indices
-from banditsis.kernels import pairs
+from banditsis.kernels import interactions as pairs
 from banditsis.sources.base import Calibration
 
 # The smallest variance of a product, as a share of its mean square, that unshifted sums can resolve.
