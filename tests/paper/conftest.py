@@ -1,4 +1,4 @@
-"""A small Table 1, run once in this process for all tests that need one."""
+"""A small Table 1, run once for all tests that need it."""
 
 from __future__ import annotations
 

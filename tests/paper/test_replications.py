@@ -1,4 +1,4 @@
-"""Replications can be stopped, killed and resumed, and do not depend on how they were run."""
+"""Replications can be interrupted, killed and resumed. Their results do not depend on how they were run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def run(out, work=work, tasks=TASKS, jobs=1, **settings):
     return run_replications("trial", work, tasks, keys=keys, settings=settings, out=out, jobs=jobs)
 
 
-def test_rows_come_in_the_order_of_the_tasks_and_lie_in_the_file(tmp_path):
+def test_rows_are_in_task_order_and_stored_in_the_file(tmp_path):
     rows = run(tmp_path)
     assert [(row["model"], row["replication"]) for row in rows] == TASKS
     assert read_rows(tmp_path / "trial.csv") == rows
     assert [row["value"] for row in rows] == [k / 7 for k in range(6)]  # floats survive the file
 
 
-def test_number_of_jobs_changes_nothing(tmp_path):
+def test_results_do_not_depend_on_the_number_of_jobs(tmp_path):
     rows = run(tmp_path / "one", jobs=1)
     assert run(tmp_path / "two", jobs=2) == rows
     assert (tmp_path / "one/trial.csv").read_bytes() == (tmp_path / "two/trial.csv").read_bytes()
@@ -50,7 +50,7 @@ def test_finished_replications_are_not_run_again(tmp_path):
     assert run(tmp_path, work=never) == rows
 
 
-def test_more_replications_go_on_and_fewer_lose_nothing(tmp_path):
+def test_more_replications_resume_and_fewer_keep_all_rows(tmp_path):
     run(tmp_path, tasks=TASKS[:2])
     assert len(run(tmp_path)) == 6
     assert len(run(tmp_path, work=never, tasks=TASKS[:3])) == 3
@@ -59,21 +59,21 @@ def test_more_replications_go_on_and_fewer_lose_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 5, 30, 45, -1, -4])
-def test_a_torn_last_line_is_dropped(tmp_path, keep):
-    """Wherever a kill cuts the file, what is whole is kept and the rest is run again."""
+def test_incomplete_last_line_is_dropped(tmp_path, keep):
+    """Wherever the file is cut off, complete rows are kept and the others are run again."""
     rows = run(tmp_path)
     path = tmp_path / "trial.csv"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:keep])
-    left = whole[:keep].count(b"\n")
-    asked = []
-    again = run(tmp_path, work=lambda task: asked.append(task) or work(task))
+    content = path.read_bytes()
+    path.write_bytes(content[:keep])
+    n_lines = content[:keep].count(b"\n")
+    run_again = []
+    again = run(tmp_path, work=lambda task: run_again.append(task) or work(task))
     assert again == rows
-    assert path.read_bytes() == whole
-    assert len(asked) == 6 - max(0, left - 1)
+    assert path.read_bytes() == content
+    assert len(run_again) == 6 - max(0, n_lines - 1)
 
 
-def test_an_error_in_the_work_is_raised_and_the_finished_are_kept(tmp_path):
+def test_an_error_is_raised_and_finished_rows_are_kept(tmp_path):
     def fail(task):
         return work(task) if task[1] < 3 else never(task)
 
@@ -82,10 +82,10 @@ def test_an_error_in_the_work_is_raised_and_the_finished_are_kept(tmp_path):
     assert len(read_rows(tmp_path / "trial.csv")) == 3
 
 
-def test_other_settings_in_the_same_folder_are_refused(tmp_path):
+def test_different_settings_in_the_same_folder_raise(tmp_path):
     run(tmp_path, seed=0)
     before = (tmp_path / "trial.csv").read_bytes()
-    with pytest.raises(FileExistsError, match=r"seed 0 there and 1 here.*--out.*delete trial\.csv"):
+    with pytest.raises(FileExistsError, match=r"seed 0 there and 1 here.*output folder.*delete trial\.csv"):
         run(tmp_path, work=partial(work, seed=1), seed=1)
     assert (tmp_path / "trial.csv").read_bytes() == before
     (tmp_path / "trial.csv").unlink()
@@ -93,7 +93,7 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path):
     assert json.loads((tmp_path / "trial.settings.json").read_text())["seed"] == 1
 
 
-def test_lost_settings_are_refused(tmp_path):
+def test_missing_settings_raise(tmp_path):
     run(tmp_path)
     (tmp_path / "trial.settings.json").unlink()
     with pytest.raises(FileExistsError, match="version unknown there"):
@@ -107,7 +107,7 @@ def test_progress_goes_to_stderr(tmp_path, capsys):
     assert "6/6 replications" in captured.err
 
 
-def test_a_script_without_a_guard_is_told_of_it(tmp_path):
+def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path):
     script = tmp_path / "script.py"
     call = "reproduce_figure2(replications=1, jobs=2, out='out')"
     script.write_text(f"from banditsis.paper import reproduce_figure2\n{call}\n")
@@ -116,11 +116,11 @@ def test_a_script_without_a_guard_is_told_of_it(tmp_path):
         command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "put the call under `if __name__ == '__main__':`, or use jobs=1" in done.stderr
+    assert "`if __name__ == '__main__':`, or use jobs=1" in done.stderr
 
 
 def environment():
-    """The path of this process, made absolute, for one that works in another folder."""
+    """Return the environment with absolute import paths, for a process in another folder."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))}
 
 
@@ -132,7 +132,7 @@ def start_table1(out, jobs, replications=3):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # so that a signal to the group stays away from the tests
+        start_new_session=True,  # signals to the group must not reach the tests
     )
 
 
@@ -155,7 +155,7 @@ def group_is_gone(pgid):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_killed_run_goes_on_and_gives_the_same(table1, tmp_path):
+def test_a_killed_run_can_be_resumed_with_the_same_results(table1, tmp_path):
     process = start_table1(tmp_path, jobs=2)
     wait_for_lines(tmp_path / "table1.csv", 1)
     process.kill()
@@ -165,21 +165,20 @@ def test_a_killed_run_goes_on_and_gives_the_same(table1, tmp_path):
     assert 1 < kept.count(b"\n") < 13
 
     reproduce_table1(replications=3, jobs=2, out=tmp_path)
-    whole, _ = table1  # never stopped, and run by one job
+    complete, _ = table1  # never interrupted, one job
     for name in ("table1.csv", "table1.md", "table1.svg"):
-        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (complete / name).read_bytes()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, jobs):
+def test_ctrl_c_keeps_finished_rows_and_explains_how_to_resume(tmp_path, jobs):
     process = start_table1(tmp_path, jobs, replications=500)
     wait_for_lines(tmp_path / "table1.csv", 2)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to parent and workers alike
+    os.killpg(process.pid, signal.SIGINT)  # like a terminal: to the parent and its workers
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "replications are kept in" in errors
-    assert "Run the same again to go on" in errors
+    assert "again to resume" in errors
     assert "Traceback" not in errors
     kept = len(read_rows(tmp_path / "table1.csv"))
     assert f"{kept} of 2,000 replications" in " ".join(errors.split())

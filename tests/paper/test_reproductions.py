@@ -1,4 +1,4 @@
-"""Each reproduction writes what it promises, through the function and through the command."""
+"""Each reproduction writes its files, called as a function or as a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from banditsis.paper import figure3, reproduce_figure1, reproduce_figure2
-from banditsis.paper.figure3_report import fit_slope, slopes
+from banditsis.paper.figure3 import fit_slope, fit_slopes
 from banditsis.paper.replications import read_rows
 
 
@@ -20,7 +20,7 @@ def reproduce(*arguments):
 
 
 def check_files(folder, name):
-    """The four files are there, and are what their names say."""
+    """Check that the four files exist and have the right format."""
     png = (folder / f"{name}.png").read_bytes()
     assert png.startswith(b"\x89PNG")
     assert len(png) > 20_000
@@ -42,8 +42,8 @@ def test_table1(table1):
     assert text.count("✓") + text.count("✗") == 2 + 3 * (4 + 2 * 16)  # 2 in the legend
     for variant, title in (("published", "as published"), ("printed", "as printed")):
         cells, medians = result.summary["cells"][variant], result.summary["medians"][variant]
-        assert f"- {title}: {cells.agreeing} of 60 cells of P within the 99% interval" in text
-        assert f"{medians.agreeing} of 20 medians of S agree" in text
+        assert f"- {title}: {sum(cells)} of 60 cells of P within the 99% interval" in text
+        assert f"{sum(medians)} of 20 medians of S agree" in text
     assert sorted(path.name for path in result.files) == [f"table1.{k}" for k in ("csv", "md", "png", "svg")]
 
 
@@ -51,7 +51,7 @@ def test_table1_sizes_are_model_sizes(table1):
     result = table1[1]
     printed = {2000, 1005, 507, 258, 134, 72, 41, 25, 17, 13, 11, 10}
     assert {row["printed_1.5_S"] for row in result.rows} <= printed
-    # SIS ranks all features at once, so that S decides P.
+    # SIS ranks all features at once, so S determines P.
     for row in result.rows:
         assert [row[f"SIS_P{d}"] for d in (144, 288, 432)] == [
             int(row["SIS_S"] <= d) for d in (144, 288, 432)
@@ -86,11 +86,11 @@ def test_figure2(tmp_path):
     assert subsample == 25 * sum(row["published_1.5_subsample"] for row in mine)
 
 
-def test_figure2_has_the_data_sets_of_table1(table1, tmp_path):
-    """SIS on all rows finds the same in both, data set by data set."""
+def test_figure2_uses_the_data_sets_of_table1(table1, tmp_path):
+    """SIS on all rows has the same result in both, for each data set."""
     figure = reproduce_figure2(replications=3, jobs=1, out=tmp_path).rows
-    found = {(row["model"], row["replication"]): row["SIS_P144"] for row in table1[1].rows}
-    assert all(found[row["model"], row["replication"]] == row["SIS"] for row in figure)
+    by_task = {(row["model"], row["replication"]): row["SIS_P144"] for row in table1[1].rows}
+    assert all(by_task[row["model"], row["replication"]] == row["SIS"] for row in figure)
 
 
 def test_figure3_small(tmp_path):
@@ -111,7 +111,7 @@ def test_figure3_small(tmp_path):
     assert result.summary["p"]["SIS"]["size"].tolist() == [200, 800]
 
 
-def test_cells_grow_as_the_root_of_n():
+def test_cells_grow_like_the_square_root_of_n():
     """From the plans alone, up to a million rows."""
     sizes = np.array([10_000, 30_000, 100_000, 300_000, 1_000_000])
     for method in figure3.METHODS:
@@ -121,16 +121,16 @@ def test_cells_grow_as_the_root_of_n():
         assert low < slope < high
 
 
-def test_slopes_leave_out_short_times_and_few_rows():
+def test_slopes_exclude_short_times_and_few_rows():
     size = np.array([1e3, 1e4, 1e5, 1e6])
     points = {
         "size": size,
         "seconds": np.array([9e-4, 2e-3, 2e-2, 2e-1]),
         "cells": np.array([1e6, 1e4, 1e5, 1e6]),
     }
-    assert slopes({"n": {"SIS": points}}, "n")["SIS"] == pytest.approx((1.0, 1.0))
+    assert fit_slopes(points, "n") == pytest.approx((1.0, 1.0))
     short = {**points, "seconds": np.full(4, 1e-5)}
-    assert np.isnan(slopes({"n": {"SIS": short}}, "n")["SIS"][0])
+    assert np.isnan(fit_slopes(short, "n")[0])
 
 
 @pytest.mark.parametrize("command", ["figure1", "figure2", "figure3"])
@@ -142,12 +142,12 @@ def test_commands_run_and_write(tmp_path, command):
     assert f"{command}.svg" in done.stderr
 
 
-def test_other_settings_end_the_command_with_a_line(tmp_path):
+def test_different_settings_give_a_one_line_error(tmp_path):
     reproduce_figure2(replications=1, jobs=1, out=tmp_path)
     done = reproduce("figure2", "--replications", 1, "--jobs", 1, "--seed", 1, "--out", tmp_path)
     assert done.returncode == 2
     assert "seed 0 there and 1 here" in done.stderr
-    assert "--out" in done.stderr
+    assert "output folder" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, made again: one function, and one command, for each.
+"""Reproduce the tables and figures of the BanditSIS paper: one function, and one command, for each.
 
 >>> from banditsis.paper import reproduce_table1, reproduce_figure1, reproduce_figure2, reproduce_figure3
 """
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # On first use, so that the command line can show its help without NumPy and Matplotlib.
+    # Lazy: the command line shows its help without importing NumPy and Matplotlib.
     if name not in __all__:
         raise AttributeError(f"module 'banditsis.paper' has no attribute {name!r}")
     return getattr(import_module(f"banditsis.paper.{name.removeprefix('reproduce_')}"), name)

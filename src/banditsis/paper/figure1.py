@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditsis import plotting
 from banditsis.arrays import Floats, Indices
 from banditsis.datasets import make_m1
-from banditsis.formatting import write_text
-from banditsis.paper import drawing
-from banditsis.paper.comparison import markdown_table
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row
+from banditsis.paper import output
+from banditsis.paper.replications import DEFAULT_OUT, Row, write_rows
+from banditsis.paper.simulations import run_plan
 from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
-from banditsis.screening import screen
 from banditsis.validation import check_integer
 
 if TYPE_CHECKING:
@@ -28,22 +26,22 @@ DROPPED: dict[str, Any] = {"facecolor": "#b5b5b5e0"}
 DROPPED_NOW: dict[str, Any] = {"facecolor": "#b5b5b599", "edgecolor": "#6f6f6f", "hatch": "////"}
 
 
-def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> Reproduction:
-    """Draw Algorithm 1 from a run on a small data set: what each round read and what it dropped [1]_.
+def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> output.Reproduction:
+    """Draw Algorithm 1 from a run on a small data set: cells read and features dropped in each round [1]_.
 
-    The rows are in random order already, so that the first ones can be read and shown one below the other.
+    The simulated rows are exchangeable, so the run reads them in stored order, which is easier to show.
 
     Parameters
     ----------
     seed : int
-        Of the data set.
+        Seed of the data set.
     out : path
-        Folder for figure1.csv (every correlation that was computed), figure1.md, figure1.png and figure1.svg.
+        Output folder for figure1.csv (all correlations computed), figure1.md, figure1.png and figure1.svg.
 
     Returns
     -------
     Reproduction
-        Its summary has the plan.
+        The summary has the plan and the result.
 
     References
     ----------
@@ -68,29 +66,22 @@ def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> Reproduct
     folder.mkdir(parents=True, exist_ok=True)
     plan = Plan.paper(N_ROWS, N_FEATURES, N_ACTIVE, alpha=ALPHA)
     X, y, active = make_m1(N_ROWS, N_FEATURES, seed, n_active=N_ACTIVE)
-    results = trace(X, y, plan)
+    results = run_prefixes(X, y, plan)
     rows = tabulate(results, active)
-    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
-    text = _report(results[-1], active)
-    files = (
-        write_text(folder / "figure1.csv", "\n".join(lines) + "\n"),
-        write_text(folder / "figure1.md", text),
-        *drawing.save(draw(results), folder, "figure1"),
-    )
-    return Reproduction(rows, {"plan": plan, "result": results[-1]}, text, files)
+    write_rows(folder / "figure1.csv", rows)
+    summary = {"plan": plan, "result": results[-1]}
+    return output.write_outputs("figure1", out, rows, summary, _report(results[-1], active), draw(results))
 
 
-def trace(X: Floats, y: Floats, plan: Plan) -> list[ScreeningResult]:
-    """The result after each round: a plan that ends there reads the same rows."""
+def run_prefixes(X: Floats, y: Floats, plan: Plan) -> list[ScreeningResult]:
+    """Return the result after each round, from plans that end there and read the same rows."""
     n, p = X.shape
-    return [
-        cast(ScreeningResult, screen(X, y, Plan(n, p, plan.steps[:k]), row_order="stored", n_jobs=1))
-        for k in range(1, plan.n_steps + 1)
-    ]
+    prefixes = [Plan(n, p, plan.steps[:k]) for k in range(1, plan.n_steps + 1)]
+    return [run_plan(X, y, prefix, None, row_order="stored") for prefix in prefixes]
 
 
 def tabulate(results: list[ScreeningResult], active: Indices) -> list[Row]:
-    """A row for each round and feature that was left in it."""
+    """Return a row for each round and each feature read in it."""
     return [
         {
             "round": k + 1,
@@ -106,21 +97,21 @@ def tabulate(results: list[ScreeningResult], active: Indices) -> list[Row]:
 
 
 def draw(results: list[ScreeningResult]) -> Figure:
-    """A panel of rows × features for each round."""
-    figure, axes = drawing.new_figure(2.25 * len(results) + 0.9, 4.7, ncols=len(results), sharey=True)
+    """Draw a panel of rows × features for each round."""
+    figure, axes = output.new_figure(2.25 * len(results) + 0.9, 4.7, ncols=len(results), sharey=True)
     largest = max(np.abs(result.scores).max() for result in results)
     for k, (axis, result) in enumerate(zip(axes, results, strict=True)):
-        _panel(axis, result, k, largest)
+        _draw_round(axis, result, k, largest)
     axes[0].set_ylabel("rows, in random order")
     bar = figure.colorbar(axes[0].collections[0], ax=list(axes), shrink=0.6, aspect=25, pad=0.01)
     bar.set_label("|correlation| of entries read so far")
     bar.outline.set_visible(False)
-    _legend(figure)
+    _add_legend(figure)
     return figure
 
 
-def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
-    """One round: the response on the left, the reading map beside it, and what was dropped on top."""
+def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
+    """Draw the response on the left, the reading map on the right, and dropped features on top of it."""
     n, p = result.n_rows, result.n_features
     now = result.rounds[k]
     start = result.rounds[k - 1].n_rows if k else 0
@@ -128,11 +119,8 @@ def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
     response = [(0, start, READ_BEFORE), (start, now.n_rows, READ_NOW), (now.n_rows, n, plotting.UNREAD)]
     for top, bottom, colour in response:
         axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)
-    seen = result.last_round == k
-    for dropped, style in (
-        (~seen, DROPPED),
-        (seen & ~result.support, DROPPED_NOW),
-    ):
+    read_now = result.last_round == k
+    for dropped, style in ((~read_now, DROPPED), (read_now & ~result.support, DROPPED_NOW)):
         for j in np.flatnonzero(dropped):
             axis.fill_between([j, j + 1], 0, n, linewidth=0, **style)
     axis.hlines(range(n + 1), -2, -1, color="white", linewidth=0.4)
@@ -149,7 +137,7 @@ def _panel(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
     axis.set_yticks([1, n // 2, n])
 
 
-def _legend(figure: Figure) -> None:
+def _add_legend(figure: Figure) -> None:
     from matplotlib.patches import Patch
 
     patches = [
@@ -162,22 +150,17 @@ def _legend(figure: Figure) -> None:
     figure.legend(handles=patches, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
 
 
-def _report(result: ScreeningResult, active: Indices) -> str:
-    head = ["round", "rows in all", "features before", "features kept", "cutoff", "cells read"]
+def _report(result: ScreeningResult, active: Indices) -> list[str]:
+    head = ["round", "total rows", "features before", "features kept", "cutoff", "cells read"]
     body = [
         [f"{k}", f"{r.n_rows}", f"{r.n_features}", f"{r.n_kept}", f"{r.cutoff:.3f}", f"{r.cells}"]
         for k, r in enumerate(result.rounds, 1)
     ]
-    found = ", ".join(f"X{j + 1}" for j in sorted(result.selected))
-    return "\n".join(
-        [
-            "# Figure 1, from a real run",
-            "",
-            f"M1 with n = {N_ROWS}, p = {N_FEATURES}, d = {N_ACTIVE}, α = {ALPHA}, discard = 1/2. Selected: "
-            f"{found}; active: {', '.join(f'X{j + 1}' for j in active)}. Read {result.cells_read} of "
-            f"{N_ROWS * N_FEATURES} cells.",
-            "",
-            markdown_table(head, body),
-            "",
-        ]
-    )
+    selected = ", ".join(f"X{j + 1}" for j in sorted(result.selected))
+    return [
+        "# Figure 1, from a real run",
+        f"M1 with n = {N_ROWS}, p = {N_FEATURES}, d = {N_ACTIVE}, α = {ALPHA}, discard = 1/2. Selected: "
+        f"{selected}; active: {', '.join(f'X{j + 1}' for j in active)}. Read {result.cells_read} of "
+        f"{N_ROWS * N_FEATURES} cells.",
+        output.markdown_table(head, body),
+    ]

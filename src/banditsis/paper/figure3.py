@@ -1,33 +1,46 @@
-"""Figure 3: CPU time and cells read against the number of rows and of features."""
+"""Figure 3: CPU time and cells read against the numbers of rows and features."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from banditsis import plotting
 from banditsis.arrays import Array, Floats
 from banditsis.datasets import make_m1
-from banditsis.formatting import write_text
-from banditsis.paper import drawing
-from banditsis.paper.figure3_report import draw, write_report
-from banditsis.paper.published import ALPHAS
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
-from banditsis.paper.trials import run_plan
+from banditsis.paper import output
+from banditsis.paper.published import ALPHAS, method_name
+from banditsis.paper.replications import DEFAULT_OUT, Row, Task, run_replications
+from banditsis.paper.simulations import run_plan
 from banditsis.plans.plan import Plan
 from banditsis.validation import check_integer
 
-SIZE = 30
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Sizes: TypeAlias = list[tuple[int, int]]
+#: For each method, arrays over the sizes: size, mean seconds, their standard error, cells.
+Points: TypeAlias = dict[str, dict[str, Floats]]
+
+N_KEEP = 30
 FIXED_ROWS = FIXED_FEATURES = 2000
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FEATURES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 QUICK_ROWS, QUICK_FEATURES = ROWS[:5], FEATURES[:4]
 REPLICATIONS, QUICK_REPLICATIONS = 100, 20
+#: Slopes are fitted to times above this; shorter ones are mostly fixed costs.
+MIN_SECONDS = 1e-3
+#: Slopes of cells in n are fitted from here on, where √n is much smaller than n.
+MIN_ROWS = 10_000
 METHODS = ("SIS", *(f"{alpha}" for alpha in ALPHAS))
+TITLES = dict(zip(METHODS, map(method_name, (None, *ALPHAS)), strict=True))
+COLOURS = (plotting.BLUE, plotting.ORANGE, plotting.RED, plotting.PURPLE, plotting.GREEN)
 
 
 def reproduce_figure3(
@@ -35,29 +48,28 @@ def reproduce_figure3(
     seed: int = 0,
     out: str | Path = DEFAULT_OUT,
     quick: bool = False,
-) -> Reproduction:
-    """CPU time and cells of SIS and BanditSIS against n (p = 2000) and p (n = 2000), with d = 30 [1]_.
+) -> output.Reproduction:
+    """Measure CPU time and cells of SIS and BanditSIS against n (p = 2000) and p (n = 2000), d = 30 [1]_.
 
-    One row-major float32 data set of M1 for each size; replications differ by the seed of the run. Runs are
-    measured one at a time, in one thread, by the CPU time of the process.
+    There is one row-major float32 data set of M1 for each size; replications differ in the seed of the run.
+    Runs are measured one at a time, in one thread, by the CPU time of the process.
 
     Parameters
     ----------
     replications : int, optional
         Runs of each method for each size; 100 by default, as in the paper.
     seed : int
-        Of data and runs.
+        Seed of data and runs.
     out : path
-        Folder for figure3.csv (every replication), figure3.md, figure3.png and figure3.svg. If it holds
-        replications with the same settings, they are kept and only the others are run.
+        As in :func:`reproduce_table1`; the files are named figure3.
     quick : bool
-        Stop at n = 100,000 and p = 10,000, with 20 replications unless told otherwise. The whole takes 8 GB
-        of memory.
+        Stop at n = 100,000 and p = 10,000, with 20 replications by default. The full version needs 8 GB of
+        memory.
 
     Returns
     -------
     Reproduction
-        Its summary has mean times, standard errors and cells for each size, and the fitted slopes.
+        The summary has mean times, standard errors and cells for each size.
 
     References
     ----------
@@ -70,16 +82,16 @@ def reproduce_figure3(
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     print(reproduce_figure3(quick=True, out=folder))
     """
-    n = QUICK_REPLICATIONS if quick and replications is None else replications or REPLICATIONS
-    check_integer("replications", n, 1)
+    default = QUICK_REPLICATIONS if quick else REPLICATIONS
+    n = check_integer("replications", default if replications is None else replications, 1)
     check_integer("seed", seed, 0)
     by_rows = [(m, FIXED_FEATURES) for m in (QUICK_ROWS if quick else ROWS)]
     by_features = [(FIXED_ROWS, p) for p in (QUICK_FEATURES if quick else FEATURES)]
     rows = measure(by_rows + by_features, n, seed, out)
-    return report(rows, by_rows, by_features, n, Path(out))
+    return report(rows, by_rows, by_features, n, out)
 
 
-def measure(sizes: list[tuple[int, int]], n: int, seed: int, out: str | Path) -> list[Row]:
+def measure(sizes: Sizes, n: int, seed: int, out: str | Path) -> list[Row]:
     """Time all methods, n times for each size."""
     try:
         return run_replications(
@@ -87,18 +99,18 @@ def measure(sizes: list[tuple[int, int]], n: int, seed: int, out: str | Path) ->
             partial(replicate, seed=seed),
             [(*size, k) for size in sizes for k in range(n)],
             keys=("n", "p", "replication"),
-            settings={"seed": seed, "d": SIZE, "alphas": ALPHAS, "dtype": "float32"},
+            settings={"seed": seed, "d": N_KEEP, "alphas": ALPHAS, "dtype": "float32"},
             out=out,
             jobs=1,
         )
     finally:
-        _DATA.clear()
+        _data.clear()
 
 
 def replicate(task: Task, seed: int) -> Row:
-    """CPU seconds and cells of every method on one data set."""
+    """Measure CPU seconds and cells of every method on one data set."""
     n, p, replication = task
-    X, y = _data(n, p, seed)
+    X, y = _load_data(n, p, seed)
     rng = np.random.default_rng(np.random.SeedSequence([seed, n, p, replication]))
     row: Row = {"n": n, "p": p, "replication": replication}
     for method in METHODS:
@@ -114,61 +126,143 @@ def _time(X: Array, y: Floats, method: str, seed: int) -> tuple[float, int]:
 
 
 def make_plan(method: str, n: int, p: int) -> Plan:
-    """SIS, or BanditSIS as printed with the α that the method is called by."""
-    return Plan.exact(n, p, SIZE) if method == "SIS" else Plan.paper(n, p, SIZE, alpha=float(method))
+    """Return the plan of SIS, or of BanditSIS as printed with the given α."""
+    return Plan.exact(n, p, N_KEEP) if method == "SIS" else Plan.paper(n, p, N_KEEP, alpha=float(method))
 
 
-#: The data set in use, alone: the largest takes 8 GB.
-_DATA: dict[tuple[int, int, int], tuple[Array, Floats]] = {}
+#: The current data set only: the largest takes 8 GB.
+_data: dict[tuple[int, int, int], tuple[Array, Floats]] = {}
 
 
-def _data(n: int, p: int, seed: int) -> tuple[Array, Floats]:
-    if (n, p, seed) not in _DATA:
-        _DATA.clear()
+def _load_data(n: int, p: int, seed: int) -> tuple[Array, Floats]:
+    if (n, p, seed) not in _data:
+        _data.clear()
         _check_memory(n, p)
         X, y, _ = make_m1(n, p, np.random.SeedSequence([seed, n, p]), dtype=np.float32)
-        for method in METHODS:  # once untimed: loads kernels and touches memory
+        for method in METHODS:  # warm up: compile kernels and touch memory
             _time(X, y, method, seed)
-        _DATA[n, p, seed] = X, y
-    return _DATA[n, p, seed]
+        _data[n, p, seed] = X, y
+    return _data[n, p, seed]
 
 
 def _check_memory(n: int, p: int) -> None:
-    """Refuse what would only bring the machine to a halt."""
     if not hasattr(os, "sysconf"):
         return
-    have, needed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 4 * n * p
-    if needed > 0.8 * have:
+    available, needed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 4 * n * p
+    if needed > 0.8 * available:
         raise MemoryError(
-            f"{n:,} × {p:,} cells take {needed / 1e9:.1f} GB and this machine has {have / 1e9:.1f} GB: "
-            f"use --quick, which stops at {QUICK_ROWS[-1]:,} rows."
+            f"{n:,} × {p:,} cells take {needed / 1e9:.1f} GB and this machine has {available / 1e9:.1f} GB: "
+            f"use the quick version, which stops at {QUICK_ROWS[-1]:,} rows."
         )
 
 
 def report(
-    rows: list[Row], by_rows: list[tuple[int, int]], by_features: list[tuple[int, int]], n: int, out: Path
-) -> Reproduction:
+    rows: list[Row], by_rows: Sizes, by_features: Sizes, n: int, out: str | Path
+) -> output.Reproduction:
     """Fit the slopes, and write the report and the figure."""
-    summary: dict[str, Any] = {"n": summarise(rows, by_rows), "p": summarise(rows, by_features)}
-    text = write_report(summary, n)
-    files = drawing.save(draw(summary, n), out, "figure3")
-    paths = (out / "figure3.csv", write_text(out / "figure3.md", text), *files)
-    return Reproduction(rows, summary, text, paths)
+    summary = {"n": summarise(rows, by_rows), "p": summarise(rows, by_features)}
+    return output.write_outputs("figure3", out, rows, summary, _report(summary, n), draw(summary))
 
 
-def summarise(rows: list[Row], sizes: list[tuple[int, int]]) -> dict[str, dict[str, Floats]]:
-    """For each method: mean CPU seconds, their standard error, and cells, at each size."""
+def summarise(rows: list[Row], sizes: Sizes) -> Points:
+    """Return mean CPU seconds, their standard errors, and cells, for each method and size."""
     groups = [[row for row in rows if (row["n"], row["p"]) == size] for size in sizes]
-    varying = [n if sizes[0][0] != sizes[1][0] else p for n, p in sizes]
-    summary: dict[str, dict[str, Floats]] = {}
+    varying = 0 if sizes[0][0] != sizes[1][0] else 1
+    points: Points = {}
     for method in METHODS:
         seconds = np.array([[row[f"{method}_seconds"] for row in group] for group in groups])
-        cells = np.array([group[0][f"{method}_cells"] for group in groups], dtype=np.float64)
         spread = seconds.std(axis=1, ddof=1) if seconds.shape[1] > 1 else np.zeros(len(seconds))
-        summary[method] = {
-            "size": np.array(varying, dtype=np.float64),
+        points[method] = {
+            "size": np.array([size[varying] for size in sizes], dtype=np.float64),
             "seconds": seconds.mean(axis=1),
             "error": spread / np.sqrt(seconds.shape[1]),
-            "cells": cells,
+            "cells": np.array([group[0][f"{method}_cells"] for group in groups], dtype=np.float64),
         }
-    return summary
+    return points
+
+
+def fit_slope(x: Floats, y: Floats, use: Any) -> float:
+    """Fit the slope of log y against log x by least squares, where ``use`` is true; NaN for under two points.
+
+    Examples
+    --------
+    >>> x = np.array([1.0, 10.0, 100.0])
+    >>> round(fit_slope(x, 3 * np.sqrt(x), x > 0), 3)
+    0.5
+    """
+    if np.count_nonzero(use) < 2:
+        return math.nan
+    return float(np.polyfit(np.log(x[use]), np.log(y[use]), 1)[0])
+
+
+def fit_slopes(points: dict[str, Floats], axis: str) -> tuple[float, float]:
+    """Fit the slopes of a method's time and cells against n or p."""
+    size, seconds = points["size"], points["seconds"]
+    return (
+        fit_slope(size, seconds, seconds > MIN_SECONDS),
+        fit_slope(size, points["cells"], size >= (MIN_ROWS if axis == "n" else 0)),
+    )
+
+
+def _format_slopes(points: dict[str, Floats], axis: str) -> list[str]:
+    return ["not fitted" if math.isnan(slope) else f"{slope:.2f}" for slope in fit_slopes(points, axis)]
+
+
+def draw(summary: dict[str, Points]) -> Figure:
+    """Plot time (top) and cells (bottom), against n (left) and p (right)."""
+    figure, axes = output.new_figure(10, 7, nrows=2, ncols=2, sharex="col")
+    panels = [("n", "(a) ", "sample size n", "p = 2000"), ("p", "(b) ", "number of features p", "n = 2000")]
+    for column, (axis, letter, name, fixed) in zip(axes.T, panels, strict=True):
+        for (method, points), colour, marker in zip(summary[axis].items(), COLOURS, "Dos^v", strict=True):
+            style = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.3}
+            time_slope, cells_slope = _format_slopes(points, axis)
+            label = f"{TITLES[method]}: slope {time_slope}"
+            column[0].errorbar(
+                points["size"], points["seconds"], points["error"], capsize=2, label=label, **style
+            )
+            label = f"{TITLES[method]}: slope {cells_slope}"
+            column[1].plot(points["size"], points["cells"], label=label, **style)
+        column[0].set_title(f"{letter}{name}, {fixed}, d = {N_KEEP}", fontsize=11)
+        column[1].set_xlabel(name)
+    for panel in axes.flat:
+        panel.set(xscale="log", yscale="log")
+        low, high = panel.get_ylim()
+        panel.set_ylim(low, high * (high / low) ** 0.4)  # room for the legend
+        panel.legend(frameon=False, fontsize=8, loc="upper left")
+        plotting.tidy(panel)
+    axes[0, 0].set_ylabel("CPU time (seconds)")
+    axes[1, 0].set_ylabel("cells read")
+    return figure
+
+
+def _report(summary: dict[str, Points], n: int) -> list[str]:
+    head = ["method", "time in n", "cells in n", "the paper, n", "time in p", "cells in p", "the paper, p"]
+    body = []
+    for method in METHODS:
+        in_n, in_p = (_format_slopes(summary[axis][method], axis) for axis in ("n", "p"))
+        body.append([TITLES[method], *in_n, "1" if method == "SIS" else "1/2", *in_p, "1"])
+    return [
+        "# Figure 3, reproduced",
+        f"CPU time of one process and cells read, d = {N_KEEP}, row-major float32, {n} replications. Slopes "
+        "are fitted on log-log scales: for time where it exceeds 1 ms, and for cells in n from n = 10,000.",
+        output.markdown_table(head, body),
+        *_size_tables(summary["n"], "n, p = 2,000"),
+        *_size_tables(summary["p"], "p, n = 2,000"),
+    ]
+
+
+def _size_tables(points: Points, title: str) -> list[str]:
+    """Return tables of mean milliseconds ± standard error, and of cells, at each size."""
+    head = [title[0], *TITLES.values()]
+    times, cells = [], []
+    for k, size in enumerate(points["SIS"]["size"]):
+        at_size = [{key: values[k] for key, values in method.items()} for method in points.values()]
+        row = [f"{1e3 * point['seconds']:.2f} ± {1e3 * point['error']:.2f}" for point in at_size]
+        times.append([f"{size:,.0f}", *row])
+        cells.append([f"{size:,.0f}", *(f"{point['cells'] / 1e6:,.2f}" for point in at_size)])
+    return [
+        f"## CPU time in milliseconds against {title}",
+        output.markdown_table(head, times),
+        f"## Millions of cells read against {title}",
+        output.markdown_table(head, cells),
+    ]

@@ -1,8 +1,11 @@
-"""GroupLens' files of MovieLens 25M: the tag genome and the ratings."""
+"""Data for Table 2: MovieLens 25M or a synthetic stand-in, and users' ratings estimated with LIBMF."""
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,17 +13,26 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 
-#: Columns of each file that are needed, and what they hold.
+#: The columns needed from each file, and their types.
 COLUMNS: dict[str, dict[str, str]] = {
     "movies": {"movieId": "int64"},
     "genome-tags": {"tagId": "int64", "tag": "str"},
     "genome-scores": {"movieId": "int32", "tagId": "int32", "relevance": "float32"},
     "ratings": {"userId": "int32", "movieId": "int32", "rating": "float32"},
 }
+#: Parameters of LIBMF: factors, iterations, learning rate and L2 penalties.
+LIBMF_SETTINGS = {"k": 32, "nr_iters": 20, "eta": 0.1, "lambda_p2": 0.05, "lambda_q2": 0.05}
+#: Size of the stand-in.
+N_MOVIES, N_TAGS, N_USERS, N_RATINGS = 13_815, 1_128, 20_000, 2_000_000
+N_FACTORS = 30
+#: Share of a tag's variance that the factors of the movies do not explain.
+UNIQUE_VARIANCE = 0.25
+#: Relevance scores are rounded to multiples of this, as in the tag genome.
+SCORE_STEP = 0.00025
 
 
 class Ratings(NamedTuple):
-    """Who rated what, and how: three arrays of the same length; movies by their row."""
+    """Ratings as three arrays of equal length."""
 
     users: Array
     movies: Array
@@ -28,159 +40,260 @@ class Ratings(NamedTuple):
 
 
 class MovieLens(NamedTuple):
-    """Tag scores of movies, and ratings of the same movies and perhaps of others.
+    """Tag scores of movies, and ratings."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (movies, tags), float32
-        Relevance scores in [0, 1].
-    tags : sequence of str
-        Names of the tags.
-    movie_ids : ndarray
-        Ids of the movies.
-    ratings : Ratings
-        All ratings, with movies numbered by their row in X and those without tags after them.
-    label : str
-        Where all this comes from: "MovieLens" or "stand-in".
-    """
-
+    #: Relevance scores in [0, 1], movies × tags, float32.
     X: Array
+    #: Names of the tags.
     tags: Sequence[str]
     movie_ids: Indices
+    #: All ratings. Movies are numbered by their row in X; movies without tags follow.
     ratings: Ratings
+    #: Origin of the data: "MovieLens" or "stand-in".
     label: str
 
 
 def read_movielens(folder: str | Path) -> MovieLens:
-    """Read the tag genome and the ratings from a folder with the files of ml-25m.
+    """Read the tag genome and the ratings of MovieLens 25M.
 
-    The movies are those that have tag scores, are listed in ``movies.csv`` and were rated.
-    Ratings of other movies are kept: they tell of the users.
+    X has the movies that have tag scores, are listed in ``movies.csv`` and were rated. Ratings of other
+    movies are kept, because they inform the factors of the users.
 
-    Parameters
-    ----------
-    folder : path
-        With ``genome-scores.csv``, ``genome-tags.csv``, ``ratings.csv`` and ``movies.csv``, each perhaps
-        compressed (``.csv.gz``).
-
-    Raises
-    ------
-    ValueError
-        If a file is missing or is not what its name says, with what to do.
+    The folder must contain ``genome-scores.csv``, ``genome-tags.csv``, ``ratings.csv`` and ``movies.csv``,
+    plain or compressed (``.csv.gz``). A missing or invalid file raises ValueError.
     """
     directory = Path(folder)
     if not directory.is_dir():
         raise ValueError(
-            f"{directory} is no folder: unpack GroupLens' ml-25m.zip, and name the folder that holds "
+            f"{directory} is not a folder: unpack GroupLens' ml-25m.zip, and give the folder that contains "
             "genome-scores.csv and ratings.csv."
         )
     paths = {name: _find(directory, name) for name in COLUMNS}
-    tags, listed = _read(paths["genome-tags"]), _read(paths["movies"])["movieId"].to_numpy()
-    _check_tags(tags["tagId"].to_numpy(), paths["genome-tags"])
-    ratings = _read(paths["ratings"])
-    scores = _read(paths["genome-scores"])
-    _check_values(scores["relevance"].to_numpy(), 0.0, 1.0, "relevance", paths["genome-scores"])
-    _check_values(ratings["rating"].to_numpy(), 0.5, 5.0, "rating", paths["ratings"])
-    movie_ids, X = _matrix(scores, tags["tagId"].to_numpy(), paths["genome-scores"])
-    usable = np.isin(movie_ids, listed) & np.isin(movie_ids, ratings["movieId"].to_numpy())
+    movies, tags, scores, ratings = (_read(path) for path in paths.values())
+    _check_range(scores, "relevance", 0.0, 1.0, paths["genome-scores"])
+    _check_range(ratings, "rating", 0.5, 5.0, paths["ratings"])
+    _check_tags(tags["tagId"], paths["genome-tags"])
+    movie_ids, X = _make_matrix(scores, tags["tagId"], paths["genome-scores"])
+    usable = np.isin(movie_ids, movies["movieId"]) & np.isin(movie_ids, ratings["movieId"])
     if usable.sum() < 10:
         raise ValueError(
-            f"{directory} has {usable.sum()} movies with tags and ratings of the {len(movie_ids):,} in "
-            f"{paths['genome-scores'].name}: are the files of one release?"
+            f"{directory} has {usable.sum()} movies with tags and ratings, out of {len(movie_ids):,} in "
+            f"{paths['genome-scores'].name}: take all files from one release."
         )
     movie_ids = movie_ids[usable]
     numbered = Ratings(
-        np.unique(ratings["userId"].to_numpy(), return_inverse=True)[1].astype(np.int32),
-        _number(ratings["movieId"].to_numpy(), movie_ids),
+        np.unique(ratings["userId"], return_inverse=True)[1].astype(np.int32),
+        _number_movies(ratings["movieId"].to_numpy(), movie_ids),
         ratings["rating"].to_numpy(),
     )
     return MovieLens(X[usable], [str(tag) for tag in tags["tag"]], movie_ids, numbered, "MovieLens")
 
 
 def _find(folder: Path, name: str) -> Path:
-    for ending in (".csv", ".csv.gz"):
-        if (folder / f"{name}{ending}").is_file():
-            return folder / f"{name}{ending}"
-    there = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
+    for suffix in (".csv", ".csv.gz"):
+        if (folder / f"{name}{suffix}").is_file():
+            return folder / f"{name}{suffix}"
+    contents = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "no files"
     raise ValueError(
-        f"{folder} has no {name}.csv (nor {name}.csv.gz); it has {there}. All of "
-        f"{', '.join(f'{n}.csv' for n in COLUMNS)} are needed: they are in GroupLens' ml-25m.zip "
-        "(smaller releases have no tag genome)."
+        f"{folder} has no {name}.csv or {name}.csv.gz; it has {contents}. All of "
+        f"{', '.join(f'{n}.csv' for n in COLUMNS)} are needed, from GroupLens' ml-25m.zip (smaller releases "
+        "have no tag genome)."
     )
 
 
 def _read(path: Path) -> Any:
-    """The columns that are needed of a file, as a frame."""
+    """Read the columns needed from a file into a data frame."""
     try:
         import pandas as pd
     except ImportError:
         raise ImportError("reading MovieLens needs pandas: pip install 'banditsis[movielens]'") from None
     columns = COLUMNS[path.name.split(".")[0]]
     try:
-        head = pd.read_csv(path, nrows=0).columns
-        missing = [name for name in columns if name not in head]
+        header = pd.read_csv(path, nrows=0).columns
+        missing = [name for name in columns if name not in header]
         if not missing:
             return pd.read_csv(path, usecols=list(columns), dtype=columns, keep_default_na=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"{path} cannot be read as GroupLens writes it ({error}): unpack it again."
-        ) from None
+        raise ValueError(f"{path} is not a valid MovieLens file ({error}): unpack it again.") from None
     raise ValueError(
-        f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, head))}. GroupLens' file begins "
-        "with a line of names; the files of ml-25m are needed."
+        f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, header))}. Use the files of "
+        "ml-25m, which begin with a header line."
     )
 
 
-def _check_values(values: Array, low: float, high: float, what: str, path: Path) -> None:
-    odd = ~((values >= low) & (values <= high))
-    if odd.any():
-        row = int(np.argmax(odd))
+def _check_range(frame: Any, column: str, low: float, high: float, path: Path) -> None:
+    invalid = ~frame[column].between(low, high).to_numpy()
+    if invalid.any():
+        row = int(np.argmax(invalid))
+        value = frame[column].iloc[row]
         raise ValueError(
-            f"{path} has a {what} of {values[row]:g} in line {row + 2:,}, and it should lie in "
-            f"[{low:g}, {high:g}]."
+            f"{path} has a {column} of {value:g} in line {row + 2:,}; it must lie in [{low:g}, {high:g}]."
         )
 
 
-def _check_tags(ids: Indices, path: Path) -> None:
-    if len(ids) == 0:
-        raise ValueError(f"{path} lists no tags, only their heading: unpack it again.")
-    numbers, counts = np.unique(ids, return_counts=True)
-    if counts.max() > 1:
-        twice = int(np.argmax(counts > 1))
+def _check_tags(tag_ids: Any, path: Path) -> None:
+    if len(tag_ids) == 0:
+        raise ValueError(f"{path} lists no tags: unpack it again.")
+    counts = tag_ids.value_counts()
+    if counts.iloc[0] > 1:
         raise ValueError(
-            f"{path} lists tag {numbers[twice]} {counts[twice]} times, and GroupLens' file lists each once: "
-            "unpack it again."
+            f"{path} lists tag {counts.index[0]} {counts.iloc[0]} times instead of once: unpack it again."
         )
 
 
-def _matrix(scores: Any, tag_ids: Indices, path: Path) -> tuple[Indices, Array]:
-    """Scores as movies × tags."""
-    order = np.argsort(tag_ids)
-    place = np.minimum(np.searchsorted(tag_ids[order], scores["tagId"].to_numpy()), len(tag_ids) - 1)
-    unknown = tag_ids[order][place] != scores["tagId"].to_numpy()
-    if unknown.any():
-        tag = int(scores["tagId"].to_numpy()[np.argmax(unknown)])
+def _make_matrix(scores: Any, tag_ids: Any, path: Path) -> tuple[Indices, Array]:
+    """Return movie ids, and the scores as movies × tags."""
+    import pandas as pd
+
+    column = pd.Index(tag_ids).get_indexer(scores["tagId"])
+    if (column < 0).any():
         raise ValueError(
-            f"{path} scores tag {tag}, which genome-tags.csv does not list: take both from one release."
+            f"{path} has scores of tag {scores['tagId'].iloc[np.argmin(column)]}, which genome-tags.csv does "
+            "not list: take both files from one release."
         )
-    movie_ids, row = np.unique(scores["movieId"].to_numpy(), return_inverse=True)
+    movie_ids, row = np.unique(scores["movieId"], return_inverse=True)
     X = np.full((len(movie_ids), len(tag_ids)), np.nan, np.float32)
-    X[row, order[place]] = scores["relevance"].to_numpy()
-    lacking = np.isnan(X).any(axis=1)
-    if lacking.any():  # GroupLens scores every tag of a movie, or none
-        movie = int(np.argmax(lacking))
+    X[row, column] = scores["relevance"]
+    incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
+    if incomplete.size:  # the tag genome scores all tags of a movie
+        first = incomplete[0]
         raise ValueError(
-            f"{path} has {np.isfinite(X[movie]).sum():,} of {len(tag_ids):,} scores of movie "
-            f"{movie_ids[movie]}, and {lacking.sum():,} of {len(movie_ids):,} movies lack some: the file was "
-            "cut short; unpack it again."
+            f"{path} has {np.isfinite(X[first]).sum():,} of {len(tag_ids):,} scores of movie "
+            f"{movie_ids[first]}, and {incomplete.size:,} of {len(movie_ids):,} movies are incomplete: the "
+            "file is truncated; unpack it again."
         )
     return movie_ids.astype(np.intp), X
 
 
-def _number(ids: Array, first: Indices) -> Array:
-    """Numbers of movies: those in ``first`` in their order, then the others."""
-    known, inverse = np.unique(ids, return_inverse=True)
-    place = np.minimum(np.searchsorted(first, known), len(first) - 1)
-    is_first = first[place] == known
-    number = np.where(is_first, place, len(first) + np.cumsum(~is_first) - 1)
-    return number[inverse].astype(np.int32)
+def _number_movies(ids: Array, first: Indices) -> Array:
+    """Number movies: those in ``first`` by their position there, then the others by id."""
+    import pandas as pd
+
+    order = np.concatenate([first, np.setdiff1d(ids, first)])
+    return np.asarray(pd.Index(order).get_indexer(ids), dtype=np.int32)
+
+
+def factorise(ratings: Ratings, n_movies: int) -> tuple[Array, Array]:
+    r"""Estimate factors of users and movies with LIBMF [1]_, which minimises
+
+    .. math:: \sum_{(u, v)} \left( (r_{uv} - p_u^\top q_v)^2
+              + \lambda \lVert p_u \rVert^2 + \lambda \lVert q_v \rVert^2 \right)
+
+    over the factors P and Q. It runs in one thread because several threads are not reproducible.
+
+    Returns a row of factors for each user and for each of the first ``n_movies`` movies. Factors of users
+    and movies without ratings are 0.
+
+    References
+    ----------
+    .. [1] Chin, W.-S., Yuan, B.-W., Yang, M.-Y., Zhuang, Y., Juan, Y.-C. and Lin, C.-J. (2016). LIBMF: a
+       library for parallel matrix factorization in shared-memory systems. J. Mach. Learn. Res. 17 (86).
+    """
+    cells = np.stack(ratings, axis=1, dtype=np.float32)  # exact for numbers up to 16 million
+    with redirect_stdout(io.StringIO()):  # the package prints its location
+        penalties = {"lambda_p1": 0.0, "lambda_q1": 0.0}
+        model = _import_libmf().MF(**LIBMF_SETTINGS, **penalties, nr_threads=1, quiet=True, copy_data=False)
+        model.fit(cells)
+    return np.nan_to_num(model.p_factors()), np.nan_to_num(model.q_factors()[:n_movies])
+
+
+def _import_libmf() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # from its source, compiled on import
+            from libmf import mf
+    except ImportError:
+        raise ImportError(
+            "Table 2 estimates ratings with LIBMF: pip install 'banditsis[movielens]' (needs a C++ compiler)."
+        ) from None
+    return mf
+
+
+def representative_users(factors: Array, n_users: int, seed: int = 0) -> Indices:
+    """Return the users closest to the centres of ``n_users`` k-means clusters, largest cluster first.
+
+    Examples
+    --------
+    >>> factors = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]])
+    >>> representative_users(factors, 2)
+    array([1, 3])
+    """
+    from sklearn.cluster import KMeans
+
+    means = KMeans(n_users, max_iter=20, n_init=1, random_state=seed).fit(factors)
+    chosen: list[int] = []
+    for cluster in np.argsort(-np.bincount(means.labels_, minlength=n_users), kind="stable"):
+        distance = np.square(factors - means.cluster_centers_[cluster]).sum(axis=1)
+        distance[chosen] = np.inf
+        chosen.append(int(np.argmin(distance)))
+    return np.array(chosen, dtype=np.intp)
+
+
+def make_standin(
+    seed: int = 0,
+    n_movies: int = N_MOVIES,
+    n_tags: int = N_TAGS,
+    n_users: int = N_USERS,
+    n_ratings: int = N_RATINGS,
+) -> MovieLens:
+    """Make synthetic tag scores and ratings in place of MovieLens 25M, which may not be redistributed.
+
+    A score is the logistic function of a lognormal variable, with a mean, deviation and skewness for each
+    tag that resemble those of real tags: 90% of the mean scores lie in [0.02, 0.3], with median 0.086. Tags
+    are correlated through 30 factors of the movies with decreasing weights, which explain 75% of a tag's
+    variance. A rating is the sum of the user's preference for the same factors, the quality of the movie and
+    noise, rounded to half stars from 0.5 to 5. Popular movies have most of the ratings.
+
+    Examples
+    --------
+    >>> data = make_standin(n_movies=50, n_tags=20, n_users=30, n_ratings=500)
+    >>> data.X.shape, data.tags[4], bool(data.X.min() >= 0 and data.X.max() <= 1)
+    ((50, 20), 'tag 5', True)
+    """
+    rng = np.random.default_rng(seed)
+    movies = rng.standard_normal((n_movies, N_FACTORS), dtype=np.float32)
+    X = _make_scores(movies, n_tags, rng)
+    ratings = _make_ratings(movies, n_users, n_ratings, rng)
+    return MovieLens(X, [f"tag {t + 1}" for t in range(n_tags)], np.arange(n_movies), ratings, "stand-in")
+
+
+def _make_scores(movies: Array, n_tags: int, rng: np.random.Generator) -> Array:
+    k = movies.shape[1]
+    # Heavy-tailed loadings: most tags load on few factors. All loadings on the first factor are positive.
+    loadings = rng.standard_t(4, (k, n_tags)) / (np.arange(k)[:, None] + 1.0) ** 0.6
+    loadings[0] = np.abs(loadings[0]) * 1.3
+    loadings *= np.sqrt((1 - UNIQUE_VARIANCE) / np.square(loadings).sum(axis=0))
+    latent = movies @ loadings.astype(np.float32)
+    latent += np.float32(UNIQUE_VARIANCE**0.5) * rng.standard_normal(latent.shape, dtype=np.float32)
+    skew = rng.uniform(0.25, 0.75, n_tags).astype(np.float32)
+    np.exp(np.multiply(latent, skew, out=latent), out=latent)
+    # Standardise the lognormal variable, then give it the deviation and mean of its tag.
+    latent -= np.exp(skew**2 / 2)
+    latent /= np.sqrt((np.exp(skew**2) - 1) * np.exp(skew**2))
+    latent *= rng.lognormal(np.log(0.84), 0.27, n_tags).astype(np.float32)
+    latent += np.clip(rng.normal(-2.8, 1.1, n_tags), -5.9, 1.0).astype(np.float32)
+    steps = np.round(1 / (SCORE_STEP * (1 + np.exp(-latent))))
+    return np.asarray(steps * np.float32(SCORE_STEP), dtype=np.float32)
+
+
+def _make_ratings(movies: Array, n_users: int, n_ratings: int, rng: np.random.Generator) -> Ratings:
+    n_movies, k = movies.shape
+    # Preferences differ in strength. They weight the same first factors as the tags do, and nearly all users
+    # like the first factor.
+    weight = (np.arange(k) + 1.0) ** -1.0
+    preferences = weight * rng.standard_normal((n_users, k))
+    preferences[:, 0] += 1.2
+    preferences *= rng.gamma(4.0, 0.25, (n_users, 1)) / np.sqrt(1.44 + np.square(weight).sum())
+    preferences = preferences.astype(np.float32)
+    quality: Array = np.float32(0.15) * rng.standard_normal((n_movies,), dtype=np.float32)
+    popularity = 1.0 / (np.arange(n_movies) + 200.0)
+    popularity = rng.permutation(popularity / popularity.sum())
+    user = rng.integers(0, n_users, n_ratings)
+    movie = rng.choice(n_movies, n_ratings, p=popularity)
+    stars = np.empty(n_ratings, np.float32)
+    for i in range(0, n_ratings, 1 << 18):
+        part = slice(i, i + (1 << 18))
+        stars[part] = np.einsum("ij,ij->i", preferences[user[part]], movies[movie[part]]) * 0.6
+    stars += 3.5 + quality[movie] + 0.7 * rng.standard_normal(n_ratings, dtype=np.float32)
+    half_stars: Array = np.clip(np.round(2 * stars), 1, 10)
+    return Ratings(user.astype(np.int32), movie.astype(np.int32), half_stars / np.float32(2))

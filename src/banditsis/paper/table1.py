@@ -1,16 +1,15 @@
-"""Table 1: how often SIS and BanditSIS find all active features."""
+"""Table 1: how often SIS and BanditSIS select all active features."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditsis.arrays import Floats, Indices
-from banditsis.formatting import write_text
-from banditsis.paper import comparison, drawing
+from banditsis.paper import output, simulations
 from banditsis.paper.published import (
     ALPHAS,
     MODELS,
@@ -21,12 +20,19 @@ from banditsis.paper.published import (
     REPLICATIONS,
     SIZES,
     TABLE1,
-    Line,
+    Table1Line,
+    median_agrees,
+    method_name,
+    percentage_agrees,
 )
-from banditsis.paper.replications import DEFAULT_OUT, Reproduction, Row, Task, run_replications
-from banditsis.paper.trials import VARIANTS, found_all, make_data, minimum_size, run_plan, variant_plan
+from banditsis.paper.replications import DEFAULT_OUT, Row, Task
+from banditsis.paper.simulations import VARIANT_TITLES, VARIANTS, run_plan, variant_plan
 from banditsis.plans.plan import Plan
+from banditsis.plotting import BLACK, tidy
 from banditsis.validation import check_integer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 QUICK_REPLICATIONS = 50
 
@@ -37,32 +43,32 @@ def reproduce_table1(
     seed: int = 0,
     out: str | Path = DEFAULT_OUT,
     quick: bool = False,
-) -> Reproduction:
-    """Make Table 1 of the paper again, as printed and as published, beside the published values [1]_.
+) -> output.Reproduction:
+    """Reproduce Table 1 of the paper, as printed and as published, next to the published values [1]_.
 
     "As printed" is Algorithm 1. "As published" drops a third of the surplus in each round and starts at
-    α/1.1, which is what gives the published numbers. S comes from runs with d = 10, P from runs with d = 144,
-    288 and 432; all runs of a replication share its data set.
+    α/1.1, which reproduces the published numbers. S is computed from runs with d = 10, and P from runs with
+    d = 144, 288 and 432. All runs of a replication use the same data set.
 
     Parameters
     ----------
     replications : int, optional
-        Data sets of each model; 500 by default, as in the paper.
+        Data sets per model; 500 by default, as in the paper.
     jobs : int, optional
-        Number of processes, all cores by default. The numbers do not depend on it. In a script, several
-        need the call to stand under ``if __name__ == "__main__":``.
+        Number of processes; all cores by default. The results do not depend on it. A script that uses
+        several must make the call under ``if __name__ == "__main__":``.
     seed : int
-        Replication k of a model depends on this, the model and k alone.
+        Replication k of a model depends only on the seed, the model and k.
     out : path
-        Folder for table1.csv (every replication), table1.md, table1.png and table1.svg. If it holds
-        replications with the same settings, they are kept and only the others are run.
+        Output folder for table1.csv (all replications), table1.md, table1.png and table1.svg. Replications
+        that are stored there with the same settings are not run again.
     quick : bool
-        Run 50 replications unless told otherwise: the same experiment, less precise.
+        Run 50 replications by default.
 
     Returns
     -------
     Reproduction
-        Its summary has the lines of both variants and how many cells agree with the paper.
+        The summary has the lines of both variants and which of their cells agree with the paper.
 
     References
     ----------
@@ -77,94 +83,151 @@ def reproduce_table1(
     >>> len(result.rows), result.rows[0]["SIS_S"]
     (4, 10)
     """
-    n = QUICK_REPLICATIONS if quick and replications is None else replications or REPLICATIONS
-    check_integer("replications", n, 1)
-    check_integer("seed", seed, 0)
-    rows = run_replications(
-        "table1",
-        partial(replicate, seed=seed),
-        [(model, k) for model in MODELS for k in range(n)],
-        keys=("model", "replication"),
-        settings={"seed": seed, "n": N_ROWS, "p": N_FEATURES, "active": N_ACTIVE, "alphas": ALPHAS},
-        out=out,
-        jobs=jobs,
-    )
-    return report(rows, n, Path(out))
+    default = QUICK_REPLICATIONS if quick else REPLICATIONS
+    n = check_integer("replications", default if replications is None else replications, 1)
+    rows = simulations.run_simulations("table1", replicate, MODELS, n, seed=seed, out=out, jobs=jobs)
+    lines = {variant: summarise(rows, variant) for variant in VARIANTS}
+    summary = {
+        "lines": lines,
+        "cells": {variant: check_percentages(lines[variant], n) for variant in VARIANTS},
+        "medians": {variant: check_medians(rows, variant) for variant in VARIANTS},
+    }
+    return output.write_outputs("table1", out, rows, summary, _report(summary, n), draw(lines, n))
 
 
 def replicate(task: Task, seed: int) -> Row:
-    """All runs on one data set: S and whether all active features were found."""
+    """Run all methods on one data set. A row holds S and, for each d, whether all active were kept."""
     model, replication = task
-    X, y, active, seeds = make_data(model, replication, seed)
-    size = int(run_plan(X, y, Plan.exact(N_ROWS, N_FEATURES, N_ACTIVE), next(seeds)).ranking[active].max())
+    X, y, active, seeds = simulations.make_data(model, replication, seed)
+    sis = run_plan(X, y, Plan.exact(N_ROWS, N_FEATURES, N_ACTIVE), next(seeds))
+    size = int(sis.ranking[active].max())
     row: Row = {"model": model, "replication": replication, "SIS_S": size}
     row |= {f"SIS_P{d}": int(size <= d) for d in SIZES}
     for variant in VARIANTS:
         for alpha in ALPHAS:
-            row |= _bandit(X, y, active, variant, alpha, seeds)
+            row |= _run_bandit(X, y, active, variant, alpha, seeds)
     return row
 
 
-def _bandit(X: Floats, y: Floats, active: Indices, variant: str, alpha: float, seeds: Any) -> Row:
-    """S from a run that keeps 10, and P from a run for each model size."""
-    name = _name(variant, alpha)
+def _run_bandit(
+    X: Floats, y: Floats, active: Indices, variant: str, alpha: float, seeds: Iterator[int]
+) -> Row:
+    key = _key(variant, alpha)
     result = run_plan(X, y, variant_plan(variant, alpha, N_ACTIVE), next(seeds))
-    row: Row = {f"{name}_S": minimum_size(result, active)}
+    row: Row = {f"{key}_S": simulations.minimum_size(result, active)}
     for d in SIZES:
         result = run_plan(X, y, variant_plan(variant, alpha, d), next(seeds))
-        row[f"{name}_P{d}"] = int(found_all(result, active))
+        row[f"{key}_P{d}"] = int(simulations.selects_all(result, active))
     return row
 
 
-def summarise(rows: list[Row], variant: str) -> list[Line]:
-    """The lines of Table 1, in the order of the paper's."""
+def _key(variant: str, alpha: float | None) -> str:
+    """Prefix of the CSV columns of a method."""
+    return "SIS" if alpha is None else f"{variant}_{alpha}"
+
+
+def _column(rows: Sequence[Row], line: Table1Line, variant: str, measure: str) -> list[int]:
+    key = f"{_key(variant, line.alpha)}_{measure}"
+    return [row[key] for row in rows if row["model"] == line.model]
+
+
+def summarise(rows: Sequence[Row], variant: str) -> list[Table1Line]:
+    """Return the lines of Table 1, in the order of the paper."""
     lines = []
-    for published in TABLE1:
-        mine = [row for row in rows if row["model"] == published.model]
-        name = _name(variant, published.alpha)
-        quantiles = np.quantile([row[f"{name}_S"] for row in mine], QUANTILES)
-        found = [100 * float(np.mean([row[f"{name}_P{d}"] for row in mine])) for d in SIZES]
+    for line in TABLE1:
+        quantiles = np.quantile(_column(rows, line, variant, "S"), QUANTILES)
+        percentages = [100 * float(np.mean(_column(rows, line, variant, f"P{d}"))) for d in SIZES]
         rounded = tuple(round(float(q), 1) for q in quantiles)
-        lines.append(Line(published.model, published.alpha, rounded, tuple(found)))
+        lines.append(Table1Line(line.model, line.alpha, rounded, tuple(percentages)))
     return lines
 
 
-def report(rows: list[Row], n: int, out: Path) -> Reproduction:
-    """Compare with the published table, and write the report and the figure."""
-    tables = {variant: summarise(rows, variant) for variant in VARIANTS}
-    cells = {v: comparison.check_percentages(tables[v], n) for v in VARIANTS}
-    medians = {v: comparison.check_medians(_sizes(rows, v)) for v in VARIANTS}
-    text = "\n".join(
-        [
-            "# Table 1, reproduced",
-            "",
-            f"n = {N_ROWS:,}, p = {N_FEATURES:,}, {N_ACTIVE} active features; {n} replications here and "
-            f"{REPLICATIONS} in the paper. ✓: the difference to the paper lies within a 99% interval "
-            "(Agresti and Caffo), ✗: it does not.",
-            "",
-            comparison.compare(tables, n),
-            "### Summary",
-            "",
-            *(
-                f"- {comparison.TITLES[v]}: {cells[v]} cells of P within the 99% interval; {medians[v]} "
-                "medians of S agree."
-                for v in comparison.TITLES
-            ),
-            "",
-        ]
-    )
-    figure = drawing.draw_table1(tables, n)
-    files = (out / "table1.csv", write_text(out / "table1.md", text), *drawing.save(figure, out, "table1"))
-    summary = {"lines": tables, "cells": cells, "medians": medians}
-    return Reproduction(rows, summary, text, files)
-
-
-def _sizes(rows: list[Row], variant: str) -> list[list[int]]:
+def check_percentages(lines: Sequence[Table1Line], n: int) -> list[bool]:
+    """For each cell of P, whether it agrees with the published one."""
     return [
-        [row[f"{_name(variant, line.alpha)}_S"] for row in rows if row["model"] == line.model]
-        for line in TABLE1
+        percentage_agrees(p, n, published_p)
+        for line, published in zip(lines, TABLE1, strict=True)
+        for p, published_p in zip(line.percentages, published.percentages, strict=True)
     ]
 
 
-def _name(variant: str, alpha: float | None) -> str:
-    return "SIS" if alpha is None else f"{variant}_{alpha}"
+def check_medians(rows: Sequence[Row], variant: str) -> list[bool]:
+    """For each line, whether the median of S agrees with the published one."""
+    return [median_agrees(_column(rows, line, variant, "S"), line.quantiles[2]) for line in TABLE1]
+
+
+def _report(summary: dict[str, Any], n: int) -> list[str]:
+    counts = [
+        f"- {title}: {_count(summary['cells'][variant])} cells of P within the 99% interval; "
+        f"{_count(summary['medians'][variant])} medians of S agree."
+        for variant, title in VARIANT_TITLES.items()
+    ]
+    return [
+        "# Table 1, reproduced",
+        f"n = {N_ROWS:,}, p = {N_FEATURES:,}, {N_ACTIVE} active features; {n} replications here and "
+        f"{REPLICATIONS} in the paper. ✓: the 99% confidence interval (Agresti and Caffo) of the difference "
+        "from the paper contains 0, ✗: it does not.",
+        *compare(summary["lines"], n),
+        "### Summary",
+        "\n".join(counts),
+    ]
+
+
+def _count(checks: Sequence[bool]) -> str:
+    return f"{sum(checks)} of {len(checks)}"
+
+
+def compare(lines: dict[str, list[Table1Line]], n: int) -> list[str]:
+    """Return a heading and a Markdown table for each model, with the published values above ours."""
+    head = ["method", "", "S 5%", "25%", "50%", "75%", "95%", *(f"P at {d}" for d in SIZES)]
+    parts = []
+    for model in MODELS:
+        body = []
+        for k, published in enumerate(TABLE1):
+            if published.model != model:
+                continue
+            percentages = [f"{p:.1f}" for p in published.percentages]
+            body.append([method_name(published.alpha), "**the paper**", *_quantiles(published), *percentages])
+            # SIS has no rounds, so it is the same in both variants.
+            titles = {"published": "here"} if published.alpha is None else VARIANT_TITLES
+            for variant, title in titles.items():
+                line = lines[variant][k]
+                body.append(["", title, *_quantiles(line), *_marked_percentages(line, published, n)])
+        parts += [f"### {model}", output.markdown_table(head, body)]
+    return parts
+
+
+def _quantiles(line: Table1Line) -> list[str]:
+    return [f"{q:g}" for q in line.quantiles]
+
+
+def _marked_percentages(line: Table1Line, published: Table1Line, n: int) -> list[str]:
+    pairs = zip(line.percentages, published.percentages, strict=True)
+    return [f"{p:.1f} {'✓' if percentage_agrees(p, n, other) else '✗'}" for p, other in pairs]
+
+
+def draw(lines: dict[str, list[Table1Line]], n: int) -> Figure:
+    """Plot P at d = 144 against α for each model: both variants and the published values."""
+    figure, axes = output.new_figure(10, 3.6, ncols=4, sharey=True)
+    x = range(len(ALPHAS) + 1)
+    for axis, model in zip(axes, MODELS, strict=True):
+        for variant, style in output.VARIANT_STYLES.items():
+            axis.plot(x, _first_percentages(lines[variant], model), linewidth=1.2, **style)
+        published = _first_percentages(TABLE1, model)
+        axis.plot(
+            x, published, "o", color=BLACK, markersize=10, markerfacecolor="none", label="the paper's Table 1"
+        )
+        axis.set_xticks(x, [*(f"{alpha:g}" for alpha in ALPHAS), "SIS"])
+        axis.set_title(model)
+        axis.set_xlabel("α of BanditSIS")
+        tidy(axis)
+    axes[0].set_ylabel("P at d = 144 (%)")
+    output.add_shared_legend(figure, axes[0])
+    figure.suptitle(f"Data sets in which all active features are selected ({n} replications)", fontsize=11)
+    return figure
+
+
+def _first_percentages(lines: Sequence[Table1Line], model: str) -> list[float]:
+    """P at d = 144 for each α, then for SIS, which is the limit as α decreases."""
+    sis, *bandit = (line.percentages[0] for line in lines if line.model == model)
+    return [*bandit, sis]

@@ -8,7 +8,7 @@ import pytest
 from banditsis import Plan, screen
 from banditsis.paper.figure2 import matching_subsample
 from banditsis.paper.published import TABLE1
-from banditsis.paper.trials import found_all, make_data, minimum_size, variant_plan
+from banditsis.paper.simulations import make_data, minimum_size, selects_all, variant_plan
 
 
 def test_published_sizes_are_those_of_discarding_a_third():
@@ -24,36 +24,36 @@ def test_published_sizes_are_not_those_of_the_printed_algorithm():
     assert not {1336, 894, 599, 402, 271, 184, 126, 87, 61} & sizes
 
 
-def test_as_published_starts_a_step_later():
+def test_as_published_starts_with_the_second_step_as_printed():
     printed, published = variant_plan("printed", 1.1, 144), variant_plan("published", 1.1, 144)
     assert published.steps[0].n_rows == printed.steps[1].n_rows
 
 
-def lose_feature(position):
-    """A run in which the only feature that matters late is one that looks weak in the first rows."""
+def run_small(round_index):
+    """Screen a small data set. Returns the result and the features last read in the given round."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 40))
     y = X[:, 0] + 0.1 * rng.standard_normal(400)
     result = screen(X, y, Plan.paper(400, 40, 2, alpha=1.0), random_state=0)
-    return result, np.flatnonzero(result.last_round == position)
+    return result, np.flatnonzero(result.last_round == round_index)
 
 
 def test_minimum_size_is_the_model_size_before_the_round_of_the_loss():
-    result, lost = lose_feature(1)
+    result, lost = run_small(1)
     before = result.rounds[1].n_features
     assert before == 21
     assert minimum_size(result, lost[:1]) == before
-    assert not found_all(result, lost[:1])
-    # The first loss counts: a second feature that was kept longer changes nothing.
+    assert not selects_all(result, lost[:1])
+    # Only the first loss counts.
     assert minimum_size(result, np.array([lost[0], result.selected[0]])) == before
-    _, earlier = lose_feature(0)
+    _, earlier = run_small(0)
     assert minimum_size(result, np.array([lost[0], earlier[0]])) == 40
 
 
 def test_minimum_size_is_the_number_selected_if_nothing_is_lost():
-    result, _ = lose_feature(0)
+    result, _ = run_small(0)
     assert minimum_size(result, result.selected[:1]) == 2
-    assert found_all(result, result.selected)
+    assert selects_all(result, result.selected)
 
 
 @pytest.mark.parametrize("variant", ["printed", "published"])
@@ -65,7 +65,7 @@ def test_subsample_has_as_many_cells_as_the_plan(variant, alpha):
     assert subsample.n_keep == 144
 
 
-def test_replications_have_data_of_their_own():
+def test_replications_have_different_data():
     X, y, _, seeds = make_data("M1", 0, seed=0)
     same, _, _, same_seeds = make_data("M1", 0, seed=0)
     assert np.array_equal(X, same)
