@@ -1,4 +1,4 @@
-"""The paper's models have the distributions that it names."""
+"""The simulation models have the distributions given in the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGMA = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_form_of_the_data(make, dtype):
+def test_shapes_and_types(make, dtype):
     X, y, active = make(300, 40, 1, n_active=4, dtype=dtype)
     assert X.shape == (300, 40)
     assert X.dtype == dtype
@@ -28,7 +28,7 @@ def test_form_of_the_data(make, dtype):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_seed_gives_the_same_data_and_another_seed_others(make):
+def test_seed_determines_the_data(make):
     first, again, other = make(50, 20, 3), make(50, 20, 3), make(50, 20, 4)
     assert np.array_equal(first[0], again[0])
     assert np.array_equal(first[1], again[1])
@@ -56,18 +56,18 @@ def test_float32_features_have_covariance_sigma():
     assert np.abs(np.cov(X.T) - SIGMA).max() < 0.035
 
 
-def test_m3_is_the_t_distribution_whose_covariance_is_sigma():
+def test_m3_is_a_t_distribution_with_covariance_sigma():
     X, _, _ = make_m3(4 * N, P, 0, n_active=3)
     # Heavy tails: an entry's standard error is √(8/n), three times that of normal data.
     assert np.abs(np.cov(X.T) - SIGMA).max() < 0.04
     for j in range(0, P, 4):
         t = X[:, j] / np.sqrt(3 / 5)
         assert stats.kstest(t, stats.t(5).cdf).pvalue > 1e-3
-        assert stats.kurtosis(X[:, j]) > 2  # 6 in theory, slowly reached; 0 for normal data
+        assert stats.kurtosis(X[:, j]) > 2  # 6 in theory, but it converges slowly; 0 for normal data
 
 
 def test_m3_scales_whole_rows():
-    """A multivariate t has one scale for a row; independent t columns would not have joint extremes."""
+    """A multivariate t has one scale per row, so its columns are extreme together."""
     X, _, _ = make_m3(N, P, 0, n_active=3)
     far = np.abs(X[:, 0]) > 4
     assert np.abs(X[far, P - 1]).mean() > 1.5 * np.abs(X[~far, P - 1]).mean()
@@ -75,13 +75,13 @@ def test_m3_scales_whole_rows():
 
 def test_m4_shifts_whole_rows_by_two_with_probability_one_half():
     X, _, _ = make_m4(N, 400, 0, n_active=3)
-    centre = X.mean(axis=1)  # its deviation within a half is about √(3/400) = 0.09
+    centre = X.mean(axis=1)  # standard deviation within a component: about √(3/400) = 0.09
     shifted = centre > 1
     assert np.abs(centre - np.where(shifted, 2.0, 0.0)).max() < 0.5
     assert abs(shifted.mean() - 0.5) < 5 * 0.5 / np.sqrt(N)
-    for half in (X[shifted, :P] - 2, X[~shifted, :P]):
-        assert np.abs(np.cov(half.T) - SIGMA).max() < 0.05
-        assert np.abs(half.mean(axis=0)).max() < 0.04
+    for component in (X[shifted, :P] - 2, X[~shifted, :P]):
+        assert np.abs(np.cov(component.T) - SIGMA).max() < 0.05
+        assert np.abs(component.mean(axis=0)).max() < 0.04
 
 
 @pytest.mark.parametrize("make", [make_m1, make_m3, make_m4])
@@ -94,17 +94,17 @@ def test_equal_coefficients_and_noise_of_variance_one(make):
 
 
 def test_m2_coefficients():
-    """β = (-1)^U (a + |Z|) with U ~ B(0.95): mostly negative, never smaller than a."""
+    """β = (-1)^U (a + |Z|) with U ~ B(0.95): mostly negative, and at least a in absolute value."""
     n, repeats = 500, 200
-    least = 4 * np.log(n) / np.sqrt(n)
-    found = []
+    minimum = 4 * np.log(n) / np.sqrt(n)
+    fits = []
     for seed in range(repeats):
         X, y, active = make_m2(n, 10, seed)
-        found.append(np.linalg.lstsq(X[:, active], y, rcond=None)[0])
-    beta = np.array(found)  # a least squares fit misses them by about 0.06
-    assert np.abs(beta).min() > least - 0.4
+        fits.append(np.linalg.lstsq(X[:, active], y, rcond=None)[0])
+    beta = np.array(fits)  # standard error about 0.06
+    assert np.abs(beta).min() > minimum - 0.4
     assert abs((beta < 0).mean() - 0.95) < 0.025  # five standard errors
-    assert abs(np.abs(beta).mean() - least - np.sqrt(2 / np.pi)) < 0.07
+    assert abs(np.abs(beta).mean() - minimum - np.sqrt(2 / np.pi)) < 0.07
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,6 @@ def test_m2_coefficients():
         ({"n": 5, "p": 50, "dtype": np.int32}, "dtype must be float64 or float32, got int32"),
     ],
 )
-def test_impossible_data_are_refused(arguments, message):
+def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_m1(**arguments)

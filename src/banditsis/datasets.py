@@ -1,7 +1,7 @@
-"""The four simulated models of the BanditSIS paper [1]_, of any size.
+"""The four simulation models of the BanditSIS paper [1]_.
 
-All have features with covariance ``Σ_ij = 0.5^|i-j|`` and a response that depends on the first few of them.
-Features are made row by row in place: no p × p matrix, and no second copy of X.
+Features have covariance ``Σ_ij = 0.5^|i-j|``, and the response depends on the first few of them. Features are
+generated row by row in place, without a p × p matrix or a second copy of X.
 
 References
 ----------
@@ -22,14 +22,14 @@ from banditsis.validation import check_integer
 
 RHO = 0.5
 DEGREES_OF_FREEDOM = 5
-#: Values that are drawn and then correlated while they are still in the cache.
+#: Number of values drawn at a time, few enough to stay in the cache while they are correlated.
 BLOCK = 1 << 17
 
 
 def make_m1(
     n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
 ) -> tuple[Array, Floats, Indices]:
-    r"""Model M1: normal features, equal coefficients [1]_.
+    r"""Model M1: normal features with equal coefficients [1]_.
 
     .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X \sim N(0, Σ), \quad Σ_{ij} = 0.5^{|i-j|},
         \quad ε \sim N(0, 1)
@@ -37,13 +37,13 @@ def make_m1(
     Parameters
     ----------
     n, p : int
-        Rows and features.
+        Numbers of rows and features.
     random_state : int, SeedSequence or Generator, optional
-        Where the numbers come from.
+        Source of the random numbers.
     n_active : int
-        How many of the features, the first ones, the response depends on.
+        Number of features that the response depends on, the first ones.
     dtype : {float64, float32}
-        Type of X. Numbers of both types come from different draws.
+        Type of X. The two types use different random numbers.
 
     Returns
     -------
@@ -67,36 +67,23 @@ def make_m1(
     """
     rng = np.random.default_rng(random_state)
     _check_sizes(n, p, n_active)
-    X = _features(n, p, rng, dtype, np.ones(n), np.zeros(n))
-    return _respond(X, np.ones(n_active), rng)
+    X = _make_features(n, p, rng, dtype)
+    return _add_response(X, np.ones(n_active), rng)
 
 
 def make_m2(
     n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
 ) -> tuple[Array, Floats, Indices]:
-    r"""Model M2: normal features, random coefficients of mixed signs [1]_.
+    r"""Model M2: normal features with random coefficients of mixed signs.
 
     .. math:: y = \sum_{j=1}^{10} β_j X_j + ε, \quad β_j = (-1)^{U_j} (a + |Z_j|), \quad
         a = 4 \log(n) / \sqrt n
 
-    with :math:`U_j \sim B(0.95)`, :math:`Z_j \sim N(0, 1)`, and X and ε as in :func:`make_m1`. Neighbouring
-    features of opposite sign cancel, so that some active features hardly correlate with y: no marginal
-    screening finds them all in every data set.
+    with :math:`U_j \sim B(0.95)`, :math:`Z_j \sim N(0, 1)`, and X and ε as in :func:`make_m1`. The effects of
+    neighbouring features with opposite signs cancel, so some active features are nearly uncorrelated with y.
+    No marginal screening finds all of them in every data set.
 
-    Parameters
-    ----------
-    n, p, random_state, n_active, dtype
-        As in :func:`make_m1`.
-
-    Returns
-    -------
-    X, y, active
-        As in :func:`make_m1`.
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, section 5.1.
+    See :func:`make_m1` for the parameters, the returned values and the reference.
 
     Examples
     --------
@@ -106,37 +93,24 @@ def make_m2(
     """
     rng = np.random.default_rng(random_state)
     _check_sizes(n, p, n_active)
-    X = _features(n, p, rng, dtype, np.ones(n), np.zeros(n))
+    X = _make_features(n, p, rng, dtype)
     sign = np.where(rng.random(n_active) < 0.95, -1.0, 1.0)
-    least = 4 * math.log(n) / math.sqrt(n)
-    return _respond(X, sign * (least + np.abs(rng.standard_normal(n_active))), rng)
+    minimum = 4 * math.log(n) / math.sqrt(n)
+    return _add_response(X, sign * (minimum + np.abs(rng.standard_normal(n_active))), rng)
 
 
 def make_m3(
     n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
 ) -> tuple[Array, Floats, Indices]:
-    r"""Model M3: features with heavy tails, multivariate t with 5 degrees of freedom [1]_.
+    r"""Model M3: heavy-tailed features, multivariate t with 5 degrees of freedom.
 
     .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X = \sqrt{3/5} \, Z / \sqrt{W / 5}, \quad
         Z \sim N(0, Σ), \quad W \sim χ^2_5
 
     with one W for each row, and Σ and ε as in :func:`make_m1`. The factor :math:`\sqrt{3/5}` makes Σ the
-    covariance of X, as the paper says.
+    covariance of X, as in the paper.
 
-    Parameters
-    ----------
-    n, p, random_state, n_active, dtype
-        As in :func:`make_m1`.
-
-    Returns
-    -------
-    X, y, active
-        As in :func:`make_m1`.
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, section 5.1.
+    See :func:`make_m1` for the parameters, the returned values and the reference.
 
     Examples
     --------
@@ -147,35 +121,21 @@ def make_m3(
     rng = np.random.default_rng(random_state)
     _check_sizes(n, p, n_active)
     nu = DEGREES_OF_FREEDOM
-    scale = np.sqrt((nu - 2) / rng.chisquare(nu, n))
-    X = _features(n, p, rng, dtype, scale, np.zeros(n))
-    return _respond(X, np.ones(n_active), rng)
+    X = _make_features(n, p, rng, dtype, scale=np.sqrt((nu - 2) / rng.chisquare(nu, n)))
+    return _add_response(X, np.ones(n_active), rng)
 
 
 def make_m4(
     n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
 ) -> tuple[Array, Floats, Indices]:
-    r"""Model M4: a mixture of two normal populations [1]_.
+    r"""Model M4: a mixture of two normal distributions.
 
     .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X \sim \tfrac12 N(0, Σ) + \tfrac12 N(2, Σ)
 
-    with Σ and ε as in :func:`make_m1`: a whole row is shifted by 2 with probability one half. The shift makes
-    every feature correlate with y.
+    with Σ and ε as in :func:`make_m1`. Each row is shifted by 2 with probability one half, so every feature
+    is correlated with y.
 
-    Parameters
-    ----------
-    n, p, random_state, n_active, dtype
-        As in :func:`make_m1`.
-
-    Returns
-    -------
-    X, y, active
-        As in :func:`make_m1`.
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, section 5.1.
+    See :func:`make_m1` for the parameters, the returned values and the reference.
 
     Examples
     --------
@@ -185,27 +145,33 @@ def make_m4(
     """
     rng = np.random.default_rng(random_state)
     _check_sizes(n, p, n_active)
-    shift = 2.0 * rng.integers(0, 2, n).astype(np.float64)
-    X = _features(n, p, rng, dtype, np.ones(n), shift)
-    return _respond(X, np.ones(n_active), rng)
+    X = _make_features(n, p, rng, dtype, shift=np.where(rng.integers(0, 2, n), 2.0, 0.0))
+    return _add_response(X, np.ones(n_active), rng)
 
 
 def _check_sizes(n: int, p: int, n_active: int) -> None:
-    """Refuse sizes that no data set can have."""
     check_integer("n", n, 1)
     check_integer("p", p, 1)
     check_integer("n_active", n_active, 1, p)
 
 
-def _features(
-    n: int, p: int, rng: np.random.Generator, dtype: DTypeLike, scale: Floats, shift: Floats
+def _make_features(
+    n: int,
+    p: int,
+    rng: np.random.Generator,
+    dtype: DTypeLike,
+    *,
+    scale: Floats | None = None,
+    shift: Floats | None = None,
 ) -> Array:
-    """Rows ``scale · z + shift`` with z ~ N(0, Σ)."""
-    from banditsis.kernels.autoregressive import autoregress
+    """Return rows ``scale · z + shift`` with z ~ N(0, Σ)."""
+    from banditsis.kernels.autoregressive import autoregress  # loads Numba
 
-    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}.")
-    kind: Any = np.float64 if np.dtype(dtype) == np.float64 else np.float32
+    kind: Any = np.dtype(dtype)
+    if kind not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {kind}.")
+    scale = np.ones(n) if scale is None else scale
+    shift = np.zeros(n) if shift is None else shift
     X = np.empty((n, p), dtype=kind)
     step = max(1, BLOCK // p)
     for i in range(0, n, step):
@@ -215,8 +181,8 @@ def _features(
     return X
 
 
-def _respond(X: Array, coefficients: Floats, rng: np.random.Generator) -> tuple[Array, Floats, Indices]:
-    """The response ``y = Σ β_j X_j + ε`` of the first features, and which they are."""
+def _add_response(X: Array, coefficients: Floats, rng: np.random.Generator) -> tuple[Array, Floats, Indices]:
+    """Return X, the response ``y = Σ β_j X_j + ε``, and the active features."""
     y = X[:, : coefficients.size].astype(np.float64) @ coefficients
     y += rng.standard_normal(len(X))
     return X, y, np.arange(coefficients.size)
