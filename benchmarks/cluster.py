@@ -1,25 +1,26 @@
 """`make bench-dask`: screening on a Dask cluster of two single-threaded worker processes on this machine.
 
-Run as a module, ``python -m benchmarks.cluster``: for a script its neighbours hide packages of their name.
-With ``--scale 0.1`` everything is a tenth of its size, to try it out.
+Run it as a module, ``python -m benchmarks.cluster``. As a script, its neighbours would shadow packages of the
+same name. ``--scale 0.1`` runs everything at a tenth of its size.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import dask
 import dask.array as da
 import numpy as np
+from benchmarks.reporting import Figure, collect, table
 from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
@@ -27,13 +28,6 @@ from banditsis import BanditSIS, Plan, screen
 from banditsis.sources.dask.windows import FileOnWorkers
 from banditsis.store.metadata import read_record
 from banditsis.store.writer import shuffle
-
-LINES: list[tuple[str, str, str, bool]] = []
-
-
-def report(what: str, measured: str, wanted: str, good: bool) -> None:
-    LINES.append((what, measured, wanted, good))
-    print(f"{what}: {measured} (to reach: {wanted}) {'✓' if good else 'missed'}", flush=True)
 
 
 def cluster(n_workers: int) -> LocalCluster:
@@ -52,14 +46,14 @@ def normal_block(seed: int, rows: int, columns: int) -> np.ndarray:
 
 
 def normal(n: int, p: int, height: int) -> da.Array:
-    """Rows × columns of normal numbers, a block for each ``height`` rows, made where they are needed."""
+    """Return an array of normal numbers in blocks of ``height`` rows, generated on the workers."""
     make = dask.delayed(normal_block, pure=True)
     blocks = [da.from_delayed(make(b, height, p), (height, p), np.float32) for b in range(n // height)]
     return da.concatenate(blocks)
 
 
-def exact_and_plain(scale: float) -> None:
-    """A persisted array: exact SIS against the same in memory, and against plain Dask code."""
+def exact_and_plain(scale: float) -> Iterator[Figure]:
+    """A persisted array: exact SIS compared with an array in memory, and with plain Dask code."""
     p, height = 4000, max(100, int(3125 * scale))
     n = 80 * height
     X = np.concatenate([normal_block(b, height, p) for b in range(80)])
@@ -68,32 +62,32 @@ def exact_and_plain(scale: float) -> None:
     with cluster(2) as workers, Client(workers) as client:
         x = client.persist(normal(n, p, height))
         client.gather(client.compute(x.sum()))
-        y_there = client.persist(da.from_array(y, chunks=height))
+        remote_y = client.persist(da.from_array(y, chunks=height))
 
-        def plainly() -> np.ndarray:
-            mean_x, mean_y = x.mean(axis=0), y_there.mean()
-            product = (x.T @ y_there) / n - mean_x * mean_y
-            return (product / (x.std(axis=0) * y_there.std())).compute()
+        def plain_dask() -> np.ndarray:
+            mean_x, mean_y = x.mean(axis=0), remote_y.mean()
+            product = (x.T @ remote_y) / n - mean_x * mean_y
+            return (product / (x.std(axis=0) * remote_y.std())).compute()
 
         expected = screen(X, y, plan).selected
         assert np.array_equal(screen(x, y, plan).selected, expected)
-        assert set(np.argsort(-np.abs(plainly()))[:90]) <= set(expected.tolist())
+        assert set(np.argsort(-np.abs(plain_dask()))[:90]) <= set(expected.tolist())
         best = interleaved(
             3,
-            here=lambda: screen(X, y, plan, n_jobs=2),
-            there=lambda: screen(x, y, plan),
-            plain=plainly,
+            local=lambda: screen(X, y, plan, n_jobs=2),
+            remote=lambda: screen(x, y, plan),
+            plain=plain_dask,
         )
-    ratio = (best["there"] - 0.3) / best["here"]
-    report(
-        f"exact SIS, {X.nbytes / 1e9:.1f} GB persisted ({best['there']:.2f} s; in memory "
-        f"{best['here']:.2f} s): time less 0.3 s against the array in memory, 2 threads",
+    ratio = (best["remote"] - 0.3) / best["local"]
+    yield Figure(
+        f"exact SIS, {X.nbytes / 1e9:.1f} GB persisted ({best['remote']:.2f} s; in memory "
+        f"{best['local']:.2f} s): time less 0.3 s against the array in memory, 2 threads",
         f"{ratio:.2f}×",
         "≤ 1.5×",
         ratio <= 1.5,
     )
-    faster = best["plain"] / best["there"]
-    report(
+    faster = best["plain"] / best["remote"]
+    yield Figure(
         "exact SIS: times as fast as `x.T @ y` with means and deviations",
         f"{faster:.1f}×",
         "≥ 2×",
@@ -112,8 +106,8 @@ def genotypes(block_id: tuple[int, int], height: int, width: int) -> np.ndarray:
     return rng.integers(0, 3, (height, width), dtype=np.uint8).astype(np.float32)
 
 
-def lazy_zarr(scale: float, folder: Path) -> None:
-    """A Zarr array of which only some chunks are loaded."""
+def lazy_zarr(scale: float, folder: Path) -> Iterator[Figure]:
+    """A lazy Zarr array: only some chunks are loaded."""
     import zarr
 
     rows, width, height = 100, 2000, max(50, int(5000 * scale))
@@ -139,7 +133,7 @@ def lazy_zarr(scale: float, folder: Path) -> None:
         seconds = time.perf_counter() - started
     loaded = len(path.read_text()) / (5 * rows)
     last = result.rounds[-1].n_rows / n
-    report(
+    yield Figure(
         f"BanditSIS, lazy Zarr of {4e-9 * n * p:.1f} GB in ordinary chunks ({seconds:.1f} s): "
         f"chunks loaded {loaded:.1%}, rows of the last step {last:.1%}",
         f"{loaded / last:.2f}×",
@@ -149,12 +143,12 @@ def lazy_zarr(scale: float, folder: Path) -> None:
 
 
 def bytes_read() -> int:
-    """Bytes that this process has read from files, cached ones included."""
+    """Return the bytes that this process has read from files, including cached ones."""
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def shuffled(scale: float, folder: Path) -> None:
-    """A store made by `banditsis shuffle`, opened by the workers themselves."""
+def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
+    """A store made by `banditsis shuffle`, opened by the workers."""
     n, p = int(100_000 * scale), 5000
     X = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, p))
     y = np.random.default_rng(0).standard_normal(n)
@@ -167,13 +161,13 @@ def shuffled(scale: float, folder: Path) -> None:
     with cluster(2) as workers, Client(workers) as client:
         source = FileOnWorkers(store, target=read_record(store).target)
         plan = Plan.optimal(n, p, 50, 0.05)
-        screen(source, source.y, plan)  # modules are loaded, and files opened
+        screen(source, source.y, plan)  # loads modules and opens files
         before = sum(client.run(bytes_read).values())
         result = screen(source, source.y, plan)
         moved = sum(client.run(bytes_read).values()) - before
     assert {7, 1234} <= set(result.selected.tolist())
     ratio = moved / size / plan.fraction
-    report(
+    yield Figure(
         f"BanditSIS, store of {size / 1e9:.1f} GB made by `banditsis shuffle`: share of its bytes that "
         f"workers read, against the plan's share of the cells, {plan.fraction:.1%}",
         f"{ratio:.2f}×",
@@ -183,7 +177,7 @@ def shuffled(scale: float, folder: Path) -> None:
 
 
 def cheap_block(height: int, p: int) -> np.ndarray:
-    """A block that costs little to make: the same thousand rows again and again."""
+    """Return a block that is cheap to make: the same thousand rows repeated."""
     return np.tile(normal_block(0, 1000, p), (height // 1000, 1))
 
 
@@ -193,7 +187,7 @@ def cheap_response(block: np.ndarray, block_id: tuple[int, ...]) -> np.ndarray:
 
 
 def huge(scale: float) -> None:
-    """In a process of its own: n = 10⁸ rows, of which nothing n-long is ever here."""
+    """Screen n = 10⁸ rows, in a separate process. No array of length n is in its memory."""
     p, height = 1000, 50_000
     n = max(10, int(2000 * scale)) * height
     chunks = ((height,) * (n // height), (p,))
@@ -221,20 +215,20 @@ def huge(scale: float) -> None:
 
 
 def peak_memory() -> float:
-    """The most memory that this process has had, in GB; ru_maxrss would count that of its parent too."""
+    """Return the peak memory of this process in GB. ru_maxrss would include its parent."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 2**20
 
 
-def driver_memory(scale: float) -> None:
-    found = subprocess.run(
+def driver_memory(scale: float) -> Iterator[Figure]:
+    done = subprocess.run(
         [sys.executable, "-m", "benchmarks.cluster", "--huge", "--scale", str(scale)],
         capture_output=True,
         text=True,
         check=True,
     )
-    n, seconds, peak = (float(word) for word in found.stdout.split())
-    report(
+    n, seconds, peak = (float(word) for word in done.stdout.split())
+    yield Figure(
         f"memory of the driver and its scheduler, n = {n:.0e}, p = 1,000, exact ({seconds:.0f} s) and bandit",
         f"{peak:.2f} GB",
         "≤ 1 GB",
@@ -243,15 +237,15 @@ def driver_memory(scale: float) -> None:
 
 
 def loopback() -> int:
-    """Bytes that this machine has sent to itself."""
+    """Return the bytes received on the loopback interface."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         if line.strip().startswith("lo:"):
             return int(line.split()[1])
     raise OSError("no loopback interface in /proc/net/dev")
 
 
-def bytes_moved(scale: float) -> None:
-    """What travels in a round of p = 10⁵ features: all on the loopback, graphs and results included."""
+def bytes_moved(scale: float) -> Iterator[Figure]:
+    """Bytes sent in a round of p = 10⁵ features, including graphs and results."""
     p, height, blocks = int(100_000 * min(1, 10 * scale)), 250, 16
     with cluster(2) as workers, Client(workers) as client:
         x = client.persist(normal(height * blocks, p, height))
@@ -265,7 +259,7 @@ def bytes_moved(scale: float) -> None:
             screen(x, y, plan)
             moved = min(moved, loopback() - before)
     each = moved / (p * blocks)
-    report(
+    yield Figure(
         f"bytes on the network in a round, p = {p:,}, {blocks} blocks: for each feature and block",
         f"{each:.0f}",
         "≤ 64",
@@ -273,8 +267,8 @@ def bytes_moved(scale: float) -> None:
     )
 
 
-def killed(scale: float) -> None:
-    """kill -9 a worker in each round in turn."""
+def killed(scale: float) -> Iterator[Figure]:
+    """Kill a worker in each round in turn."""
     p, height = 1000, max(200, int(5000 * scale))
     n = 20 * height
     y = np.random.default_rng(1).standard_normal(n)
@@ -282,19 +276,19 @@ def killed(scale: float) -> None:
     X = np.concatenate([normal_block(b, height, p) for b in range(20)])
     expected, same = screen(X, y, plan, random_state=0).selected, 0
     for step in range(plan.n_steps):
-        start, told = cells_before(plan, step), list[int]()
+        start, killed_workers = cells_before(plan, step), list[int]()
         with cluster(2) as workers, Client(workers) as client:
             victim = max(worker.pid for worker in workers.workers.values())
 
-            def tell(done: int, total: int, start: int = start, victim: int = victim) -> None:
-                if done > start and not told:  # noqa: B023
-                    told.append(victim)  # noqa: B023
+            def kill(done: int, total: int, start: int = start, victim: int = victim) -> None:
+                if done > start and not killed_workers:  # noqa: B023
+                    killed_workers.append(victim)  # noqa: B023
                     os.kill(victim, signal.SIGKILL)
 
             x = client.persist(normal(n, p, height))
-            found = screen(x, y, plan, random_state=0, progress=tell).selected
-        same += bool(told) and np.array_equal(found, expected)
-    report(
+            selected = screen(x, y, plan, random_state=0, progress=kill).selected
+        same += bool(killed_workers) and np.array_equal(selected, expected)
+    yield Figure(
         "kill -9 a worker in each round in turn: runs with the same selection",
         f"{same} of {plan.n_steps}",
         "all",
@@ -303,15 +297,15 @@ def killed(scale: float) -> None:
 
 
 def cells_before(plan: Plan, step: int) -> int:
-    rows, left, cells = 0, plan.n_features, 0
-    for one in plan.steps[:step]:
-        cells += (one.n_rows - rows) * left
-        rows, left = one.n_rows, one.n_keep
+    rows, features, cells = 0, plan.n_features, 0
+    for previous in plan.steps[:step]:
+        cells += (previous.n_rows - rows) * features
+        rows, features = previous.n_rows, previous.n_keep
     return cells
 
 
-def two_against_one(scale: float) -> None:
-    """Exact SIS for many responses, which is bound by computing."""
+def two_against_one(scale: float) -> Iterator[Figure]:
+    """Exact SIS for many responses, which is compute-bound."""
     p, height, q = 2000, max(200, int(20_000 * scale)), 100
     n = 20 * height
     Y = np.random.default_rng(1).standard_normal((n, q), dtype=np.float32)
@@ -323,7 +317,7 @@ def two_against_one(scale: float) -> None:
             client.gather(client.compute(x.sum()))
             seconds[count] = interleaved(3, run=lambda x=x, y=y: screen(x, y, plan))["run"]
     faster = seconds[1] / seconds[2]
-    report(
+    yield Figure(
         f"two workers against one, exact SIS for {q} responses ({seconds[2]:.2f} s)",
         f"{faster:.2f}×",
         "≥ 1.7×",
@@ -331,29 +325,28 @@ def two_against_one(scale: float) -> None:
     )
 
 
+def measure(only: str | None, scale: float, folder: Path) -> Iterator[Figure]:
+    for benchmark in (exact_and_plain, bytes_moved, two_against_one, killed, driver_memory):
+        if only in (None, benchmark.__name__):
+            yield from benchmark(scale)
+    for benchmark in (lazy_zarr, shuffled):
+        if only in (None, benchmark.__name__):
+            yield from benchmark(scale, folder)
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--scale", type=float, default=1.0)
-    arguments.add_argument("--huge", action="store_true", help=argparse.SUPPRESS)
-    arguments.add_argument("--only", help="one line alone, by the name of its function")
-    given = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--huge", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", help="name of the only function to run")
+    options = parser.parse_args()
     warnings.filterwarnings("ignore", "Sending large graph")
-    if given.huge:
-        huge(given.scale)
+    if options.huge:
+        huge(options.scale)
         return
-    folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
-    try:
-        for line in (exact_and_plain, bytes_moved, two_against_one, killed, driver_memory):
-            if given.only in (None, line.__name__):
-                line(given.scale)
-        for stored in (lazy_zarr, shuffled):
-            if given.only in (None, stored.__name__):
-                stored(given.scale, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print("\n| what | measured | to reach | |\n|---|---:|---:|---|")
-    for what, measured, wanted, good in LINES:
-        print(f"| {what} | {measured} | {wanted} | {'✓' if good else 'missed'} |")
+    with tempfile.TemporaryDirectory(prefix="banditsis-", ignore_cleanup_errors=True) as folder:
+        figures = collect(measure(options.only, options.scale, Path(folder)))
+    print(f"\n{table(figures)}")
 
 
 if __name__ == "__main__":

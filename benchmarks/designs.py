@@ -6,11 +6,11 @@ import numpy as np
 
 from banditsis import datasets
 from banditsis.sources.array import ArraySource
-from banditsis.sources.base import Calibration, Source, SumContext
+from banditsis.sources.base import Calibration, Source
 
 
 def features(kind, n, p, rng):
-    """Standardised features of one kind."""
+    """Return standardised features of one kind."""
     X = rng.standard_normal((n, p))
     if kind == "equicorrelated":
         X = np.sqrt(0.7) * X + np.sqrt(0.3) * rng.standard_normal((n, 1))
@@ -29,7 +29,7 @@ def noise(kind, n, rng):
 
 
 def make_graded(kind, n, p, rng, strengths):
-    """Features of which the first have about the given correlations with the response (or a like mix)."""
+    """Return features and a response. The first features have about the given correlations with it."""
     X = features(kind, n, p, rng)
     signal = X[:, : len(strengths)] @ strengths
     rest = max(0.1, 1 - float(np.square(strengths).sum()))
@@ -37,7 +37,7 @@ def make_graded(kind, n, p, rng, strengths):
 
 
 def make_other(kind):
-    """Ten active features, spread out so that they do not hide behind each other."""
+    """Return a function that makes data with ten active features, evenly spaced."""
 
     def make(n, p, seed):
         rng = np.random.default_rng(seed)
@@ -59,13 +59,13 @@ DESIGNS = {
 
 
 def correlations(X, y):
-    """Absolute correlations of standardised features over all rows."""
+    """Return absolute correlations over all rows."""
     y = (y - y.mean()) / y.std()
     return np.abs(y @ (X - X.mean(axis=0)) / X.std(axis=0) / len(y))
 
 
 class Generated(Source):
-    """Normal features made on demand, row by row, of which the first have given correlations with y."""
+    """Normal features generated on demand. The first have the given correlations with y."""
 
     def __init__(self, n, p, strengths):
         self.shape, self.dtype = (n, p), np.dtype(np.float64)
@@ -86,16 +86,14 @@ class Generated(Source):
     def calibrate(self, rows):
         return Calibration(np.zeros(self.shape[1]), np.ones(self.shape[1]))
 
-    def sums(self, rows, columns, weights, calibration, out, workers, tick):
+    def sums(self, rows, columns, weights, context):
         rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         for i in range(0, len(rows), 1000):
             part = rows[i : i + 1000]
             block = ArraySource(self.read(part, columns))
-            shift = Calibration(np.zeros(block.shape[1]), np.ones(block.shape[1]))
-            here = slice(0, len(part))
-            block.sums(
-                here, None, lambda r, part=part: weights(part[r]), SumContext(shift, out, workers, tick)
-            )
+            calibration = Calibration(np.zeros(block.shape[1]), np.ones(block.shape[1]))
+            block_context = context._replace(calibration=calibration)
+            block.sums(slice(0, len(part)), None, lambda r, part=part: weights(part[r]), block_context)
 
     def bytes_touched(self, n_rows, n_columns, *, scattered):
         return 8.0 * n_rows * n_columns

@@ -1,15 +1,14 @@
-"""What files cost: bytes as the operating system counts them, times against reading the files with cat.
+"""Cost of reading files: bytes counted by the operating system, and times relative to cat.
 
 python benchmarks/formats.py [--quick] [--folder DIR]
 
-Needs 11 GB of disk, or 1.5 GB with --quick. The page cache is dropped for the files before each cold run.
+Needs 11 GB of disk, or 1.5 GB with --quick. Each cold run starts with the files dropped from the page cache.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import os
 import resource
 import subprocess
 import tempfile
@@ -22,22 +21,15 @@ import pyarrow.parquet as pq
 import zarr
 
 from banditsis import Plan, open_source, screen
+from io_data import drop_cache
 
 MICE = Path(__file__).parents[2] / "shared" / "data" / "gemma_mouse_hs1940"
 rng = np.random.default_rng(0)
 
 
 def bytes_read() -> int:
-    """Bytes that this process has asked the system to read."""
+    """Return the bytes that this process has read, from disk or the page cache."""
     return int(Path("/proc/self/io").read_text().split()[1])
-
-
-def drop_cache(folder: Path) -> None:
-    for path in [folder] if folder.is_file() else folder.rglob("*"):
-        if path.is_file():
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def timed(run, *args) -> float:
@@ -59,12 +51,12 @@ def write_parquet(path: Path, n: int, p: int, height: int) -> None:
 
 
 def parquet(folder: Path, n: int, p: int, height: int) -> None:
-    """A plan whose last round reads all rows of 100 columns that are left."""
+    """Bytes of a last round that reads all rows of 100 columns."""
     path = folder / "wide.parquet"
     write_parquet(path, n, p, height)
     opening = timed(open_source, path)
     source, y = open_source(path), rng.standard_normal(n)
-    whole = path.stat().st_size
+    size = path.stat().st_size
     first = Plan(n, p, ((height, 100),))
     both = Plan(n, p, ((height, 100), (n, 50)))
     counts = []
@@ -73,8 +65,8 @@ def parquet(folder: Path, n: int, p: int, height: int) -> None:
         screen(source, y, plan, row_order="stored")
         counts.append(bytes_read() - before)
     cells = 100 / p * (n - height) / n
-    share = (counts[1] - counts[0]) / whole
-    print(f"Parquet {n:,} × {p:,}, {whole / 1e9:.2f} GB: opened in {opening:.2f} s")
+    share = (counts[1] - counts[0]) / size
+    print(f"Parquet {n:,} × {p:,}, {size / 1e9:.2f} GB: opened in {opening:.2f} s")
     print(f"  last round, 100 columns: {share:.3%} of the bytes for {cells:.3%} of the cells")
 
 
@@ -94,7 +86,7 @@ def zarr_exact(folder: Path, n: int, p: int) -> None:
             array[i : i + 8192] = rng.standard_normal((min(n - i, 8192), p), dtype=np.float32)
         source = open_source(path)
         exact = lambda source=source: screen(source, y, Plan.exact(n, p, 100))  # noqa: E731
-        exact()  # compiled, and in the page cache
+        exact()  # compiles, and fills the page cache
         warm = min(timed(exact) for _ in range(3)) / min(timed(cat, path) for _ in range(3))
         cold = []
         for run in (exact, lambda path=path: cat(path)):
@@ -109,21 +101,21 @@ def zarr_exact(folder: Path, n: int, p: int) -> None:
 
 def mice(folder: Path) -> None:
     if not MICE.exists():
-        print("PLINK: the data of the mice are not beside the project")
+        print("PLINK: the mouse data are not available")
         return
-    for ending in ("bed", "bim", "fam", "pheno.txt"):
-        packed = (MICE / f"mouse_hs1940.{ending}.gz").read_bytes()
-        (folder / f"mice.{ending}").write_bytes(gzip.decompress(packed))
+    for suffix in ("bed", "bim", "fam", "pheno.txt"):
+        packed = (MICE / f"mouse_hs1940.{suffix}.gz").read_bytes()
+        (folder / f"mice.{suffix}").write_bytes(gzip.decompress(packed))
     cd8 = np.genfromtxt(folder / "mice.pheno.txt", usecols=0, missing_values="NA")
     source = open_source(folder / "mice.bed")
     plan = Plan.exact(*source.shape, 8)
     result = screen(source, cd8, plan, missing="pairwise")
     seconds = timed(lambda: screen(source, cd8, plan, missing="pairwise"))
-    where = sorted(set(source.bed.chromosome[result.selected].tolist()))
+    chromosomes = sorted(set(source.bed.chromosome[result.selected].tolist()))
     best = float(np.abs(result.scores).max())
     print(
-        f"PLINK mice, CD8 of {np.isfinite(cd8).sum():,}: the best eight on chromosome {', '.join(where)}, "
-        f"best |r| {best:.3f}, {seconds:.2f} s"
+        f"PLINK mice, CD8 of {np.isfinite(cd8).sum():,}: the best eight on chromosome "
+        f"{', '.join(chromosomes)}, best |r| {best:.3f}, {seconds:.2f} s"
     )
 
 

@@ -1,4 +1,4 @@
-"""Interactions at the size of the paper's MovieLens table, on the stand-in.
+"""Screening of interactions at the size of the paper's MovieLens table, on the synthetic stand-in.
 
 python benchmarks/interactions.py [--users 100] [--columns 10000] [--only NAME …]
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -17,12 +16,11 @@ from functools import cache
 import numpy as np
 
 from banditsis import Interactions, Plan, screen
-from banditsis.paper.movielens import MovieLens
-from banditsis.paper.published import TABLE2
-from banditsis.paper.standin import N_MOVIES, N_TAGS, make_standin
-from banditsis.paper.table2 import Users, plans, predict, warm_up
+from banditsis.paper.movielens import N_MOVIES, N_TAGS, MovieLens, make_standin
+from banditsis.paper.published import TABLE2, method_name
+from banditsis.paper.table2 import estimate_users, make_plans, predict, split, warm_up
 from banditsis.sources.views import RowSubset
-from screening import Figure, at_most, table
+from reporting import Figure, at_most, collect, machine, table
 from timing import interleaved
 
 
@@ -31,25 +29,8 @@ def standin(n_movies: int = N_MOVIES) -> MovieLens:
     return make_standin(n_movies=n_movies)
 
 
-@cache
-def users(n_users: int, n_movies: int) -> Users:
-    """Representative users of the stand-in, by LIBMF."""
-    from banditsis.paper.factors import factorise, representative_users
-
-    data = standin(n_movies)
-    p, q = factorise(data.ratings, n_movies)
-    numbers = representative_users(p, n_users)
-    return Users(numbers, p[numbers] @ q.T)
-
-
-def split(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    order = np.random.default_rng([0, k]).permutation(n)
-    size = int(0.7 * n)
-    return np.sort(order[:size]), np.sort(order[size:])
-
-
 def one_user(options: argparse.Namespace) -> Iterator[Figure]:
-    """Exact screening against one full matrix product of the same dtype."""
+    """Time of exact screening relative to one full matrix product of the same dtype."""
     data = standin(options.movies)
     training, _ = split(options.movies, 0)
     y = np.random.default_rng(1).standard_normal(len(training))
@@ -58,7 +39,6 @@ def one_user(options: argparse.Namespace) -> Iterator[Figure]:
         source = RowSubset(Interactions(X), training)
         x, weighted = X[training], (y[:, None] * X[training]).astype(dtype)
         plan = Plan.exact(*source.shape, 100)
-        # Bound to names here, since the loop goes on.
         best = interleaved(
             5,
             gemm=lambda x=x, weighted=weighted: weighted.T @ x,
@@ -77,8 +57,9 @@ GOALS = {None: 60.0, 1.5: 8.0, 0.5: 20.0}
 
 
 def many_users(options: argparse.Namespace) -> Iterator[Figure]:
-    """All users of Table 2, each with a split of its own."""
-    data, chosen = standin(options.movies), users(options.users, options.movies)
+    """All users of Table 2, each with its own split."""
+    data = standin(options.movies)
+    users = estimate_users(data, options.users)
     source = Interactions(data.X)
     warm_up(None)
     seconds, r2 = {}, {}
@@ -86,16 +67,15 @@ def many_users(options: argparse.Namespace) -> Iterator[Figure]:
         seconds[line.alpha], r2[line.alpha] = 0.0, []
         for k in range(options.users):
             training, test = split(options.movies, k)
-            y = chosen.stars[k].astype(float)
-            plan = plans(len(training), source.shape[1])[line.key]
+            y = users.stars[k].astype(float)
+            plan = make_plans(len(training), source.shape[1])[line.key]
             started = time.perf_counter()
             result = screen(RowSubset(source, training), y[training], plan, random_state=k, progress=False)
             seconds[line.alpha] += time.perf_counter() - started
             r2[line.alpha].append(predict(source, y, np.sort(result.selected), training, test)[0])
         if line.alpha in GOALS:
-            label = (
-                f"{line.method}, {options.users} users, float32 (the paper: {line.seconds:,.0f} s for 100)"
-            )
+            label = f"{method_name(line.alpha)}, {options.users} users, float32 "
+            label += f"(the paper: {line.seconds:,.0f} s for 100)"
             yield at_most(label, seconds[line.alpha], GOALS[line.alpha] * options.users / 100, " s")
     for alpha in (1.5, 1.1, 0.5):
         gap = abs(np.mean(r2[alpha]) - np.mean(r2[None]))
@@ -106,7 +86,7 @@ def many_users(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 def accuracy(options: argparse.Namespace) -> Iterator[Figure]:
-    """Scores against those of products that are built."""
+    """Difference of scores from those of products computed in advance."""
     rng = np.random.default_rng(0)
     for dtype, goal in (("float64", 1e-9), ("float32", 1e-4)):
         for offset in (0, 3, 30, 1000):
@@ -116,7 +96,9 @@ def accuracy(options: argparse.Namespace) -> Iterator[Figure]:
             built = np.column_stack([X, X[:, i] * X[:, j]])
             plan = Plan.exact(*built.shape, 10)
             gap = np.abs(screen(Interactions(X), y, plan).scores - screen(built, y, plan).scores).max()
-            label = f"largest difference of scores to built products, {dtype}, means of {offset} deviations"
+            label = (
+                f"largest difference of scores from computed products, {dtype}, means of {offset} deviations"
+            )
             yield Figure(label, f"{gap:.1e}", f"≤ {goal:g}", bool(gap <= goal))
 
 
@@ -127,7 +109,7 @@ import numpy as np
 from banditsis import Interactions, Plan, screen
 from banditsis.sources.views import RowSubset
 {code}
-# Not ru_maxrss, which a process inherits from the one that started it.
+# Not ru_maxrss, which a process inherits from its parent.
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(1024 * peak, seconds)
 """
@@ -161,7 +143,7 @@ assert "x5 × x77" in result.selected_names
 
 
 def run(code: str, *arguments: str) -> tuple[float, float]:
-    """Peak memory and seconds of a fresh process."""
+    """Run code in a new process. Returns its peak memory and seconds."""
     script = PEAK.format(folder=os.path.dirname(__file__), code=code)
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -170,7 +152,7 @@ def run(code: str, *arguments: str) -> tuple[float, float]:
 
 
 def memory(options: argparse.Namespace) -> Iterator[Figure]:
-    """Peak memory of a process that screens at full size, X included."""
+    """Peak memory of a process that screens at full size, including X."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +162,7 @@ def memory(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 def wide(options: argparse.Namespace) -> Iterator[Figure]:
-    """Ten thousand base columns: fifty million pairs."""
+    """Ten thousand base columns, fifty million pairs."""
     for name, plan in (
         ("SIS", "Plan.exact(*source.shape, 100)"),
         ("BanditSIS (α=0.5)", "Plan.paper(*source.shape, 100), random_state=0"),
@@ -203,15 +185,9 @@ def main() -> None:
     parser.add_argument("--movies", type=int, default=N_MOVIES)
     parser.add_argument("--columns", type=int, default=10_000)
     options = parser.parse_args()
-    figures: list[Figure] = []
-    for name in options.only:
-        for figure in PARTS[name](options):
-            figures.append(figure)
-            verdict = "" if figure.met else "MISSED"
-            print(f"{figure.what}: {figure.measured} ({figure.goal}) {verdict}", flush=True)
-    cores, python = len(os.sched_getaffinity(0)), platform.python_version()
+    figures = collect(figure for name in options.only for figure in PARTS[name](options))
     shape = f"{options.movies:,} × {N_TAGS:,} scores of a stand-in, {N_TAGS * (N_TAGS + 1) // 2:,} features"
-    print(f"\n{shape}; {cores} cores of {platform.machine()}, Python {python}, NumPy {np.__version__}\n")
+    print(f"\n{shape}; {machine()}\n")
     print(table(figures))
 
 

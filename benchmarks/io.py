@@ -1,8 +1,8 @@
-"""Reading from disk: shuffled stores, Parquet, PLINK, sparse matrices, interruptions and damaged files.
+"""Reading from disk: shuffled stores, Parquet, PLINK, sparse matrices, interruptions and invalid files.
 
 python benchmarks/io.py [--gigabytes 20] [--folder FOLDER] [--only NAME …]
 
-Bytes are counted by the operating system for a process of its own, with the page cache dropped.
+Bytes are counted by the operating system, in a separate process and with an empty page cache.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import io_data
 from banditsis.store.metadata import verify
 from banditsis.store.reader import ShuffledSource
 from io_faults import faults
-from screening import Figure, at_least, at_most
+from reporting import Figure, at_least, at_most, collect, table
 
 HERE = Path(__file__).resolve().parent
 ROWS, COLUMNS = 1_000_000, 5_000
 
 
 def worker(path: Path, *arguments: object) -> dict[str, float]:
-    """Measure in a new process, with nothing of the file in memory."""
+    """Measure in a new process, with the file dropped from the page cache."""
     io_data.drop_cache(path)
     task, *rest = (str(argument) for argument in arguments)
     command = [sys.executable, str(HERE / "io_worker.py"), task, str(path), *rest]
@@ -43,7 +43,7 @@ def worker(path: Path, *arguments: object) -> dict[str, float]:
 
 
 def cat(path: Path) -> float:
-    """Seconds to read all files of a store."""
+    """Return the seconds to read all files of a store."""
     io_data.drop_cache(path)
     files = [str(file) for file in io_data.files_of(path)]
     started = time.perf_counter()
@@ -57,7 +57,7 @@ def store(folder: Path, gigabytes: float) -> Iterator[Figure]:
     path = io_data.make_store(folder / "shuffled.zarr", ROWS, p)
     runs: dict[str, list[dict[str, float]]] = {"exact": [], "bandit": []}
     reading = []
-    for _ in range(3):  # in turns, so that a slow minute hits all alike
+    for _ in range(3):  # in turns, so slow periods affect all of them
         reading.append(cat(path))
         for kind, measured in runs.items():
             measured.append(worker(path, "screen", kind))
@@ -80,7 +80,7 @@ def store(folder: Path, gigabytes: float) -> Iterator[Figure]:
 
 
 def parquet(folder: Path, gigabytes: float) -> Iterator[Figure]:
-    """Bytes of the last round in proportion to the columns that are left."""
+    """Bytes read in the last round, relative to the share of columns."""
     n = max(20_000, min(200_000, int(gigabytes / 8 * 200_000) // 20_000 * 20_000))
     path = io_data.make_parquet(folder / "wide.parquet", n, 10_000)
     cells = n * 10_000 * 4
@@ -97,34 +97,27 @@ def parquet(folder: Path, gigabytes: float) -> Iterator[Figure]:
 
 
 def sparse(folder: Path, gigabytes: float) -> Iterator[Figure]:
-    """A sparse matrix by column, exact."""
+    """A sparse CSC matrix, exact."""
     from sparse import measure
 
-    for what, value, most in measure(min(1.0, gigabytes / 20)):
-        yield at_most(what, value, most, "×")
+    yield measure(min(1.0, gigabytes / 20))
 
 
 def plink(folder: Path, gigabytes: float) -> Iterator[Figure]:
     """Mouse genotypes, phenotype CD8, exact."""
-    zipped = next(
-        (
-            up / "shared/data/gemma_mouse_hs1940"
-            for up in HERE.parents
-            if (up / "shared/data/gemma_mouse_hs1940").is_dir()
-        ),
-        None,
-    )
-    if zipped is None:
+    candidates = [parent / "shared/data/gemma_mouse_hs1940" for parent in HERE.parents]
+    data = next((path for path in candidates if path.is_dir()), None)
+    if data is None:
         yield Figure("PLINK mouse data: the eight best SNPs on chromosome 17", "no data here", "8", False)
         return
-    for file in zipped.glob("mouse_hs1940.*.gz"):
+    for file in data.glob("mouse_hs1940.*.gz"):
         (folder / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
     bed, pheno = folder / "mouse_hs1940.bed", folder / "mouse_hs1940.pheno.txt"
     record = json.loads(
         run_command("screen", bed, "--target", f"{pheno}:1", "--exact", "--keep", 8, "--json").stdout
     )
-    places = dict(line.split()[1::-1] for line in (folder / "mouse_hs1940.bim").read_text().splitlines())
-    on_17 = sum(places[feature["name"]] == "17" for feature in record["features"])
+    chromosomes = dict(line.split()[1::-1] for line in (folder / "mouse_hs1940.bim").read_text().splitlines())
+    on_17 = sum(chromosomes[feature["name"]] == "17" for feature in record["features"])
     best = abs(record["features"][0]["score"])
     yield Figure(
         "PLINK mouse data, CD8, exact: the best SNPs on chromosome 17", f"{on_17} of 8", "8 of 8", on_17 == 8
@@ -135,7 +128,7 @@ def plink(folder: Path, gigabytes: float) -> Iterator[Figure]:
 
 
 def kills(folder: Path, gigabytes: float) -> Iterator[Figure]:
-    """Kill -9 at ten random moments, then the same command again."""
+    """Kill shuffle at ten random times, and run the same command again."""
     X = np.random.default_rng(0).standard_normal((40_000, 301)).astype("f4")
     np.save(folder / "x.npy", X)
     data, path = folder / "x.npy", folder / "killed.zarr"
@@ -143,50 +136,50 @@ def kills(folder: Path, gigabytes: float) -> Iterator[Figure]:
     started = time.perf_counter()
     subprocess.run(command, check=True)
     seconds = time.perf_counter() - started
-    whole, moments = 0, random.Random(0)
+    n_correct, times = 0, random.Random(0)
     for _ in range(10):
         shutil.rmtree(path)
         process = subprocess.Popen(command)
-        time.sleep(moments.uniform(0.2, 1) * seconds)
+        time.sleep(times.uniform(0.2, 1) * seconds)
         process.kill()
         process.wait()
-        left = path.exists()  # then it had just finished
-        subprocess.run(command, check=not left, stderr=subprocess.DEVNULL)
+        finished = path.exists()  # before the kill
+        subprocess.run(command, check=not finished, stderr=subprocess.DEVNULL)
         source = ShuffledSource(path)
-        right = np.array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
-        whole += right and not verify(path, source.record)
+        correct = np.array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
+        n_correct += correct and not verify(path, source.record)
     yield Figure(
-        "kill -9 during `shuffle`, the same command again: whole and right",
-        f"{whole} of 10",
+        "kill -9 during `shuffle`, the same command again: complete and correct",
+        f"{n_correct} of 10",
         "10 of 10",
-        whole == 10,
+        n_correct == 10,
     )
     shutil.rmtree(path)
     data.unlink()
 
 
 def damage(folder: Path, gigabytes: float) -> Iterator[Figure]:
-    """Files that are truncated, corrupted, empty, misnamed and so on."""
-    place = folder / "faults"
-    place.mkdir()
-    good, names = 0, []
-    for name, arguments in faults(place):
-        before = sorted(place.rglob("*"))
-        ended = run_command("screen", *arguments, "--output", place / "out.csv")
-        clear = ended.returncode in (1, 2) and "error: " in ended.stderr and "Traceback" not in ended.stderr
-        if clear and not ended.stdout and sorted(place.rglob("*")) == before:
-            good += 1
+    """Truncated, corrupted, empty, misnamed and other invalid files."""
+    faults_folder = folder / "faults"
+    faults_folder.mkdir()
+    n_clear, unclear = 0, []
+    for name, arguments in faults(faults_folder):
+        before = sorted(faults_folder.rglob("*"))
+        done = run_command("screen", *arguments, "--output", faults_folder / "out.csv")
+        clear = done.returncode in (1, 2) and "error: " in done.stderr and "Traceback" not in done.stderr
+        if clear and not done.stdout and sorted(faults_folder.rglob("*")) == before:
+            n_clear += 1
         else:
-            names.append(name)
-    total = good + len(names)
-    missed = f" (not: {', '.join(names)})" if names else ""
+            unclear.append(name)
+    total = n_clear + len(unclear)
+    missed = f" (not: {', '.join(unclear)})" if unclear else ""
     yield Figure(
-        "damaged and odd files: one clear message, nothing written",
-        f"{good} of {total}{missed}",
+        "invalid files: one clear message, nothing written",
+        f"{n_clear} of {total}{missed}",
         "all",
-        not names,
+        not unclear,
     )
-    shutil.rmtree(place)
+    shutil.rmtree(faults_folder)
 
 
 def banditsis(*arguments: object) -> list[str]:
@@ -211,20 +204,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--gigabytes", type=float, default=20, help="of the shuffled store")
-    parser.add_argument("--folder", type=Path, help="where large files go; a temporary folder by default")
+    parser.add_argument("--gigabytes", type=float, default=20, help="size of the shuffled store")
+    parser.add_argument("--folder", type=Path, help="folder for large files; temporary by default")
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="banditsis-io-"))
     folder.mkdir(exist_ok=True)
     free = shutil.disk_usage(folder).free / 1e9
     gigabytes = min(options.gigabytes, free / 1.5)
-    print("| what | measured | to reach | |\n|---|---|---|---|", flush=True)
     try:
-        for name in options.only:
-            for figure in PARTS[name](folder, gigabytes):
-                mark = "✓" if figure.met else "missed"
-                print(f"| {figure.what} | {figure.measured} | {figure.goal} | {mark} |", flush=True)
+        figures = collect(figure for name in options.only for figure in PARTS[name](folder, gigabytes))
+        print(f"\n{table(figures)}")
     finally:
         if options.folder is None:
             shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Large files for the benchmark of reading, made once and without a second copy."""
+"""Large files for the I/O benchmark, made once and without a second copy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SIGNALS = 10
 
 
 def make_store(path: Path, n: int, p: int) -> Path:
-    """A shuffled store of normal float32 noise with a target, written as `banditsis shuffle` writes.
+    """Write a shuffled store of normal float32 noise with a target, in the format of `banditsis shuffle`.
 
-    Independent rows are in random order as they come, so that no source has to lie beside the store.
+    Independent rows need no shuffling, so the store is written directly, without a source file.
     """
     if is_shuffled(path):
         return path
@@ -33,7 +33,7 @@ def make_store(path: Path, n: int, p: int) -> Path:
                 if j == 0:
                     y[low:high] = 0.1 * cells[:, :SIGNALS].sum(axis=1) + rng.standard_normal(high - low)
                 shard = shard_path(path, k, i, j)
-                if shard.exists():  # of a run that was interrupted; the same numbers were drawn again
+                if shard.exists():  # from an interrupted run; the numbers are the same
                     shard.unlink()
                 written = write_shard(shard, segment, i, j, cells, np.arange(high - low), None)
                 files[str(shard.relative_to(path))] = written
@@ -48,7 +48,7 @@ def make_store(path: Path, n: int, p: int) -> Path:
 
 
 def make_parquet(path: Path, n: int, p: int) -> Path:
-    """Normal float32 noise in row groups of 20,000 rows."""
+    """Write normal float32 noise in row groups of 20,000 rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -56,22 +56,22 @@ def make_parquet(path: Path, n: int, p: int) -> Path:
         return path
     rng = np.random.default_rng(0)
     schema = pa.schema([(f"x{j}", pa.float32()) for j in range(p)])
-    half = path.with_suffix(".half")
-    with pq.ParquetWriter(half, schema, compression="none", use_dictionary=False) as writer:
+    part = path.with_suffix(".part")
+    with pq.ParquetWriter(part, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, n, 20_000):
             cells = rng.standard_normal((p, min(20_000, n - start)), dtype=np.float32)
             writer.write_table(pa.table(list(cells), schema=schema), row_group_size=20_000)
-    os.replace(half, path)
+    os.replace(part, path)
     return path
 
 
 def files_of(path: Path) -> list[Path]:
-    """All files of a store, or the file itself."""
+    """Return all files of a store, or the file itself."""
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def drop_cache(path: Path) -> None:
-    """Make the system forget what it has read of some files."""
+    """Drop the files from the page cache."""
     for file in files_of(path):
         fd = os.open(file, os.O_RDONLY)
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""Files that cannot be screened, and why."""
+"""Invalid files for the I/O benchmark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADER = "a,b,y\n"
 
 
 def faults(folder: Path) -> Iterator[tuple[str, list[object]]]:
-    """Make the files one by one, and give the arguments for screening each."""
+    """Write invalid files, and yield the name of each and the arguments for screening it."""
     rng = np.random.default_rng(0)
     lines = "".join(f"{a:.3f},{b:.3f},{c:.3f}\n" for a, b, c in rng.standard_normal((50, 3)))
     y = folder / "y.npy"

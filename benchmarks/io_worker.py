@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: time, bytes by the system's count, peak memory, as JSON.
+"""One measurement in a separate process: time, bytes read from disk and peak memory, as JSON.
 
 python benchmarks/io_worker.py screen STORE exact|bandit | columns FILE COUNT
 """
@@ -20,13 +20,13 @@ from banditsis.statistics import Weights
 
 
 def bytes_read() -> int:
-    """What the system has read from disk for this process."""
+    """Return the bytes read from disk for this process."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("read_bytes")))
 
 
 def warm_up() -> None:
-    """Load compiled kernels and libraries before the clock starts."""
+    """Load compiled kernels and libraries before timing."""
     rng = np.random.default_rng(0)
     for order in "CF":
         X = np.asarray(rng.standard_normal((4000, 40)), dtype=np.float32, order=order)
@@ -49,7 +49,7 @@ def measure_screen(path: str, kind: str) -> dict[str, object]:
 
 
 def measure_columns(path: str, count: str) -> dict[str, object]:
-    """Sum some scattered columns over all rows, as a last round does."""
+    """Sum some scattered columns over all rows, like a last round."""
     before = bytes_read()
     source = open_source(path)
     opened = bytes_read() - before

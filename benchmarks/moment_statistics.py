@@ -1,4 +1,4 @@
-"""Moment statistics: equality with references, price of covariates, p-values under the null, hidden features.
+"""Moment statistics: agreement with statsmodels, cost of covariates, null p-values, hidden features.
 
 python benchmarks/moment_statistics.py [--only NAME …] [--small]
 """
@@ -14,14 +14,15 @@ import statsmodels.api as sm
 from scipy import stats
 
 from banditsis import SIS, IterativeSIS, Plan, screen
-from screening import Figure, at_least, at_most, make, table
+from reporting import Figure, at_least, at_most, collect, table
+from screening import make
 from timing import interleaved
 
 TESTED = ("pearson", "anova", "logistic", "poisson", "cox")
 
 
 def responses(predictor: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A response for each statistic, with ties where they can be."""
+    """Return a response for each statistic, with ties where possible."""
     n = len(predictor)
     noisy = predictor + rng.standard_normal(n)
     return {
@@ -34,16 +35,16 @@ def responses(predictor: np.ndarray, rng: np.random.Generator) -> dict[str, np.n
 
 
 def chi2(statistic: str, x: np.ndarray, y: np.ndarray, Z: np.ndarray) -> float:
-    """The test statistic as statsmodels has it: F × its first degrees of freedom, t², or the score test."""
+    """Compute the test statistic with statsmodels: n times the partial R², or the score test."""
     if statistic == "cox":
-        at = np.zeros(1 + Z.shape[1])
+        params = np.zeros(1 + Z.shape[1])
         if Z.size:
             null = sm.PHReg(y[:, 0], Z, y[:, 1], ties="breslow")
-            at[1:] = null.fit().params
-            for _ in range(3):  # its optimiser stops early: a few steps of Newton's to the last digits
-                at[1:] -= np.linalg.solve(null.hessian(at[1:]), null.score(at[1:]))
+            params[1:] = null.fit().params
+            for _ in range(3):  # Newton steps to full precision, because its optimiser stops early
+                params[1:] -= np.linalg.solve(null.hessian(params[1:]), null.score(params[1:]))
         model = sm.PHReg(y[:, 0], np.column_stack([x, Z]), y[:, 1], ties="breslow")
-        slope, information = model.score(at)[0], -model.hessian(at)
+        slope, information = model.score(params)[0], -model.hessian(params)
         return float(slope**2 * np.linalg.inv(information)[0, 0])
     null = np.column_stack([np.ones(len(x)), Z])
     if statistic in ("pearson", "anova"):
@@ -57,7 +58,7 @@ def chi2(statistic: str, x: np.ndarray, y: np.ndarray, Z: np.ndarray) -> float:
 
 
 def equality(small: bool) -> Iterator[Figure]:
-    """Largest difference of |score| on random, tied and tiny data, with covariates and without."""
+    """Largest difference of |score| on random, tied and tiny data, with and without covariates."""
     for statistic in TESTED:
         worst, count = 0.0, 0
         for seed, n in enumerate((30, 200, 1000) if small else (30, 60, 200, 1000, 3000)):
@@ -66,13 +67,12 @@ def equality(small: bool) -> Iterator[Figure]:
             X = rng.standard_normal((n, 8)) + 0.3 * z[:, [0]]
             X[:, 4:6], X[:, 7] = np.round(X[:, 4:6]), 1.0
             y = responses(0.4 * z[:, 0] + 0.3 * X[:, 0], rng)[statistic]
-            for given in (z[:, :0], z):
-                found = screen(
-                    X, y, Plan.exact(n, 8, 4), statistic=statistic, covariates=given if given.size else None
-                )
-                expected = [np.sqrt(chi2(statistic, X[:, j], y, given) / n) for j in range(7)]
-                worst = max(worst, float(np.abs(np.abs(found.scores[:7]) - expected).max()))
-                worst, count = max(worst, abs(float(found.scores[7]))), count + 8
+            for adjusted in (z[:, :0], z):
+                Z = adjusted if adjusted.size else None
+                result = screen(X, y, Plan.exact(n, 8, 4), statistic=statistic, covariates=Z)
+                expected = [np.sqrt(chi2(statistic, X[:, j], y, adjusted) / n) for j in range(7)]
+                worst = max(worst, float(np.abs(np.abs(result.scores[:7]) - expected).max()))
+                worst, count = max(worst, abs(float(result.scores[7]))), count + 8
         label = (
             f"`{statistic}` against statsmodels, {count} features with ties, constants, tiny n, covariates"
         )
@@ -98,23 +98,24 @@ def covariates(small: bool) -> Iterator[Figure]:
 
 
 def null(small: bool) -> Iterator[Figure]:
-    """P-values of features without effect: Kolmogorov's test of uniformity.
+    """Kolmogorov-Smirnov test that p-values of null features are uniform.
 
-    Each thousand features have a response of their own, since the law of a score test is one over responses:
-    given one response of 1,000 counts, whose variance is not quite its mean, all p-values err the same way.
+    Each thousand features have their own response, because the null distribution of a score test averages
+    over responses. For one response of 1,000 counts the variance is not exactly the mean, so all p-values
+    have an error in the same direction.
     """
     n, p, times = 1000, 1000, 10 if small else 100
     rng = np.random.default_rng(0)
-    found: dict[str, list[np.ndarray]] = {}
+    pvalues: dict[str, list[np.ndarray]] = {}
     for _ in range(times):
         X, z = rng.standard_normal((n, p), dtype=np.float32), rng.standard_normal((n, 3))
-        for given in (None, z):
-            ys = responses(np.zeros(n) if given is None else 0.4 * z[:, 0], rng)
+        for Z in (None, z):
+            ys = responses(np.zeros(n) if Z is None else 0.4 * z[:, 0], rng)
             for statistic in TESTED:
-                result = screen(X, ys[statistic], Plan.exact(n, p, 5), statistic=statistic, covariates=given)
-                label = f"`{statistic}`{'' if given is None else ' given 3 covariates'}"
-                found.setdefault(label, []).append(result.pvalues)
-    for label, parts in found.items():
+                result = screen(X, ys[statistic], Plan.exact(n, p, 5), statistic=statistic, covariates=Z)
+                label = f"`{statistic}`{'' if Z is None else ' given 3 covariates'}"
+                pvalues.setdefault(label, []).append(result.pvalues)
+    for label, parts in pvalues.items():
         value = float(stats.kstest(np.concatenate(parts), "uniform").pvalue)
         yield at_least(
             f"{label}, {p * times:,} null features: Kolmogorov's test of uniform p-values", value, 0.01
@@ -122,9 +123,9 @@ def null(small: bool) -> Iterator[Figure]:
 
 
 def hidden(small: bool) -> Iterator[Figure]:
-    """Fan and Lv's example: X4 has no correlation with y, which depends on it most."""
+    """Fan and Lv's example: X4 has the largest effect on y but is uncorrelated with it."""
     n, p, rho, runs = 200, 1000, 0.5, 20 if small else 200
-    found = {"SIS": 0, "IterativeSIS": 0}
+    counts = {"SIS": 0, "IterativeSIS": 0}
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         common = rng.standard_normal(n)
@@ -133,11 +134,11 @@ def hidden(small: bool) -> Iterator[Figure]:
         y = 5 * X[:, :3].sum(axis=1) - 15 * np.sqrt(rho) * common + rng.standard_normal(n)
         for selector in (SIS(37), IterativeSIS(37)):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the lasso's, on its way to convergence
-                found[type(selector).__name__] += int(selector.fit(X, y).get_support()[3])
+                warnings.simplefilter("ignore")  # convergence warnings of the lasso
+                counts[type(selector).__name__] += int(selector.fit(X, y).get_support()[3])
     label = f"hidden feature among {p:,}, n={n}, {runs} runs: share of runs that find it,"
-    yield at_least(f"{label} `IterativeSIS`", found["IterativeSIS"] / runs, 0.95)
-    yield at_most(f"{label} `SIS`", found["SIS"] / runs, 0.05)
+    yield at_least(f"{label} `IterativeSIS`", counts["IterativeSIS"] / runs, 0.95)
+    yield at_most(f"{label} `SIS`", counts["SIS"] / runs, 0.05)
 
 
 PARTS = {f.__name__: f for f in (equality, covariates, null, hidden)}
@@ -148,14 +149,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    figures: list[Figure] = []
-    for name in options.only:
-        for figure in PARTS[name](options.small):
-            figures.append(figure)
-            print(
-                f"{figure.what}: {figure.measured} ({figure.goal}) {'' if figure.met else 'MISSED'}",
-                flush=True,
-            )
+    figures = collect(figure for name in options.only for figure in PARTS[name](options.small))
     print("\n" + table(figures))
 
 

@@ -1,4 +1,4 @@
-"""What plans promise against what they keep: prints one table, figure by figure, as measured.
+"""Guarantees and predictions of plans, compared with simulations. Prints each result when measured.
 
 python benchmarks/plans.py [--quick]
 """
@@ -22,7 +22,7 @@ OTHERS = ("equicorrelated", "AR(0.9)", "genotypes", "heavy noise")
 
 
 def published(n, p, d, alpha):
-    """The plan behind the paper's tables: a third dropped, and the first round at α / 1.1."""
+    """Return the plan that reproduces the paper's tables: it drops a third and starts at α / 1.1."""
     return Plan.paper(n, p, d, alpha / 1.1, 1 / 3)
 
 
@@ -38,7 +38,7 @@ def candidates():
 
 
 def all_kept(job):
-    """How often each plan keeps all active features, over data sets of one design."""
+    """Return how often each plan keeps all active features, over data sets of one design."""
     name, seeds = job
     plans = candidates()
     kept = dict.fromkeys(plans, 0)
@@ -52,7 +52,7 @@ def all_kept(job):
 
 
 def near_the_floor(job):
-    """Features lost of those just above the floor, and runs that lost one above the simultaneous floor."""
+    """Count lost features just above the floor, and runs that lost one above the simultaneous floor."""
     kind, n, sets, draws = job
     rng = np.random.default_rng(7)
     plan = Plan.optimal(n, 300, 60, 0.04 if n < 10_000 else 0.01)
@@ -72,7 +72,7 @@ def near_the_floor(job):
 
 
 def prediction(job):
-    """Predicted floor against the floor after the run."""
+    """Return the worst ratio of the floor after the run to the predicted floor."""
     n, p, d, alpha = job
     rng = np.random.default_rng(1)
     worst = 1.0
@@ -85,7 +85,7 @@ def prediction(job):
 
 
 def guarantee(job):
-    """Runs that lost a feature at or above the minimum."""
+    """Count runs that lost a feature at or above the minimum correlation."""
     kind, sets, draws = job
     rng = np.random.default_rng(3)
     failed, cells, n, p, minimum = 0, 0.0, 20_000, 300, 0.15
@@ -104,7 +104,7 @@ def guarantee(job):
 
 
 def cells_by_size(_):
-    """Cells of the same guarantee at 10^6 and 10^7 rows, which are made on demand."""
+    """Return the ratio of cells for the same guarantee at 10^7 and 10^6 rows, generated on demand."""
     strengths = np.r_[np.full(10, 0.2), np.full(10, 0.04)]
     cells = []
     for n in (10**6, 10**7):
@@ -117,17 +117,15 @@ def cells_by_size(_):
 
 
 def large(_):
-    """n = 10^5, p = 10^4: share of 20 features just detectable that is kept, paper's plan and optimal."""
+    """Return the share of 20 barely detectable features kept by the paper's plan and the optimal one."""
     n, p, d = 10**5, 10**4, 100
     paper = published(n, p, d, 1.1)
     plans = (paper, Plan.optimal(n, p, d, paper.cells))
     source = Generated(n, p, np.full(20, paper.detection_floor(0.8)))
-    kept = [
-        np.mean(
-            [screen(source, source.y, plan, random_state=s, progress=False).support[:20] for s in range(6)]
-        )
-        for plan in plans
-    ]
+    kept = []
+    for plan in plans:
+        runs = [screen(source, source.y, plan, random_state=s, progress=False) for s in range(6)]
+        kept.append(np.mean([result.support[:20] for result in runs]))
     return kept
 
 
@@ -145,7 +143,7 @@ def floor_ratios():
 
 
 def search_time():
-    Plan.optimal(1000, 100, 10, 0.1)  # compiled
+    Plan.optimal(1000, 100, 10, 0.1)  # compiles
     worst = 0.0
     for n in (10**3, 10**6, 10**12):
         for p, d in ((100, 10), (10**4, 10), (10**6, 100), (10**6, 10**5)):
@@ -158,16 +156,16 @@ def search_time():
 
 def print_kept(found, sets):
     print(f"\nAll active features kept, % of runs (n={N}, p={P}, d={D}, {sets} data sets × 2 draws;")
-    print("a quarter of them below M4)")
+    print("a quarter of them for the designs after M4)")
     keys = list(candidates())
     print(f"{'':16}" + "".join(f"{kind[:5] + ' ' + format(x, 'g'):>13}" for kind, x in keys))
     for name, kept in found.items():
         print(f"{name:16}" + "".join(f"{100 * kept[key]:13.1f}" for key in keys))
     mean = {key: 100 * np.mean([found[name][key] for name in MODELS]) for key in keys}
     print(f"{'mean of M1 to M4':16}" + "".join(f"{mean[key]:13.1f}" for key in keys))
-    for alpha, wanted in zip(ALPHAS, (10, 5, 2), strict=True):
+    for alpha, goal in zip(ALPHAS, (10, 5, 2), strict=True):
         gain = mean["optimal", alpha] - mean["paper", alpha]
-        print(f"gain at the cost of α={alpha}: {gain:+.1f} points (to reach: +{wanted})")
+        print(f"gain at the cost of α={alpha}: {gain:+.1f} points (to reach: +{goal})")
     shares = [*[(s, mean["share", s]) for s in (0.6, 0.7, 0.8)], (1.0, mean["optimal", 1.1])]
     x, y = zip(*shares, strict=True)
     needed = np.interp(mean["paper", 1.1], np.maximum.accumulate(y), x)
@@ -176,7 +174,7 @@ def print_kept(found, sets):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the replications")
+    parser.add_argument("--quick", action="store_true", help="run a tenth of the replications")
     parser.add_argument("--processes", type=int, default=None)
     options = parser.parse_args()
     part = 10 if options.quick else 1
@@ -202,8 +200,8 @@ def main() -> None:
                 total[key] += value / len(chunks)
         print_kept(found, sets)
 
-        print("\nLost of the features at 1.00 to 1.06 of the floor (95%), and runs with any loss above the")
-        print("simultaneous floor (95%)")
+        print("\nShare of features at 1.00 to 1.06 of the floor (95%) that were lost, and runs with any loss")
+        print("above the simultaneous floor (95%)")
         draws = max(4, 60 // part)
         jobs = [
             (kind, n, 6, draws)
@@ -219,7 +217,7 @@ def main() -> None:
         for job, worst in pool.map(prediction, [(5000, 500, 50, 1.1), (20_000, 1000, 30, 0.8)]):
             print("  n={}, p={}, d={}, α={}:".format(*job), f"{worst:.3f}")
 
-        print("\nmin_correlation=0.15, confidence 95%, n=20,000, p=300: runs that lost one at or above")
+        print("\nmin_correlation=0.15, confidence 95%, n=20,000, p=300: runs that lost a feature above it")
         kinds = ("normal", "t5", *OTHERS, *MODELS)
         for kind, failed, runs, cells in pool.map(guarantee, [(k, 5, max(2, 40 // part)) for k in kinds]):
             print(f"  {kind:14} {failed:>3} of {runs}; {cells:.1%} of the cells read")

@@ -1,4 +1,4 @@
-"""Statistics of ranks, distances and distributions: equality, speed, and what each of them finds.
+"""Rank and distance statistics: agreement with references, speed, and power for non-linear effects.
 
 python benchmarks/sample_statistics.py [--write docs/statistics.md] [--only NAME …] [--small]
 """
@@ -15,7 +15,7 @@ import dcor
 import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from screening import Figure, at_least
+from reporting import Figure, at_least
 from timing import interleaved
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +26,7 @@ TABLE = "<!-- non-linear truths: written by benchmarks/sample_statistics.py -->"
 
 
 def differences(name: str) -> float:
-    """Largest difference from the reference: random data, ties, constants, tiny n."""
+    """Return the largest difference from the reference, on random data with ties, constants and tiny n."""
     worst = 0.0
     for seed, n in enumerate((3, 4, 5, 8, 13, 50, 100, 500)):
         rng = np.random.default_rng(seed)
@@ -36,10 +36,10 @@ def differences(name: str) -> float:
         y = X[:, 0] ** 2 + X[:, 1] + rng.standard_normal(n)
         for response in (y, np.round(y)) if name != "mv" else (np.digitize(y, [0, 1]), y > np.median(y)):
             if 1 < len(np.unique(response)) < n or (name != "mv" and np.ptp(response) > 0):
-                found = screen(X, response, Plan.exact(n, 6, 6), statistic=name).scores
+                result = screen(X, response, Plan.exact(n, 6, 6), statistic=name)
                 expected = scores(name, X, response.astype(float))
-                power = 2 if name == "distance" else 1  # a root magnifies the rounding of 0
-                worst = max(worst, float(np.abs(found**power - expected**power).max()))
+                power = 2 if name == "distance" else 1  # a square root magnifies rounding errors near 0
+                worst = max(worst, float(np.abs(result.scores**power - expected**power).max()))
     return worst
 
 
@@ -51,15 +51,15 @@ def equality(small: bool) -> Iterator[Figure]:
 
 
 def fastest_dcor(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
-    """dcor's fastest way for these rows, compiled."""
-    ways = {
+    """Return a call of dcor with its fastest compiled method for these rows."""
+    calls = {
         method: lambda method=method: dcor.distance_correlation(
             x, y, method=method, compile_mode=dcor.CompileMode.COMPILE_CPU
         )
         for method in ("avl", "mergesort")
     }
-    best = interleaved(2, **ways)
-    return ways[min(best, key=best.__getitem__)]
+    best = interleaved(2, **calls)
+    return calls[min(best, key=best.__getitem__)]
 
 
 def against_dcor(small: bool) -> Iterator[Figure]:
@@ -116,7 +116,7 @@ def adaptive_against_exact(small: bool) -> Iterator[Figure]:
         yield at_least(f"{label}: times as fast as exact", best["exact"] / best["bandit"], 20, "×")
 
 
-# What each of them finds
+# Power for non-linear effects
 
 
 def quadratic(X: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -135,41 +135,41 @@ def interaction(X: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return np.abs(X[:, 0]) * np.sign(X[:, 1]) + np.abs(X[:, 2]) * np.sign(X[:, 3]) + 1.5 * noise
 
 
-#: Model, number of active features, and how it is written.
+#: Model, number of active features, and formula.
 TRUTHS = {
     "quadratic": (quadratic, 4, "y = x₁² + x₂² + x₃² + x₄² + 4ε"),
     "sine": (sine, 2, "y = 2 sin 10x₁ + 2 sin 10x₂ + ε"),
     "heteroscedastic": (heteroscedastic, 4, "y = exp((x₁ + x₂ + x₃ + x₄) / 4) ε"),
     "interaction with sign": (interaction, 4, "y = sign(x₂) abs(x₁) + sign(x₄) abs(x₃) + 1.5ε"),
 }
-CONTESTANTS = ("distance", "chatterjee", "sliced_wasserstein", "sirs", "spearman", "kendall", "pearson")
+STATISTICS = ("distance", "chatterjee", "sliced_wasserstein", "sirs", "spearman", "kendall", "pearson")
 
 
 def truths(replications: int, n: int = 2_000, p: int = 1_000, d: int = 100) -> dict[str, dict[str, float]]:
-    """Share of runs in which every active feature is among the d best, by exact screening."""
-    shares = {truth: dict.fromkeys(CONTESTANTS, 0.0) for truth in TRUTHS}
+    """Return the share of runs in which exact screening keeps all active features."""
+    shares = {truth: dict.fromkeys(STATISTICS, 0.0) for truth in TRUTHS}
     plan = Plan.exact(n, p, d)
     for seed in range(replications):
         rng = np.random.default_rng(seed)
         X, noise = rng.standard_normal((n, p)), rng.standard_normal(n)
         for truth, (model, active, _) in TRUTHS.items():
-            for name in CONTESTANTS:
-                found = screen(X, model(X, noise), plan, statistic=name).support[:active].all()
-                shares[truth][name] += found / replications
+            for name in STATISTICS:
+                result = screen(X, model(X, noise), plan, statistic=name)
+                shares[truth][name] += result.support[:active].all() / replications
     return shares
 
 
 def truths_table(shares: dict[str, dict[str, float]], replications: int) -> str:
     lines = [
-        f"Percentage of {replications} runs that rank every active feature among the best 100 of 1,000, with",
-        "2,000 rows. Features and ε are standard normal. The noise levels and frequencies were chosen to",
-        "show differences between the statistics: the table is an illustration, not a benchmark.",
+        f"Share of {replications} runs in which all active features are among the best 100 of 1,000, with",
+        "2,000 rows. Features and ε are standard normal. The noise levels and frequencies of the four models",
+        "were chosen to show differences between the methods, so the table is only an illustration.",
         "",
-        "| Model | " + " | ".join(f"`{name}`" for name in CONTESTANTS) + " |",
-        "|---|" + "---|" * len(CONTESTANTS),
+        "| truth | " + " | ".join(f"`{name}`" for name in STATISTICS) + " |",
+        "|---|" + "---|" * len(STATISTICS),
     ]
     for truth, row in shares.items():
-        cells = " | ".join(f"{row[name]:.0%}" for name in CONTESTANTS)
+        cells = " | ".join(f"{row[name]:.0%}" for name in STATISTICS)
         lines.append(f"| {truth}: {TRUTHS[truth][2]} | {cells} |")
     return "\n".join(lines)
 
@@ -186,7 +186,7 @@ def non_linear(small: bool) -> Iterator[Figure]:
 
 
 def null_pvalues(small: bool) -> Iterator[Figure]:
-    """Kolmogorov's test of the p-values of features that have nothing to do with the response."""
+    """Kolmogorov-Smirnov test that p-values of features independent of the response are uniform."""
     from scipy.stats import kstest
 
     n, p = 1_000, 10_000 if small else 100_000
@@ -213,9 +213,9 @@ WRITE: str | None = None
 def main() -> None:
     global WRITE
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--write", metavar="FILE", help="write the table of non-linear truths into it")
+    parser.add_argument("--write", metavar="FILE", help="file to write the table of non-linear models to")
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
-    parser.add_argument("--small", action="store_true", help="small sizes, to try it out")
+    parser.add_argument("--small", action="store_true", help="small sizes, for a trial run")
     args = parser.parse_args()
     WRITE = args.write
     met = True

@@ -1,4 +1,4 @@
-"""Speed and memory of screening in memory, as ratios inside one run.
+"""Speed and memory of screening arrays in memory, as ratios within one run.
 
 python benchmarks/screening.py [--write docs/speed.md] [--only NAME …] [--gigabytes 4]
 """
@@ -6,13 +6,10 @@ python benchmarks/screening.py [--write docs/speed.md] [--only NAME …] [--giga
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,35 +17,18 @@ from sklearn.feature_selection import SelectKBest, r_regression
 
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.engine.sampling import draw_rows
+from reporting import Figure, at_least, at_most, collect, machine, table
 from timing import interleaved, read_through
 
 ORDERS = {"C": "row-major", "F": "column-major"}
 
 
-@dataclass
-class Figure:
-    """One line of the table."""
-
-    what: str
-    measured: str
-    goal: str
-    met: bool
-
-
-def at_least(what: str, value: float, goal: float, unit: str = "") -> Figure:
-    return Figure(what, f"{value:.2f}{unit}", f"≥ {goal:g}{unit}", value >= goal)
-
-
-def at_most(what: str, value: float, goal: float, unit: str = "") -> Figure:
-    return Figure(what, f"{value:.2f}{unit}", f"≤ {goal:g}{unit}", value <= goal)
-
-
 def make(n: int, p: int, dtype: str, order: str = "C") -> tuple[np.ndarray, np.ndarray]:
-    """Normal noise, repeated with a growing scale so that it is made quickly, and a response."""
+    """Return normal noise, repeated to save time, and a response."""
     rng = np.random.default_rng(0)
     X = np.empty((n, p), dtype, order=order)
     run = X.reshape(-1, order="A")
-    noise = rng.standard_normal(1_000_003).astype(dtype)  # a prime: no two columns are alike
+    noise = rng.standard_normal(1_000_003).astype(dtype)  # a prime length, so columns differ
     for start in range(0, run.size, noise.size):
         run[start : start + noise.size] = noise[: run.size - start]
     return X, rng.standard_normal(n) + X[:, 0]
@@ -92,7 +72,7 @@ def select_k_best_case(dtype: str, order: str) -> Iterator[Figure]:
 
 
 def lines_touched(plan: Plan, last_round: np.ndarray, seed: int, by_row: bool, itemsize: int) -> int:
-    """64-byte lines that hold the cells of the plan, counted from the rows and features of a run."""
+    """Count the 64-byte cache lines that hold the cells read in a run."""
     total, per_line = 0, 64 // itemsize
     pieces = draw_rows(plan.n_rows, [s.n_rows for s in plan.steps], "random", np.random.default_rng(seed))
     for k, rows in enumerate(pieces):
@@ -152,13 +132,13 @@ def missing(gigabytes: float) -> Iterator[Figure]:
 def missing_case(order: str) -> Iterator[Figure]:
     X, y = make(100_000, 5_000, "float32", order)
     gaps = X.copy(order="K")
-    gaps.reshape(-1, order="A")[::19] = np.nan  # no column and no row is empty
-    whole, pairwise = BanditSIS(100, random_state=0), BanditSIS(100, random_state=0, missing="pairwise")
+    gaps.reshape(-1, order="A")[::19] = np.nan  # every row and column keeps values
+    plain, pairwise = BanditSIS(100, random_state=0), BanditSIS(100, random_state=0, missing="pairwise")
     best = interleaved(
         7,
         exact=lambda: SIS(100).fit(X, y),
         exact_pairwise=lambda: SIS(100, missing="pairwise").fit(gaps, y),
-        bandit=lambda: whole.fit(X, y),
+        bandit=lambda: plain.fit(X, y),
         bandit_pairwise=lambda: pairwise.fit(gaps, y),
     )
     label = f"5% missing, pairwise, {ORDERS[order]}: time against complete data"
@@ -228,21 +208,15 @@ def startup(gigabytes: float) -> Iterator[Figure]:
     yield at_most(
         "`import banditsis`, above an empty Python", best_of("import banditsis") - best_of("pass"), 0.3, " s"
     )
-    best_of(FIRST_FIT, 1)  # compiles, once on a machine
+    best_of(FIRST_FIT, 1)  # compiles the kernels
     yield at_most("a first fit in a new process, kernels cached (whole process)", best_of(FIRST_FIT), 2, " s")
 
 
 PARTS = {f.__name__: f for f in (exact, bandit, select_k_best, many, missing, memory, startup)}
 
 
-def table(figures: list[Figure]) -> str:
-    lines = ["| Benchmark | Measured | Target | |", "|---|---:|---:|---|"]
-    lines += [f"| {f.what} | {f.measured} | {f.goal} | {'✓' if f.met else 'missed'} |" for f in figures]
-    return "\n".join(lines)
-
-
 def write(path: Path, text: str) -> None:
-    """Put the table between its two markers."""
+    """Write the table between its two markers."""
     old = path.read_text()
     start, end = "<!-- bench -->", "<!-- /bench -->"
     head, rest = old.split(start)
@@ -256,17 +230,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--gigabytes", type=float, default=4.0)
     options = parser.parse_args()
-    figures: list[Figure] = []
-    for name in options.only:
-        for figure in PARTS[name](options.gigabytes):
-            figures.append(figure)
-            print(
-                f"{figure.what}: {figure.measured} ({figure.goal}) {'' if figure.met else 'MISSED'}",
-                flush=True,
-            )
-    cores, python = len(os.sched_getaffinity(0)), platform.python_version()
-    machine = f"{cores} cores of {platform.machine()}, Python {python}, NumPy {np.__version__}"
-    text = f"{table(figures)}\n\nMeasured by `make bench` on {machine}; best of several turns."
+    figures = collect(figure for name in options.only for figure in PARTS[name](options.gigabytes))
+    text = f"{table(figures)}\n\nMeasured by `make bench` on {machine()}; best of several turns."
     print("\n" + text)
     if options.write:
         write(options.write, text)

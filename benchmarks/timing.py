@@ -1,4 +1,4 @@
-"""Timing on a shared machine: everything as a ratio of best times inside one run."""
+"""Timing on a shared machine: report ratios of best times within one run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _sum(run):
 
 
 def read_through(array: np.ndarray) -> Callable[[], None]:
-    """A plain threaded sum over the same memory: what the machine's bandwidth allows."""
+    """Return a function that sums the array in threads, to measure the read bandwidth of the machine."""
     run = array.reshape(-1, order="A")
     jobs = count_jobs(None)
     edges = np.linspace(0, run.size, 32 * jobs + 1).astype(int)
@@ -41,13 +41,13 @@ def read_through(array: np.ndarray) -> Callable[[], None]:
 
 
 def interleaved(repeats: int, **contestants: Callable[[], object]) -> dict[str, float]:
-    """Best time of each, run in turns, so that a slow minute of the machine hits all alike."""
+    """Return the best time of each function. They run in turns, so slow periods affect all of them."""
     best = dict.fromkeys(contestants, np.inf)
     for repeat in range(repeats + 1):
         for name, run in contestants.items():
             started = time.perf_counter()
             run()
             elapsed = time.perf_counter() - started
-            if repeat:  # the first turn warms up
+            if repeat:  # the first turn is a warm-up
                 best[name] = min(best[name], elapsed)
     return best

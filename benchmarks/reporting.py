@@ -1,0 +1,50 @@
+"""Measurements with goals, printed line by line and as a Markdown table."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Figure:
+    """One measurement."""
+
+    what: str
+    measured: str
+    goal: str
+    met: bool
+
+
+def at_least(what: str, value: float, goal: float, unit: str = "") -> Figure:
+    return Figure(what, f"{value:.2f}{unit}", f"≥ {goal:g}{unit}", value >= goal)
+
+
+def at_most(what: str, value: float, goal: float, unit: str = "") -> Figure:
+    return Figure(what, f"{value:.2f}{unit}", f"≤ {goal:g}{unit}", value <= goal)
+
+
+def collect(figures: Iterable[Figure]) -> list[Figure]:
+    """Print each figure when it is measured, and return all."""
+    collected = []
+    for figure in figures:
+        collected.append(figure)
+        print(
+            f"{figure.what}: {figure.measured} ({figure.goal}) {'' if figure.met else 'MISSED'}", flush=True
+        )
+    return collected
+
+
+def table(figures: Iterable[Figure]) -> str:
+    lines = ["| what | measured | to reach | |", "|---|---:|---:|---|"]
+    lines += [f"| {f.what} | {f.measured} | {f.goal} | {'✓' if f.met else 'missed'} |" for f in figures]
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    cores, python = len(os.sched_getaffinity(0)), platform.python_version()
+    return f"{cores} cores of {platform.machine()}, Python {python}, NumPy {np.__version__}"
