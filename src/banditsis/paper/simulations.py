@@ -18,12 +18,7 @@ from banditsis.results import ScreeningResult
 from banditsis.screening import screen
 from banditsis.validation import check_integer
 
-MAKERS = {
-    "M1": datasets.make_m1,
-    "M2": datasets.make_m2,
-    "M3": datasets.make_m3,
-    "M4": datasets.make_m4,
-}
+MAKERS = {"M1": datasets.make_m1, "M2": datasets.make_m2, "M3": datasets.make_m3, "M4": datasets.make_m4}
 #: "printed" is Algorithm 1 of the paper. "published" reproduces the published numbers: each round drops a
 #: third of the surplus instead of half, and the first round uses α/1.1. Replications run them in this order.
 VARIANTS = ("printed", "published")
