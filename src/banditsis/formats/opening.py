@@ -18,7 +18,7 @@ from banditsis.formats.members import check_matrix
 from banditsis.formats.registry import Opened, import_optional, open_file, split_target_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
-from banditsis.sources.blocks import CELLS_AT_ONCE
+from banditsis.sources.blocks import TILE_CELLS
 from banditsis.sources.memmap import MappedSource
 from banditsis.validation import is_dask
 
@@ -172,7 +172,7 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
         check_matrix(url, array)
         source = ZarrSource(array)
         # Zarr requests all chunks of a large tile at once.
-        source.chunk, source.cells_at_once = array.shards or array.chunks, CELLS_AT_ONCE
+        source.chunk, source.cells_at_once = array.shards or array.chunks, TILE_CELLS
         return split_target_column(source, target, url)
     folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
     copy = folder / path.rsplit("/", 1)[-1]
