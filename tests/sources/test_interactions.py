@@ -291,7 +291,7 @@ def test_new_rows_are_centred_by_the_means_of_the_fit():
         with pytest.raises(ValueError, match=message + r".*center=fitted\.means"):
             selector.transform(Interactions(new, center=center))
     plain = SIS(5).fit(Interactions(X[:300, :9]), Y[:300, 0])
-    with pytest.raises(ValueError, match=r"are centred, and were not.*center=False"):
+    with pytest.raises(ValueError, match=r"are centred here, but were not.*center=False"):
         plain.transform(Interactions(new, center=fitted.means))
     assert SIS(5).fit(RowSubset(fitted, np.arange(200)), Y[:200, 0]).transform(fitted).shape == (300, 5)
 
