@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ Indices: TypeAlias = NDArray[np.intp]
 Rows: TypeAlias = "slice | Indices"
 #: Columns of a source: sorted indices, or None for all.
 Columns: TypeAlias = "Indices | None"
+ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
 
 
 def count_rows(rows: Rows) -> int:
@@ -37,3 +39,9 @@ def spread(rows: Rows, size: int) -> Indices:
 def as_indices(index: Rows) -> Indices:
     """Rows (or columns) as an array of indices."""
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index
+
+
+def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:
+    """Pieces of ``size`` rows."""
+    for start in range(0, count_rows(rows), size):
+        yield take(rows, start, start + size)

@@ -29,12 +29,8 @@ BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 
 UNREAD = "#f4f4f4"
-
-
 #: Larger selections are plotted by rank, without feature names.
 MAX_NAMES = 40
-
-
 #: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500
 

@@ -109,7 +109,7 @@ def open_data(data: Any, target: str | None, *, names: Sequence[str] | None = No
         options.pop("memory_limit", None)
         return open_frame(data, target, names=names, **options)
     source = _open_in_memory(data, names)
-    return split_target_column(source, target, "X")
+    return Opened(source) if target is None else split_target_column(source, target, "X")
 
 
 def is_frame(data: Any) -> bool:

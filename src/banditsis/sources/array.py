@@ -12,8 +12,15 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread, take
 from banditsis.kernels import gather
 from banditsis.kernels.row_moments import PANEL
-from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
-from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
+from banditsis.sources.base import (
+    PILOT_ROWS,
+    Calibration,
+    Source,
+    SumContext,
+    WeightFunction,
+    calibrate,
+    summing_dtype,
+)
 from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS

@@ -10,8 +10,15 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
 from banditsis.parallel import Workers
 from banditsis.sources.array import ArraySource, TileJob, add_tiles
-from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
-from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
+from banditsis.sources.base import (
+    PILOT_ROWS,
+    Calibration,
+    Source,
+    SumContext,
+    WeightFunction,
+    calibrate,
+    summing_dtype,
+)
 from banditsis.statistics.base import Weights
 
 TILE_CELLS = 1 << 22  # 16 MB in float32

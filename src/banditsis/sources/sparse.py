@@ -12,9 +12,8 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.kernels import sparse as kernels
 from banditsis.sources.array import Job, TileJob, add_tiles, check_names
-from banditsis.sources.base import Calibration, SumContext, WeightFunction
+from banditsis.sources.base import PILOT_ROWS, SAFE_EXPONENT, Calibration, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.calibration import PILOT_ROWS, SAFE_EXPONENT
 from banditsis.statistics.base import Weights
 
 STORED_PER_TILE = 1 << 18  # stored cells

@@ -9,9 +9,8 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.sources.array import line_bytes
-from banditsis.sources.base import Calibration
+from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_dtype
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.calibration import PILOT_ROWS, calibrate, summing_dtype
 
 PILOT_SPAN = 1024  # rows at the start of a row group from which columns are calibrated
 COLUMNS_AT_ONCE = 1000  # pyarrow reads wider selections of Parquet columns more slowly

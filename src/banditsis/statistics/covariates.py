@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Rows, count_rows, take
+from banditsis.arrays import Array, Floats, Rows, chunks, count_rows
 
-ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
 #: Directions whose variance is a smaller share of the largest are dropped.
 SMALLEST_VARIANCE = 1e-14
 #: A feature with a smaller share of residual variance given the covariates scores 0; by itemsize of X.
@@ -154,9 +152,3 @@ def _orthonormalise(covariates: Covariates, rounding: Floats) -> tuple[Covariate
     better = replace(covariates, basis=covariates.basis @ rotation, offset=offset)
     accurate = bool(np.all(variances[kept] > 1e-4 * largest)) and bool(np.all(mean**2 <= 1e4 * largest))
     return better, accurate
-
-
-def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:
-    """Pieces of ``size`` rows."""
-    for start in range(0, count_rows(rows), size):
-        yield take(rows, start, start + size)

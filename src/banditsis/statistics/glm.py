@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit, logit
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
-from banditsis.statistics.covariates import CovariateError, Covariates, chunks
+from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import PartialStatistic
 from banditsis.statistics.pearson import Pearson

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.statistics.base import (
     MomentStatistic,
     Weights,
@@ -22,7 +22,7 @@ from banditsis.statistics.base import (
     mean_drift,
     ratio,
 )
-from banditsis.statistics.covariates import CovariateError, Covariates, chunks
+from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.regression import residual_moments, squared_influence, whiten
 

@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, spread
 from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, mean_drift, ratio
-from banditsis.statistics.covariates import Covariates, chunks
+from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence

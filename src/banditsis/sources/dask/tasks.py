@@ -11,8 +11,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.parallel import Workers, one_blas_thread
-from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.sources.calibration import PILOT_ROWS
+from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
 from banditsis.parallel import Workers
 from banditsis.sources.array import check_names
-from banditsis.sources.base import Source
-from banditsis.sources.calibration import summing_dtype
+from banditsis.sources.base import Source, summing_dtype
 
 BLOCK_CELLS = 1 << 23
 THREAD_ROWS = 256  # that a thread reads at once

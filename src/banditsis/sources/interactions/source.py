@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.kernels import interactions as pairs
-from banditsis.sources.base import SumContext, WeightFunction
+from banditsis.sources.base import PILOT_ROWS, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.calibration import PILOT_ROWS
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
 from banditsis.sources.interactions.features import PairCalibration, PairNames, PairOrder, calibrate_pairs
