@@ -360,7 +360,7 @@ def _first_inflation(source: Source, statistic: Statistic, rows: Rows, scores: F
     size = min(MAX_FEATURES, scores.size)
     strongest = np.argpartition(-np.abs(scores), size - 1)[:size]
     inflation = measure_variance_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
-    assert inflation is not None  # check_guarantee_possible requires the Pearson statistic
+    assert inflation is not None  # as check_guarantee_possible ensures
     return inflation.high
 
 

@@ -18,14 +18,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Floats
-from banditsis.kernels import retention
 
 #: Numbers of Gauss-Legendre nodes; rounds with nearly equal row counts need more.
 NODES = (48, 96, 192, 384)
+
+
+def load_kernels() -> Any:
+    """Import the compiled recursions only if a floor is computed: making a plan needs no compiler."""
+    from banditsis.kernels import retention
+
+    return retention
 
 
 def fisher_rows(n_rows: float) -> float:
@@ -68,7 +75,7 @@ def detection_floor(
     for m, cutoff in zip(rows, cutoffs, strict=True):
         bound = math.atanh(min(cutoff, 1.0 - 1e-12))
         variance = sampling_variance(m, n, variance_inflation)
-        if variance <= retention.CERTAIN * (variances[-1] if variances else 1.0 / n):
+        if variance <= load_kernels().CERTAIN * (variances[-1] if variances else 1.0 / n):
             certain = max(certain, cutoff)
         elif cutoff > 0:
             if variances and variances[-1] - variance < 1e-3 * variances[-1]:  # practically the same rows
@@ -79,7 +86,7 @@ def detection_floor(
     if not bounds:
         return certain
     nodes, weights, work = gauss_legendre(_nodes_for_losses(np.array(variances), np.array(bounds)))
-    mean = retention.lowest_mean(np.array(variances), np.array(bounds), error, nodes, weights, work)
+    mean = load_kernels().lowest_mean(np.array(variances), np.array(bounds), error, nodes, weights, work)
     return max(certain, math.tanh(mean))
 
 
@@ -102,7 +109,7 @@ def null_cutoffs(rows: Sequence[int], kept: Sequence[int], p: int) -> list[float
     left = np.array([p, *(kept[k] for k in deciding)], dtype=np.float64)
     bounds = np.empty(len(counts))
     nodes, weights, work = gauss_legendre(_nodes_for_rows(counts))
-    retention.null_chain(counts, left[1:] / left[:-1], bounds, True, nodes, weights, work)
+    load_kernels().null_chain(counts, left[1:] / left[:-1], bounds, True, nodes, weights, work)
     cutoffs = np.zeros(len(rows))
     cutoffs[deciding] = np.tanh(bounds / np.sqrt(counts))
     return [float(q) for q in cutoffs]
@@ -132,7 +139,7 @@ def null_shares(rows: Sequence[int], cutoffs: Sequence[float]) -> list[float]:
     bounds = np.arctanh(np.array(cutoffs)) * np.sqrt(counts)
     shares = np.empty(len(counts))
     nodes, weights, work = gauss_legendre(_nodes_for_rows(counts))
-    retention.null_chain(counts, shares, bounds, False, nodes, weights, work)
+    load_kernels().null_chain(counts, shares, bounds, False, nodes, weights, work)
     return [float(share) for share in np.cumprod(shares)]
 
 
@@ -164,7 +171,7 @@ def _nodes_for_losses(variances: Floats, bounds: Floats) -> int:
     if len(bounds) < 2:
         return NODES[0]
     step = math.sqrt(min(float(-np.diff(variances).max()), float(variances[-1])))
-    reach = float((bounds + retention.REACH * np.sqrt(variances)).max() - bounds.min())
+    reach = float((bounds + load_kernels().REACH * np.sqrt(variances)).max() - bounds.min())
     return _at_least(1.5 * reach / step)
 
 

@@ -14,8 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from banditsis.arrays import Floats
-from banditsis.kernels import retention
-from banditsis.plans.detection_floor import gauss_legendre
+from banditsis.plans.detection_floor import gauss_legendre, load_kernels
 
 #: A correlation over fewer rows is meaningless.
 MIN_ROWS = 4
@@ -50,12 +49,12 @@ def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> tup
 def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:
     nodes, weights, work = gauss_legendre(NODES)
     sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
-    scratch = np.empty((5, MAX_ROUNDS))
+    scratch, kernels = np.empty((5, MAX_ROUNDS)), load_kernels()
 
     def floor(x: Floats) -> float:
         k = (len(x) + 1) // 2
         growth, split = x[: k - 1], x[k - 1 :]
-        return float(retention.trial_floor(growth, split, sizes, ERROR, nodes, weights, work, scratch[:, :k]))
+        return float(kernels.trial_floor(growth, split, sizes, ERROR, nodes, weights, work, scratch[:, :k]))
 
     return floor
 
@@ -98,7 +97,7 @@ def _to_integers(x: Floats, n: int, p: int, d: int, cells: int, rereads: bool) -
     k = (len(x) + 1) // 2
     rows, left = np.empty(k), np.empty(k)
     sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
-    retention.lay_out(x[: k - 1], x[k - 1 :], sizes, rows, left)
+    load_kernels().lay_out(x[: k - 1], x[k - 1 :], sizes, rows, left)
     steps = _drop_idle_rounds([(math.floor(m), round(f)) for m, f in zip(rows, left, strict=True)], p, d)
     totals, kept = [m for m, _ in steps], [f for _, f in steps]
     min_rows = min(MIN_ROWS, n)
