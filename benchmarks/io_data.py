@@ -1,4 +1,4 @@
-"""Large files for the I/O benchmark, made once and without a second copy."""
+"""Large files for the benchmark of reading, made once and without a second copy."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.store.layout import is_shuffled, make_layout
-from banditsis.store.metadata import Record, write_record, write_vector
-from banditsis.store.shards import shard_path, write_shard
+from banditsis.store.layout import is_shuffled, make_layout, shard_name
+from banditsis.store.metadata import Record, write_record, write_shard, write_vector
 
 SIGNALS = 10
 
 
 def make_store(path: Path, n: int, p: int) -> Path:
-    """Write a shuffled store of normal float32 noise with a target, in the format of `banditsis shuffle`.
+    """A shuffled store of normal float32 noise with a target, written as `banditsis shuffle` writes.
 
-    Independent rows need no shuffling, so the store is written directly, without a source file.
+    Independent rows are in random order as they come, so that no source has to lie beside the store.
     """
     if is_shuffled(path):
         return path
@@ -32,10 +31,10 @@ def make_store(path: Path, n: int, p: int) -> Path:
                 cells = rng.standard_normal((high - low, last - first), dtype=np.float32)
                 if j == 0:
                     y[low:high] = 0.1 * cells[:, :SIGNALS].sum(axis=1) + rng.standard_normal(high - low)
-                shard = shard_path(path, k, i, j)
-                if shard.exists():  # from an interrupted run; the numbers are the same
+                shard = path / f"rows_{k}" / shard_name((i, j))
+                if shard.exists():  # of a run that was interrupted; the same numbers were drawn again
                     shard.unlink()
-                written = write_shard(shard, segment, i, j, cells, np.arange(high - low), None)
+                written = write_shard(shard, segment, cells, np.arange(high - low), None)
                 files[str(shard.relative_to(path))] = written
     files |= dict(
         [write_vector(path, "target", y, "row"), write_vector(path, "original_rows", np.arange(n), "row")]
@@ -48,7 +47,7 @@ def make_store(path: Path, n: int, p: int) -> Path:
 
 
 def make_parquet(path: Path, n: int, p: int) -> Path:
-    """Write normal float32 noise in row groups of 20,000 rows."""
+    """Normal float32 noise in row groups of 20,000 rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -56,22 +55,22 @@ def make_parquet(path: Path, n: int, p: int) -> Path:
         return path
     rng = np.random.default_rng(0)
     schema = pa.schema([(f"x{j}", pa.float32()) for j in range(p)])
-    part = path.with_suffix(".part")
-    with pq.ParquetWriter(part, schema, compression="none", use_dictionary=False) as writer:
+    half = path.with_suffix(".half")
+    with pq.ParquetWriter(half, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, n, 20_000):
             cells = rng.standard_normal((p, min(20_000, n - start)), dtype=np.float32)
             writer.write_table(pa.table(list(cells), schema=schema), row_group_size=20_000)
-    os.replace(part, path)
+    os.replace(half, path)
     return path
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return all files of a store, or the file itself."""
+    """All files of a store, or the file itself."""
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def drop_cache(path: Path) -> None:
-    """Drop the files from the page cache."""
+    """Make the system forget what it has read of some files."""
     for file in files_of(path):
         fd = os.open(file, os.O_RDONLY)
         os.fsync(fd)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import zarr
 
 from banditsis.formats.csv import open_csv
-from banditsis.formats.h5ad import open_h5ad
+from banditsis.formats.hdf5 import open_h5ad
 from banditsis.formats.zarr import ZarrSource
 
 _folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""HDF5 files with a two-dimensional dataset."""
+"""HDF5 files with a two-dimensional dataset, and AnnData's ``.h5ad`` files, dense or sparse."""
 
 from __future__ import annotations
 
@@ -7,30 +7,48 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from banditsis.arrays import Array, Columns, Rows
-from banditsis.formats.chunks import Piece, assemble, pick
-from banditsis.formats.members import check_matrix, find_matrix, find_names, with_members
-from banditsis.formats.registry import Opened, import_optional, split_path
-from banditsis.formats.tables import damaged
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.formats.chunks import select, split_by_chunk
+from banditsis.formats.members import (
+    add_target_and_ids,
+    check_matrix,
+    find_matrix,
+    find_names,
+    read_vector,
+    to_text,
+)
+from banditsis.formats.memory import allowed_memory
+from banditsis.formats.registry import (
+    Opened,
+    find_column,
+    import_optional,
+    split_path,
+    split_target_column,
+)
+from banditsis.formats.tables import check_unique_names, damaged
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.sparse import SparseSource
 
-WORTH_A_TILE = 1 << 17
-DEFLATE, SHUFFLE = 1, 2  # filters, as HDF5 numbers them
+MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
+DEFLATE, SHUFFLE = 1, 2  # HDF5's filter numbers
+SPARSE_AXIS = {"csr_matrix": 0, "csc_matrix": 1}
+ENTRIES_AT_ONCE = 1 << 16  # of an uncompressed sparse matrix
 
 
 class Hdf5Source(BlockSource):
     """A chunked dataset of an HDF5 file.
 
-    The library lets in one thread at a time. So chunks are only fetched under its lock, and decompressed
-    outside, where their filters are the usual ones.
+    The HDF5 library runs one thread at a time. Chunks with common filters are only fetched under its lock and
+    decompressed outside it.
 
     Parameters
     ----------
-    dataset : h5py.Dataset
-        Of shape (n, p), of numbers.
+    dataset : h5py.Dataset of shape (n, p)
+        A numeric dataset.
     names : list of str, optional
         Names of the columns.
     """
@@ -38,113 +56,269 @@ class Hdf5Source(BlockSource):
     def __init__(self, dataset: Any, names: list[str] | None = None) -> None:
         self.dataset, self.names = dataset, names
         self.shape, self.dtype = dataset.shape, np.dtype(dataset.dtype).newbyteorder("=")
-        self.chunk = dataset.chunks or (max(1, WORTH_A_TILE // self.shape[1]), self.shape[1])
-        self.cells_at_once = max(WORTH_A_TILE, self.chunk[0] * self.chunk[1])
+        self.chunk = dataset.chunks or (max(1, MIN_TILE // self.shape[1]), self.shape[1])
+        self.cells_at_once = max(MIN_TILE, self.chunk[0] * self.chunk[1])
         self._filters = _find_filters(dataset)
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        everything = slice(0, self.shape[1]) if columns is None else columns
-        return assemble(rows, everything, self.chunk, self.dtype, self._part)
+        if columns is None:
+            columns = slice(0, self.shape[1])
+        block = np.empty((count_rows(rows), count_rows(columns)), self.dtype)
+        across = list(split_by_chunk(columns, self.chunk[1]))
+        for row in split_by_chunk(rows, self.chunk[0]):
+            for column in across:
+                values = select(self._read_chunk(row.chunk, column.chunk), row.inside, column.inside)
+                if values.shape == block.shape and values.dtype == block.dtype:
+                    return values  # one chunk holds the whole block: no copy
+                block[row.place, column.place] = values
+        return block
 
-    def _part(self, row: Piece, column: Piece) -> Array:
-        part = pick(self._chunk(row.chunk, column.chunk), row.inside, column.inside)
-        return part if part.dtype == self.dtype else part.astype(self.dtype)
-
-    def _chunk(self, i: int, j: int) -> Array:
+    def _read_chunk(self, i: int, j: int) -> Array:
         height, width = self.chunk
         top, left = i * height, j * width
         try:
-            if self._filters is None:
-                return np.asarray(self.dataset[top : top + height, left : left + width])
-            try:
-                skipped, data = self.dataset.id.read_direct_chunk((top, left))
-            except (OSError, RuntimeError, ValueError):  # it was never written, or is damaged
-                return np.asarray(self.dataset[top : top + height, left : left + width])
-            return self._decode(data, skipped)
+            if self._filters is not None:
+                try:
+                    skipped, data = self.dataset.id.read_direct_chunk((top, left))
+                except (OSError, RuntimeError, ValueError):
+                    pass  # never written, or damaged: the library finds out
+                else:
+                    return self._decode(data, skipped)
+            return np.asarray(self.dataset[top : top + height, left : left + width])
         except (OSError, RuntimeError, ValueError, zlib.error) as error:
             raise damaged(Path(self.dataset.file.filename), "HDF5", error) from error
 
     def _decode(self, data: Any, skipped: int) -> Array:
-        """Undo the filters, the last one first; a bit of ``skipped`` tells that a chunk went without one."""
+        """Undo the filters, last one first; bit k of ``skipped`` is set if filter k was not applied."""
         assert self._filters is not None
         for k, code in reversed(list(enumerate(self._filters))):
             if skipped >> k & 1:
                 continue
             if code == DEFLATE:
                 data = zlib.decompress(data)
-            else:  # the first bytes of all values, then the second ones, …
+            else:  # shuffled: the first bytes of all values, then the second bytes, …
                 planes = np.frombuffer(data, np.uint8).reshape(self.dtype.itemsize, -1)
                 data = np.ascontiguousarray(planes.T)
         height, width = self.chunk
         return np.frombuffer(data, self.dataset.dtype, count=height * width).reshape(height, width)
 
 
+def _find_filters(dataset: Any) -> tuple[int, ...] | None:
+    """The filters of a dataset; None if only the HDF5 library can decode it."""
+    plist = dataset.id.get_create_plist()
+    codes = tuple(int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters()))
+    known = dataset.chunks is not None and set(codes) <= {DEFLATE, SHUFFLE}
+    return codes if known and np.dtype(dataset.dtype).kind in "fiu" else None
+
+
+class Hdf5SparseSource(BlockSource):
+    """A sparse matrix in an HDF5 group, converted to dense tiles.
+
+    Parameters
+    ----------
+    group : h5py.Group
+        With ``data``, ``indices`` and ``indptr``.
+    shape : tuple of int
+        Rows and columns.
+    axis : int
+        0 if compressed by row (CSR), 1 if compressed by column (CSC).
+    names : list of str, optional
+        Names of the columns.
+    """
+
+    def __init__(self, group: Any, shape: tuple[int, int], axis: int, names: list[str] | None) -> None:
+        self.shape, self.axis, self.names, self.path = shape, axis, names, Path(group.file.filename)
+        self.starts: Array = group["indptr"][...].astype(np.int64)
+        parts = [group[name] for name in ("data", "indices")]
+        maps = [_map_dataset(part) for part in parts]
+        self.data, self.indices = (m if m is not None else part for m, part in zip(maps, parts, strict=True))
+        consistent = self.starts[-1] == len(self.data) == len(self.indices)
+        if len(self.starts) != shape[axis] + 1 or not consistent:
+            raise ValueError(f"{self.path} has a sparse X with inconsistent parts: write the file again.")
+        self.dtype = np.dtype(self.data.dtype).newbyteorder("=")
+        chunk_entries = (parts[0].chunks or (ENTRIES_AT_ONCE,))[0]
+        lines = max(1, int(chunk_entries * shape[axis] / max(1, len(self.data))))
+        #: Rows (CSR) or columns (CSC) that are read together.
+        self.block_lines = min(shape[axis], lines)
+        self.chunk = (self.block_lines, shape[1]) if axis == 0 else (shape[0], self.block_lines)
+
+    def load(self) -> SparseSource:
+        """Read the matrix into memory."""
+        try:
+            parts = np.asarray(self.data[:]), np.asarray(self.indices[:]), self.starts
+        except (OSError, RuntimeError) as error:
+            raise damaged(self.path, "HDF5", error) from error
+        make = scipy.sparse.csr_array if self.axis == 0 else scipy.sparse.csc_array
+        return SparseSource(make(parts, shape=self.shape), self.names)
+
+    def tile_columns(self, n_columns: int) -> int:
+        # CSR: all columns, because their entries are read anyway.
+        return n_columns if self.axis == 0 else min(n_columns, max(1, self.cells_at_once // self.shape[0]))
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        if columns is None:
+            columns = slice(0, self.shape[1])
+        lines, others = (rows, columns) if self.axis == 0 else (columns, rows)
+        block = np.zeros((count_rows(lines), count_rows(others)), self.dtype)
+        position = np.full(self.shape[1 - self.axis], -1)
+        position[others] = np.arange(count_rows(others))
+        if isinstance(lines, slice):
+            lines = np.arange(lines.start, lines.stop)
+        start = 0
+        for run in np.split(lines, np.flatnonzero(np.diff(lines) > self.block_lines) + 1):
+            self._fill(run, position, block[start : start + len(run)])
+            start += len(run)
+        return block if self.axis == 0 else block.T
+
+    def _fill(self, lines: Indices, position: Indices, block: Array) -> None:
+        """Fill lines that are close together from one range of entries."""
+        first, last = int(self.starts[lines[0]]), int(self.starts[lines[-1] + 1])
+        try:
+            data, indices = self.data[first:last], self.indices[first:last]
+            place = position[indices]
+        except (OSError, RuntimeError, IndexError) as error:
+            raise damaged(self.path, "HDF5", error) from error
+        lengths = np.diff(self.starts[lines[0] : lines[-1] + 2])
+        line = np.full(len(lengths), -1)
+        line[lines - lines[0]] = np.arange(len(lines))
+        line = np.repeat(line, lengths)
+        requested = (place >= 0) & (line >= 0)
+        block[line[requested], place[requested]] = data[requested]
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        density = len(self.data) / (self.shape[0] * self.shape[1])
+        dense = super().bytes_touched(n_rows, n_columns, scattered=scattered)
+        return float(dense * density * (1 + self.indices.dtype.itemsize / self.dtype.itemsize))
+
+
 def open_hdf5(path: Path, target: str | None = None, **options: Any) -> Opened:
     """Open the only two-dimensional dataset of a file, or the one named by ``file.h5:/name``."""
     file_path, inner = split_path(path)
-    file = open_hdf5_file(file_path)
-    _refuse_pandas(file_path, file)
+    file = _open_file(file_path)
+    _check_not_pandas(file_path, file)
     if inner is not None and inner not in file:
-        there = ", ".join(sorted(_datasets(file))[:5]) or "none"
-        raise ValueError(f"{file_path} has no dataset {inner}; there are: {there}.")
-    node = file if inner is None else file[inner]
-    dataset = (
-        node if hasattr(node, "dtype") else find_matrix(path, _datasets(node), ":/" if inner is None else "/")
-    )
+        choices = ", ".join(sorted(_datasets(file))[:5]) or "none"
+        raise ValueError(f"{file_path} has no dataset {inner}; its datasets are: {choices}.")
+    dataset = file if inner is None else file[inner]
+    if not hasattr(dataset, "dtype"):
+        dataset = find_matrix(path, _datasets(dataset), ":/" if inner is None else "/")
     _, p = check_matrix(path, dataset)
     members = _datasets(dataset.parent)
     names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p)
-    return with_members(source_of(dataset, names), target, path, members)
+    return add_target_and_ids(_open_dataset(dataset, names), target, path, members)
 
 
-def source_of(dataset: Any, names: list[str] | None) -> Source:
-    """A source of a dataset: a memory map where its cells lie in the file as they are."""
-    mapped = map_dataset(dataset)
-    return Hdf5Source(dataset, names) if mapped is None else ArraySource(mapped, names)
-
-
-def map_dataset(dataset: Any) -> Array | None:
-    """A memory map of a contiguous dataset that is stored as it is, else None."""
-    start = dataset.id.get_offset()
-    if start is None or dataset.chunks or dataset.external or np.dtype(dataset.dtype).kind not in "fiu":
-        return None
-    kind = dataset.dtype
-    if not kind.isnative or Path(dataset.file.filename).stat().st_size < start + dataset.size * kind.itemsize:
-        return None
-    return np.memmap(dataset.file.filename, kind, "r", start, dataset.shape)
-
-
-def open_hdf5_file(path: Path) -> Any:
+def _open_file(path: Path) -> Any:
     h5py = import_optional("h5py", "hdf5")
     try:
         return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         raise damaged(path, "HDF5", error) from error
 
 
-def _find_filters(dataset: Any) -> tuple[int, ...] | None:
-    """The filters of a dataset, or None if one of them is only known to the library."""
-    plist = dataset.id.get_create_plist()
-    codes = tuple(int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters()))
-    usual = dataset.chunks is not None and set(codes) <= {DEFLATE, SHUFFLE}
-    return codes if usual and np.dtype(dataset.dtype).kind in "fiu" else None
+def _open_dataset(dataset: Any, names: list[str] | None) -> Source:
+    mapped = _map_dataset(dataset)
+    return Hdf5Source(dataset, names) if mapped is None else ArraySource(mapped, names)
+
+
+def _map_dataset(dataset: Any) -> Array | None:
+    """A memory map of a dataset; None if it is chunked, compressed or byte-swapped."""
+    start = dataset.id.get_offset()
+    if start is None or dataset.chunks or dataset.external or np.dtype(dataset.dtype).kind not in "fiu":
+        return None
+    path, dtype = dataset.file.filename, dataset.dtype
+    if not dtype.isnative or Path(path).stat().st_size < start + dataset.size * dtype.itemsize:
+        return None
+    return np.memmap(path, dtype, "r", start, dataset.shape)
 
 
 def _datasets(group: Any) -> dict[str, Any]:
-    """Datasets directly in a group, or below it if there are none, by their paths."""
-    found = {name: node for name, node in group.items() if hasattr(node, "dtype")}
-    if not found:
-        group.visititems(lambda name, node: found.update({name: node}) if hasattr(node, "dtype") else None)
-    return found
+    """Datasets directly in a group, or below it if there are none, by path."""
+    datasets = {name: node for name, node in group.items() if hasattr(node, "dtype")}
+    if not datasets:
+        group.visititems(lambda name, node: datasets.update({name: node}) if hasattr(node, "dtype") else None)
+    return datasets
 
 
-def _refuse_pandas(path: Path, file: Any) -> None:
-    marked: list[str] = []
-    file.visititems(lambda name, node: marked.append(name) if "pandas_type" in node.attrs else None)
-    if marked:
+def _check_not_pandas(path: Path, file: Any) -> None:
+    frames: list[str] = []
+    file.visititems(lambda name, node: frames.append(name) if "pandas_type" in node.attrs else None)
+    if frames:
         raise ValueError(
-            f"{path} was written by pandas, in a layout of its own: read it with pandas.read_hdf(…, "
-            f"{marked[0]!r}) and pass the frame, or save that as Parquet."
+            f"{path} was written by pandas, which uses its own layout: read it with pandas.read_hdf(…, "
+            f"{frames[0]!r}) and pass the frame, or save the frame as Parquet."
         )
+
+
+def open_h5ad(
+    path: Path, target: str | None = None, *, memory_limit: int | None = None, **options: Any
+) -> Opened:
+    """Open X of an AnnData file; the target is a column of ``obs``, or a variable."""
+    file = _open_file(path)
+    for part in ("X", "obs", "var"):
+        if part not in file:
+            contents = ", ".join(file) or "nothing"
+            raise ValueError(f"{path} is not an AnnData file: it has no {part} and contains {contents}.")
+    obs, var = file["obs"], file["var"]
+    if hasattr(obs, "dtype") or hasattr(var, "dtype"):
+        raise ValueError(f"{path} was written by anndata < 0.7: read and rewrite it with a newer version.")
+    names = [to_text(name) for name in _read_labels(path, var, "var")]
+    check_unique_names(names, path)
+    source = _open_matrix(path, file["X"], names, memory_limit)
+    if len(names) != source.shape[1]:
+        raise ValueError(f"{path} has {len(names):,} variables and {source.shape[1]:,} columns of X.")
+    ids = _read_labels(path, obs, "obs")
+    if target is None:
+        return Opened(source, None, ids)
+    columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
+    if target not in columns and (target in names or target.isdigit()):
+        return split_target_column(source, target, path, ids)
+    column = columns[find_column(columns, target, f"obs of {path}")]
+    return Opened(source, _read_column(obs, column), ids)
+
+
+def _open_matrix(path: Path, node: Any, names: list[str], memory_limit: int | None) -> Source:
+    """Open X; a sparse X is loaded if it fits in memory."""
+    if hasattr(node, "dtype"):
+        check_matrix(f"X of {path}", node)
+        return _open_dataset(node, names)
+    kind = to_text(node.attrs.get("encoding-type", "unknown"))
+    if kind not in SPARSE_AXIS:
+        raise ValueError(f"X of {path} is stored as {kind}; it must be dense, csr_matrix or csc_matrix.")
+    n, p = (int(length) for length in node.attrs["shape"])
+    source = Hdf5SparseSource(node, (n, p), SPARSE_AXIS[kind], names)
+    n_bytes = len(source.data) * (source.dtype.itemsize + source.indices.dtype.itemsize)
+    return source if n_bytes > allowed_memory(memory_limit) else source.load()
+
+
+def _read_labels(path: Path, group: Any, part: str) -> Array:
+    name = to_text(group.attrs.get("_index", "_index"))
+    if name not in group:
+        raise ValueError(f"{path} has no names in {part}: rewrite it with a newer anndata.")
+    return np.array(_read_column(group, name), str)
+
+
+def _read_column(group: Any, name: str) -> Array:
+    """A column of obs or var: numbers, text, categorical or nullable."""
+    node = group[name]
+    if hasattr(node, "dtype"):
+        if "categories" in node.attrs:  # written by anndata 0.7
+            return _decode_categories(read_vector(group["__categories"][name]), node[...])
+        return read_vector(node)
+    if "codes" in node:
+        return _decode_categories(read_vector(node["categories"]), node["codes"][...])
+    if "mask" in node:
+        values: Floats = np.array(node["values"][...], np.float64)
+        values[node["mask"][...]] = np.nan
+        return values
+    raise ValueError(f"column {name!r} of {group.name[1:]} has an unsupported encoding.")
+
+
+def _decode_categories(categories: Array, codes: Array) -> Array:
+    """The category of each code; code -1 is a missing value."""
+    if (codes >= 0).all():
+        return categories[codes]
+    numeric = categories.dtype.kind in "fiub"
+    dtype = np.dtype(np.float64) if numeric else np.dtype(object)
+    missing = np.array([np.nan if numeric else None], dtype)
+    return np.append(categories.astype(dtype), missing)[codes]

@@ -61,7 +61,7 @@ FORMATS = {
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
     "shuffled": Format("shuffled Zarr", "banditsis.store.reader:open_shuffled"),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n"),
-    "h5ad": Format("AnnData (.h5ad)", "h5ad:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
+    "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b\x01"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}

@@ -1,4 +1,4 @@
-"""Zarr stores, versions 2 and 3: an array, or a group with one."""
+"""Zarr arrays, versions 2 and 3, and groups with one two-dimensional array."""
 
 from __future__ import annotations
 
@@ -11,90 +11,147 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Rows
-from banditsis.formats.chunks import ChunkReader
-from banditsis.formats.members import check_matrix, find_matrix, find_names, with_members
+from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
+from banditsis.formats.members import add_target_and_ids, check_matrix, find_matrix, find_names
 from banditsis.formats.registry import Opened, import_optional
 from banditsis.sources.blocks import BlockSource
+from banditsis.store.layout import KEY
 
-WORTH_A_TILE = 1 << 17  # cells: smaller chunks are read several at once
+MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
 
 
 class ZarrSource(BlockSource):
     """A two-dimensional Zarr array.
 
+    Chunks in local files with common codecs are read directly; zarr-python reads all other arrays.
+
     Parameters
     ----------
-    array : zarr.Array
-        Of shape (n, p), of numbers.
+    array : zarr.Array of shape (n, p)
+        A numeric array.
     names : sequence of str, optional
         Names of the columns.
     """
 
     def __init__(self, array: Any, names: Sequence[str] | None = None) -> None:
-        self.reader = ChunkReader(array)
-        self.shape, self.dtype, self.names = self.reader.shape, self.reader.dtype, names
-        self.chunk = self.reader.chunk[0], min(self.reader.chunk[1], self.shape[1])
-        # A tile of one chunk is summed where it was decoded, without a copy.
-        self.cells_at_once = max(WORTH_A_TILE, self.chunk[0] * self.chunk[1])
+        self.array, self.names = array, names
+        self.shape, self.dtype = tuple(array.shape), np.dtype(array.dtype).newbyteorder("=")
+        self.folder = _local_folder(array)
+        self.reader: ChunkReader | None = None
+        if self.folder is None:
+            # Tiles stay large: zarr-python fetches the chunks of one request concurrently.
+            self.chunk = tuple(array.shards or array.chunks)
+            return
+        self.chunk = array.chunks[0], min(array.chunks[1], self.shape[1])
+        # A tile of one chunk is summed without a copy.
+        self.cells_at_once = max(MIN_TILE, self.chunk[0] * self.chunk[1])
+        layout = find_layout(array.metadata.to_dict(), array.dtype)
+        if layout is not None:
+            layout = layout._replace(fill_value=array.fill_value or 0)
+            self.reader = ChunkReader(self.folder, layout, array.metadata.encode_chunk_key)
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        return self.reader.read(rows, columns)
+        if columns is None:
+            columns = slice(0, self.shape[1])
+        if self.reader is not None:
+            return self.reader.read(rows, columns)
+        try:
+            return np.asarray(self.array.oindex[rows, columns], self.dtype)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ValueError(f"a chunk of {self.array.store_path} cannot be read: {error}") from error
 
 
-def open_zarr(path: Path, target: str | None = None, **options: Any) -> Opened:
-    """Open a store; the target is a one-dimensional array of its group, or a feature."""
+def _local_folder(array: Any) -> Path | None:
+    from zarr.storage import LocalStore
+
+    return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
+
+
+def find_layout(metadata: dict[str, Any], dtype: np.dtype) -> Layout | None:
+    """Read the layout from the metadata of an array; None if only zarr-python can read it."""
+    shape = tuple(metadata["shape"])
+    if metadata["zarr_format"] == 2:
+        chunk, compressor = tuple(metadata["chunks"]), metadata["compressor"]
+        decoders = find_decoders([{"name": compressor["id"]}] if compressor else [])
+        if decoders is None or metadata.get("filters"):
+            return None
+        return Layout(shape, chunk, chunk, np.dtype(metadata["dtype"]), metadata["order"] == "F", decoders)
+    if metadata["chunk_grid"]["name"] != "regular" or metadata.get("storage_transformers"):
+        return None
+    file = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+    codecs = list(metadata["codecs"])
+    if codecs[0]["name"] != "sharding_indexed":
+        return _find_chunk_layout(shape, dtype, codecs, file, file)
+    shard = codecs[0]["configuration"]
+    layout = _find_chunk_layout(shape, dtype, list(shard["codecs"]), tuple(shard["chunk_shape"]), file)
+    index_codecs = [codec["name"] for codec in shard["index_codecs"]]
+    if layout is None or len(codecs) > 1 or index_codecs not in (["bytes"], ["bytes", "crc32c"]):
+        return None
+    at_end = shard.get("index_location", "end") == "end"
+    return layout._replace(sharded=True, index_at_end=at_end, index_has_checksum="crc32c" in index_codecs)
+
+
+def _find_chunk_layout(
+    shape: Any, dtype: np.dtype, codecs: list[Any], chunk: Any, file: Any
+) -> Layout | None:
+    by_column = codecs[0]["name"] == "transpose" and list(codecs[0]["configuration"]["order"]) == [1, 0]
+    if by_column:
+        codecs = codecs[1:]
+    if not codecs or codecs[0]["name"] != "bytes":
+        return None
+    endian = codecs[0].get("configuration", {}).get("endian", "little")
+    decoders = find_decoders(codecs[1:])
+    if decoders is None:
+        return None
+    stored = np.dtype(dtype).newbyteorder("<" if endian == "little" else ">")
+    return Layout(shape, chunk, file, stored, by_column, decoders)
+
+
+def open_zarr(path: Path | str, target: str | None = None, **options: Any) -> Opened:
+    """Open a folder or an address; the target is a one-dimensional array of the group, or a feature."""
     node = _open_node(path)
     group = node if hasattr(node, "arrays") else None
+    if group is not None and KEY in group.attrs:
+        raise ValueError(
+            f"{path} is a shuffled store, which can only be read from a local disk: copy it first."
+        )
     members = dict(group.arrays()) if group is not None else {}
     array = node if group is None else find_matrix(path, members, "/")
     _, p = check_matrix(path, array)
     attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
     source = ZarrSource(array, find_names(path, attributes, members, p))
-    _warn_of_absent_chunks(path, array)
-    return with_members(source, target, path, members)
+    if source.folder is not None:
+        _warn_of_missing_chunks(path, array, source.folder)
+    return add_target_and_ids(source, target, path, members)
 
 
-def _open_node(path: Path) -> Any:
+def _open_node(path: Path | str) -> Any:
     zarr = import_optional("zarr", "zarr")
-    if not path.is_dir():
-        raise ValueError(f"{path} is no folder, as a Zarr store is one: give the folder of the store.")
+    if isinstance(path, Path) and not path.is_dir():
+        raise ValueError(f"{path} is not a folder: give the folder of the Zarr store.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of members that are no part of the store
+            warnings.simplefilter("ignore")  # about files that do not belong to the store
             return zarr.open(str(path), mode="r")
     except FileNotFoundError as error:
         raise ValueError(
-            f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is no store, or it was not "
-            "written to the end."
+            f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
+            "writing it was interrupted."
         ) from error
-    except Exception as error:  # whatever a damaged file of metadata brings about
+    except Exception as error:  # damaged metadata can raise anything
         raise ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.") from error
 
 
-def _warn_of_absent_chunks(path: Path, array: Any) -> None:
-    """Tell of chunks without a file: they read as the fill value, whether meant or not."""
-    folder = ChunkReader(array).folder
-    if folder is None:
-        return
+def _warn_of_missing_chunks(path: Path | str, array: Any, folder: Path) -> None:
+    """Warn if files are missing: their cells read as the fill value, whether intended or not."""
     file_shape = array.shards or array.chunks
     expected = int(np.prod([-(-n // length) for n, length in zip(array.shape, file_shape, strict=True)]))
-    there = _count_files(folder / "c" if (folder / "c").is_dir() else folder)
-    if there < expected:
-        what = "shards" if array.shards else "chunks"
+    # Metadata files are .zarray, .zattrs and zarr.json.
+    n_files = sum(name[0] not in ".z_" for _, _, names in os.walk(folder) for name in names)
+    if n_files < expected:
+        kind = "shards" if array.shards else "chunks"
         warnings.warn(
-            f"{path}: {expected - there:,} of {expected:,} {what} are not there and read as "
-            f"{array.fill_value}; if the store was not written to the end, write it again.",
+            f"{path}: {expected - n_files:,} of {expected:,} {kind} are missing and read as "
+            f"{array.fill_value}; if writing the store was interrupted, write it again.",
             stacklevel=3,
         )
-
-
-def _count_files(folder: Path) -> int:
-    """Files below a folder, but for metadata."""
-    total = 0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                total += _count_files(Path(entry.path))
-            elif entry.name[0] not in ".z_":  # .zarray, zarr.json
-                total += 1
-    return total

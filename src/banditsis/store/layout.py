@@ -1,9 +1,9 @@
-"""How a shuffled store lies on disk: as plans read it, first rows wide, later rows tall and narrow.
+"""How a shuffled store is laid out: the first rows in wide chunks, later rows in tall, narrow ones.
 
-Every plan reads the first rows of all features, about 2√n of them, so these lie by row in wide chunks. Later
-rows are read for ever fewer features, by rounds that add a tenth to a fifth of the rows so far: there each
-column of a chunk is one run of bytes, and chunks grow with the rows, so that a round reads one or two runs
-for a feature that is left, and next to nothing of the others.
+Every plan reads the first rows of all features, about 2√n of them, so these are stored row by row in wide
+chunks. Later rows are read for fewer and fewer features, and each round adds a tenth to a fifth of the rows
+so far. These rows are stored column by column in chunks that grow with the row number. A round then reads one
+or two byte ranges for each surviving feature and almost nothing of the others.
 """
 
 from __future__ import annotations
@@ -12,29 +12,27 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-HEAD = 2  # the first rows, in units of √n
-SMALLEST_CHUNK, LARGEST_CHUNK, WIDE_CHUNK = 1 << 12, 1 << 16, 1 << 20  # bytes
-LARGEST_SHARD = 1 << 27
-KEY = "banditsis_shuffled"  # of the attributes that tell of it all
+HEAD = 2  # height of the first segment in units of √n
+MIN_CHUNK, MAX_CHUNK, WIDE_CHUNK = 1 << 12, 1 << 16, 1 << 20  # bytes
+MAX_SHARD = 1 << 27  # bytes
+KEY = "banditsis_shuffled"  # attribute of the Zarr group that describes the store
 
 
 class Segment(NamedTuple):
-    """Some rows of a store: one Zarr array, of shards (files) that hold chunks.
+    """Consecutive rows of a store, in one Zarr array.
 
     Attributes
     ----------
     start, stop : int
         The rows.
     columns : int
-        Columns of the store.
+        Number of columns of the store.
     chunk, shard : tuple of int
-        Rows and columns of a chunk, and of a shard, which is whole chunks.
+        Rows and columns of a chunk, and of a shard: a file that holds whole chunks.
     by_column : bool
-        Whether each column of a chunk lies together, or each row.
+        Whether a chunk is stored column by column.
     """
 
     start: int
@@ -46,43 +44,38 @@ class Segment(NamedTuple):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Shards along rows and columns."""
+        """Number of shards along rows and columns."""
         rows, columns = self.shard
         return -(-(self.stop - self.start) // rows), -(-self.columns // columns)
 
     def shard_rows(self, i: int) -> tuple[int, int]:
-        """First and last row of a line of shards, in the store."""
+        """First and end row, in the store, of the shards in grid row i."""
         first = self.start + i * self.shard[0]
         return first, min(first + self.shard[0], self.stop)
 
     def shard_columns(self, j: int) -> tuple[int, int]:
-        """First and last column of a shard."""
+        """First and end column of the shards in grid column j."""
         return j * self.shard[1], min((j + 1) * self.shard[1], self.columns)
 
-    def chunks_across(self, j: int) -> int:
-        """Chunks that lie side by side in a shard."""
-        low, high = self.shard_columns(j)
-        return -(-(high - low) // self.chunk[1])
 
-    def chunk_grid(self, i: int, j: int) -> tuple[int, int]:
-        """Chunks of a shard along rows and columns; those outside the array are not stored."""
-        low, high = self.shard_rows(i)
-        return -(-(high - low) // self.chunk[0]), self.chunks_across(j)
+def shard_name(position: tuple[int, int]) -> str:
+    """Path of a shard, relative to its segment, by its row and column in the grid."""
+    return f"c/{position[0]}/{position[1]}"
 
 
 def make_layout(
-    n: int, p: int, itemsize: int, shard_bytes: int = LARGEST_SHARD, width: int | None = None
+    n: int, p: int, itemsize: int, shard_bytes: int = MAX_SHARD, width: int | None = None
 ) -> list[Segment]:
-    """The segments of a store of n × p cells.
+    """Divide a store of n × p cells into segments.
 
     Parameters
     ----------
     n, p, itemsize : int
-        Rows, columns, bytes of a cell.
+        Rows, columns, bytes per cell.
     shard_bytes : int
-        About the largest size of a shard.
+        Approximate maximum size of a shard.
     width : int, optional
-        Columns of a shard; by default so that the tallest chunks side by side make a shard.
+        Columns of a shard; by default, one row of the tallest chunks fills a shard.
 
     Examples
     --------
@@ -96,90 +89,42 @@ def make_layout(
     32768 999424 (16384, 1) (16384, 2048) True
     999424 1000000 (576, 1) (576, 2048) True
     """
-    runs = list(_runs(n, itemsize))
-    tallest = max(height for _, _, height in runs)
+    heights = list(_divide_rows(n, itemsize))
     if width is None:
+        tallest = max(height for _, _, height in heights)
         width = max(1, shard_bytes // (tallest * itemsize))
-    width = min(_power_of_two(width), p)
+    width = min(_floor_power_of_two(width), p)
     segments = []
-    for k, (start, stop, height) in enumerate(runs):
-        head = start == 0 and k == 0
-        least = WIDE_CHUNK if head else SMALLEST_CHUNK
-        chunk_width = min(width, max(1, _power_of_two(least // (height * itemsize))))
-        across = -(-width // chunk_width) * chunk_width
-        tall = max(1, shard_bytes // (height * across * itemsize)) * height
-        whole = -(-(stop - start) // height) * height
-        segments.append(Segment(start, stop, p, (height, chunk_width), (min(tall, whole), across), not head))
+    for start, stop, height in heights:
+        is_head = start == 0
+        min_bytes = WIDE_CHUNK if is_head else MIN_CHUNK
+        chunk_width = min(width, max(1, _floor_power_of_two(min_bytes // (height * itemsize))))
+        shard_width = -(-width // chunk_width) * chunk_width
+        shard_height = max(1, shard_bytes // (height * shard_width * itemsize)) * height
+        shard_height = min(shard_height, -(-(stop - start) // height) * height)
+        chunk, shard = (height, chunk_width), (shard_height, shard_width)
+        segments.append(Segment(start, stop, p, chunk, shard, not is_head))
     return segments
 
 
-def _runs(n: int, itemsize: int) -> Iterator[tuple[int, int, int]]:
-    """First row, last row and chunk height of each segment."""
+def _divide_rows(n: int, itemsize: int) -> Iterator[tuple[int, int, int]]:
+    """First row, end row and chunk height of each segment."""
     unit = max(64, 1 << math.ceil(math.log2(n) / 2))
-    most = max(64, LARGEST_CHUNK // itemsize)
+    max_height = max(64, MAX_CHUNK // itemsize)
     start = 0
     while start < n:
-        height = min(unit // 4 if start == 0 else start // 2, most)
+        height = min(unit // 4 if start == 0 else start // 2, max_height)
         stop = HEAD * unit if start == 0 else 2 * start
-        if stop >= n or (start and height == most):
-            stop = start + (n - start) // height * height  # whole chunks, and the rest by itself
-        if stop > start:
-            yield start, stop, height
-        else:
-            stop = n
-            yield start, stop, n - start
+        if stop >= n or (start and height == max_height):
+            stop = start + (n - start) // height * height  # whole chunks; the remaining rows are a segment
+        if stop == start:
+            stop, height = n, n - start
+        yield start, stop, height
         start = stop
 
 
-def _power_of_two(value: int) -> int:
-    """The largest that is no larger."""
+def _floor_power_of_two(value: int) -> int:
     return 1 << max(0, value.bit_length() - 1)
-
-
-def array_metadata(segment: Segment, dtype: np.dtype, compressor: dict[str, Any] | None) -> dict[str, Any]:
-    """The ``zarr.json`` of a segment, as version 3 of the specification has it."""
-    little: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
-    inside = [little if dtype.itemsize > 1 else {"name": "bytes"}]
-    if segment.by_column:
-        inside.insert(0, {"name": "transpose", "configuration": {"order": [1, 0]}})
-    if compressor is not None:
-        inside.append(compressor)
-    sharding = {
-        "chunk_shape": segment.chunk,
-        "codecs": inside,
-        "index_codecs": [little, {"name": "crc32c"}],
-        "index_location": "end",
-    }
-    codec = {"name": "sharding_indexed", "configuration": sharding}
-    shape = (segment.stop - segment.start, segment.columns)
-    return _metadata(shape, dtype.name, segment.shard, [codec], ("row", "feature"))
-
-
-def vector_metadata(length: int, data_type: str, codecs: list[dict[str, Any]], axis: str) -> dict[str, Any]:
-    """The ``zarr.json`` of a vector in one chunk."""
-    return _metadata((length,), data_type, (max(1, length),), codecs, (axis,))
-
-
-def _metadata(
-    shape: tuple[int, ...],
-    data_type: str,
-    chunk: tuple[int, ...],
-    codecs: list[dict[str, Any]],
-    axes: tuple[str, ...],
-) -> dict[str, Any]:
-    empty: Any = "" if data_type == "string" else False if data_type == "bool" else 0
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": data_type,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": empty,
-        "codecs": codecs,
-        "attributes": {},
-        "dimension_names": axes,
-    }
 
 
 def is_shuffled(path: Path) -> bool:

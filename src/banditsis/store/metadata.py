@@ -1,171 +1,166 @@
-"""What a shuffled store says of itself, and the vectors that it carries."""
+"""Files of a shuffled store: its description, vectors (names, ids, target, row numbers) and shards.
+
+Shards are files of chunks with an index at the end, in the format of Zarr's sharding codec.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array
-from banditsis.store.layout import KEY, Segment, array_metadata, vector_metadata
-from banditsis.store.shards import Written, checksum
+from banditsis.arrays import Array, Indices
+from banditsis.formats.registry import import_optional
+from banditsis.store.layout import KEY, Segment
 
 VERSION = 1
+ABSENT = 2**64 - 1  # offset and length of a chunk outside the array
+ROWS_AT_ONCE = 256  # rows that are transposed together, so they stay in the cache
+MAX_COMPRESSED = 0.6  # compress if a sample shrinks to this share of its bytes
+
+
+class Written(NamedTuple):
+    """Size and checksum of a file."""
+
+    size: int
+    crc32: int
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the store holds.
-
-    Attributes
-    ----------
-    shape, dtype
-        Of the cells.
-    segments : list of Segment
-        How they lie.
-    compressor : dict or None
-        The codec of the chunks, as Zarr names it.
-    seed : int
-        Where the order of the rows came from.
-    source : str
-        Name of the data that were shuffled.
-    target : str or None
-        Name of the target, if the store carries one.
-    n_original : int
-        Rows of the data that were shuffled; rows without a target may have been left out.
-    vectors : list of str
-        What else it carries: names, ids, target, original_rows.
-    files : dict
-        Size and checksum of every file of cells and vectors.
-    """
+    """Description of a store."""
 
     shape: tuple[int, int]
     dtype: np.dtype
     segments: list[Segment]
+    #: the Zarr codec of the chunks
     compressor: dict[str, Any] | None
+    #: seed of the row order
     seed: int
+    #: name of the original data
     source: str
+    #: name of the target, if the store has one
     target: str | None
+    #: rows of the original data, including rows that were dropped because they have no target
     n_original: int
+    #: names of the vectors: original_rows, names, ids, target
     vectors: list[str]
+    #: size and checksum of each file of cells and vectors
     files: dict[str, Written]
 
     def has(self, vector: str) -> bool:
-        """Whether a vector comes with the store."""
+        """Whether the store has a vector."""
         return vector in self.vectors
 
     @property
     def checksum(self) -> str:
-        """One number for all files."""
-        listed = json.dumps(sorted((name, *written) for name, written in self.files.items()))
-        return hashlib.sha256(listed.encode()).hexdigest()
+        """One checksum of all files."""
+        files = json.dumps(sorted((name, *written) for name, written in self.files.items()))
+        return hashlib.sha256(files.encode()).hexdigest()
 
 
 def read_record(path: Path) -> Record:
-    """Read what a store says of itself, and check that its files are there in full."""
+    """Read the description of a store, and check that all its files have the right size."""
     try:
-        found = json.loads((path / "zarr.json").read_text())["attributes"][KEY]
-        if found["version"] != VERSION:
+        fields = json.loads((path / "zarr.json").read_text())["attributes"][KEY]
+        version, checksum = fields.pop("version"), fields.pop("checksum")
+        if version != VERSION:
             raise ValueError(
-                f"{path} was shuffled by another version (layout {found['version']}): shuffle again."
+                f"{path} has layout version {version}, and this banditsis reads version {VERSION}: "
+                "shuffle the data again."
             )
-        record = Record(
-            shape=(int(found["shape"][0]), int(found["shape"][1])),
-            dtype=np.dtype(found["dtype"]),
-            segments=[
-                Segment(a, b, p, (c[0], c[1]), (s[0], s[1]), bool(t))
-                for a, b, p, c, s, t in found["segments"]
-            ],
-            compressor=found["compressor"],
-            seed=int(found["seed"]),
-            source=found["source"],
-            target=found["target"],
-            n_original=int(found["n_original"]),
-            vectors=found["vectors"],
-            files={name: Written(*written) for name, written in found["files"].items()},
-        )
+        fields["shape"] = int(fields["shape"][0]), int(fields["shape"][1])
+        fields["dtype"] = np.dtype(fields["dtype"])
+        fields["segments"] = [
+            Segment(start, stop, p, (chunk[0], chunk[1]), (shard[0], shard[1]), by_column)
+            for start, stop, p, chunk, shard, by_column in fields["segments"]
+        ]
+        fields["files"] = {name: Written(*written) for name, written in fields["files"].items()}
+        record = Record(**fields)
     except (KeyError, TypeError, IndexError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is no whole shuffled store ({error!r}): shuffle the data again.") from error
-    if record.checksum != found["checksum"]:
-        raise ValueError(f"{path}/zarr.json was changed after it was written: shuffle the data again.")
+        raise ValueError(
+            f"{path} is not a valid shuffled store ({error!r}): shuffle the data again."
+        ) from error
+    if record.checksum != checksum:
+        raise ValueError(f"{path}/zarr.json was modified after it was written: shuffle the data again.")
     for name, written in record.files.items():
         _check_size(path / name, written.size)
     return record
 
 
 def _check_size(path: Path, size: int) -> None:
-    found = path.stat().st_size if path.exists() else None
-    if found != size:
-        state = "is missing" if found is None else f"has {found:,} bytes and should have {size:,}"
-        raise ValueError(f"the store is damaged: {path} {state}; shuffle the data again, with --force.")
+    actual = path.stat().st_size if path.exists() else None
+    if actual != size:
+        state = "is missing" if actual is None else f"has {actual:,} bytes instead of {size:,}"
+        raise ValueError(
+            f"the store is damaged: {path} {state}; shuffle the data again and replace the store."
+        )
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write what makes the folder a store, the last of all."""
+    """Write the metadata of all arrays, then that of the group, which makes the store complete."""
     for k, segment in enumerate(record.segments):
-        _write_json(path / f"rows_{k}", array_metadata(segment, record.dtype, record.compressor))
-    about = {
-        "version": VERSION,
-        "shape": record.shape,
-        "dtype": record.dtype.name,
-        "segments": record.segments,
-        "compressor": record.compressor,
-        "seed": record.seed,
-        "source": record.source,
-        "target": record.target,
-        "n_original": record.n_original,
-        "vectors": record.vectors,
-        "checksum": record.checksum,
-        "files": record.files,
-    }
-    _write_json(path, {"zarr_format": 3, "node_type": "group", "attributes": {KEY: about}})
+        _write_json(path / f"rows_{k}", _segment_metadata(segment, record.dtype, record.compressor))
+    fields = {**vars(record), "dtype": record.dtype.name, "version": VERSION, "checksum": record.checksum}
+    _write_json(path, {"zarr_format": 3, "node_type": "group", "attributes": {KEY: fields}})
 
 
-def verify(path: Path, record: Record, tick: Any = None) -> list[str]:
-    """Read all files of a store, and name those whose checksum is wrong."""
+def verify(path: Path, record: Record, tick: Callable[[int], None] | None = None) -> list[str]:
+    """Read all files of a store, and return the names of those with a wrong checksum."""
     wrong = []
     for name, written in record.files.items():
-        if checksum(path / name) != written:
+        if compute_checksum(path / name) != written:
             wrong.append(name)
         if tick is not None:
             tick(written.size)
     return wrong
 
 
+def compute_checksum(path: Path) -> Written:
+    """Size and CRC-32 of a file."""
+    check, size = 0, 0
+    with open(path, "rb", buffering=0) as file:
+        while data := file.read(1 << 22):
+            check = zlib.crc32(data, check)
+            size += len(data)
+    return Written(size, check)
+
+
 def write_vector(store: Path, name: str, values: Array, axis: str) -> tuple[str, Written]:
-    """Write a vector of numbers or of strings, and give its file with size and checksum."""
+    """Write a vector of numbers or strings as a Zarr array; return its file with size and checksum."""
     values = np.asarray(values)
     if values.dtype.kind in "OUST":
-        codecs: list[dict[str, Any]] = [{"name": "vlen-utf8"}]
-        data, kind = _pack_strings([str(value) for value in values.tolist()]), "string"
+        data, data_type = _pack_strings([str(value) for value in values.tolist()]), "string"
+        codec: dict[str, Any] = {"name": "vlen-utf8"}
     else:
-        little = {"name": "bytes", "configuration": {"endian": "little"}}
-        codecs = [little if values.dtype.itemsize > 1 else {"name": "bytes"}]
-        native = values.astype(values.dtype.newbyteorder("<"))
-        data, kind = native.tobytes(), values.dtype.newbyteorder("=").name
+        data = values.astype(values.dtype.newbyteorder("<")).tobytes()
+        data_type, codec = values.dtype.newbyteorder("=").name, _bytes_codec(values.dtype)
     path = store / name / "c" / "0"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    _write_json(store / name, vector_metadata(len(values), kind, codecs, axis))
-    return str(path.relative_to(store)), checksum(path)
+    n = len(values)
+    _write_json(store / name, _array_metadata((n,), data_type, (max(1, n),), codec, (axis,)))
+    return str(path.relative_to(store)), compute_checksum(path)
 
 
 def read_vector(store: Path, name: str) -> Array:
-    """Read what :func:`write_vector` wrote; strings as an array of objects."""
-    meta = json.loads((store / name / "zarr.json").read_text())
+    """Read what :func:`write_vector` wrote; strings are returned as objects."""
+    data_type = json.loads((store / name / "zarr.json").read_text())["data_type"]
     data = (store / name / "c" / "0").read_bytes()
-    if meta["data_type"] == "string":
+    if data_type == "string":
         return np.array(_unpack_strings(data), dtype=object)
-    return np.frombuffer(data, np.dtype(meta["data_type"]).newbyteorder("<")).astype(meta["data_type"])
+    return np.frombuffer(data, np.dtype(data_type).newbyteorder("<")).astype(data_type)
 
 
-def _pack_strings(values: list[str]) -> bytes:
-    """Strings as the codec ``vlen-utf8`` has them: their number, then length and bytes of each."""
+def _pack_strings(values: Sequence[str]) -> bytes:
+    """Encode strings with Zarr's ``vlen-utf8``: their number, then the length and bytes of each."""
     parts = [len(values).to_bytes(4, "little")]
     for value in values:
         encoded = value.encode()
@@ -174,16 +169,149 @@ def _pack_strings(values: list[str]) -> bytes:
 
 
 def _unpack_strings(data: bytes) -> list[str]:
-    values, at = [], 4
+    values, start = [], 4
     for _ in range(int.from_bytes(data[:4], "little")):
-        size = int.from_bytes(data[at : at + 4], "little")
-        values.append(data[at + 4 : at + 4 + size].decode())
-        at += 4 + size
+        size = int.from_bytes(data[start : start + 4], "little")
+        values.append(data[start + 4 : start + 4 + size].decode())
+        start += 4 + size
     return values
 
 
-def _write_json(folder: Path, record: dict[str, Any]) -> None:
+def _segment_metadata(segment: Segment, dtype: np.dtype, compressor: dict[str, Any] | None) -> dict[str, Any]:
+    codecs = [_bytes_codec(dtype)]
+    if segment.by_column:
+        codecs.insert(0, {"name": "transpose", "configuration": {"order": [1, 0]}})
+    if compressor is not None:
+        codecs.append(compressor)
+    sharding = {
+        "chunk_shape": segment.chunk,
+        "codecs": codecs,
+        "index_codecs": [_bytes_codec(np.dtype("u8")), {"name": "crc32c"}],
+        "index_location": "end",
+    }
+    codec = {"name": "sharding_indexed", "configuration": sharding}
+    shape = segment.stop - segment.start, segment.columns
+    return _array_metadata(shape, dtype.name, segment.shard, codec, ("row", "feature"))
+
+
+def _bytes_codec(dtype: np.dtype) -> dict[str, Any]:
+    return {"name": "bytes"} | ({"configuration": {"endian": "little"}} if dtype.itemsize > 1 else {})
+
+
+def _array_metadata(
+    shape: tuple[int, ...], data_type: str, chunk: tuple[int, ...], codec: Any, axes: tuple[str, ...]
+) -> dict[str, Any]:
+    """The ``zarr.json`` of an array in Zarr version 3."""
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": {"string": "", "bool": False}.get(data_type, 0),
+        "codecs": [codec],
+        "attributes": {},
+        "dimension_names": axes,
+    }
+
+
+def _write_json(folder: Path, content: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    half = folder / "zarr.json.half"
-    half.write_text(json.dumps(record, ensure_ascii=False))
-    os.replace(half, folder / "zarr.json")
+    temporary = folder / "zarr.json.half"
+    temporary.write_text(json.dumps(content, ensure_ascii=False))
+    os.replace(temporary, folder / "zarr.json")
+
+
+def find_compressor(sample: Array) -> dict[str, Any] | None:
+    """The codec Blosc if it makes a sample of the cells much smaller, else None.
+
+    Examples
+    --------
+    >>> find_compressor(np.random.default_rng(0).random((4096, 4)))
+    >>> find_compressor(np.ones((4096, 4), np.int8))["name"]
+    'blosc'
+    """
+    itemsize = sample.dtype.itemsize
+    settings = {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle", "typesize": itemsize, "blocksize": 0}
+    codec = {"name": "blosc", "configuration": settings}
+    encode = _make_encoder(codec)
+    columns = [np.ascontiguousarray(sample[:, j]) for j in range(sample.shape[1])]
+    size = sum(len(encode(column)) for column in columns)
+    return codec if size <= MAX_COMPRESSED * sample.nbytes else None
+
+
+def _make_encoder(compressor: dict[str, Any]) -> Any:
+    blosc = import_optional("numcodecs.blosc", "zarr")
+    settings = compressor["configuration"]
+    shuffle = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}[settings["shuffle"]]
+    return blosc.Blosc(
+        settings["cname"], settings["clevel"], shuffle, 0, typesize=settings["typesize"]
+    ).encode
+
+
+def write_shard(
+    path: Path, segment: Segment, cells: Array, order: Indices, compressor: dict[str, Any] | None
+) -> Written:
+    """Write a shard whose row r is ``cells[order[r]]``; it gets its name when it is complete.
+
+    ``cells`` has only the columns of the shard.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".half")
+    encode = None if compressor is None else _make_encoder(compressor)
+    lengths: list[int] = []
+    total, check = 0, 0
+    with open(temporary, "wb", buffering=0) as file:
+
+        def write(data: Any) -> None:
+            nonlocal total, check
+            data = memoryview(data).cast("B")
+            check = zlib.crc32(data, check)
+            total += len(data)
+            while data:
+                data = data[file.write(data) :]
+
+        for chunks in _chunk_rows(segment, cells, order):
+            if encode is None:
+                lengths += [chunks[0].nbytes] * len(chunks)
+                write(chunks)
+                continue
+            for chunk in chunks:
+                encoded = encode(chunk)
+                lengths.append(len(encoded))
+                write(encoded)
+        write(_make_index(segment, lengths, -(-cells.shape[1] // segment.chunk[1])))
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    return Written(total, check)
+
+
+def _chunk_rows(segment: Segment, cells: Array, order: Indices) -> Iterator[Array]:
+    """Rows of chunks, in stored order; each array has shape (chunks, lines of a chunk, cells of a line)."""
+    height, width = segment.chunk
+    across = -(-cells.shape[1] // width)
+    for a in range(0, len(order), height):
+        rows = order[a : a + height]
+        if segment.by_column:
+            columns = np.zeros((across * width, height), cells.dtype)
+            for r in range(0, len(rows), ROWS_AT_ONCE):
+                columns[: cells.shape[1], r : r + ROWS_AT_ONCE] = cells[rows[r : r + ROWS_AT_ONCE]].T
+            yield columns.reshape(across, width, height)
+            continue
+        chunks = np.zeros((across, height, width), cells.dtype)
+        for k in range(across):
+            part = cells[rows, k * width : (k + 1) * width]
+            chunks[k, : len(rows), : part.shape[1]] = part
+        yield chunks
+
+
+def _make_index(segment: Segment, lengths: list[int], across: int) -> bytes:
+    """Offset and length of every chunk, and a checksum."""
+    down = len(lengths) // across
+    grid = segment.shard[0] // segment.chunk[0], segment.shard[1] // segment.chunk[1]
+    index = np.full((*grid, 2), ABSENT, "<u8")
+    index[:down, :across, 0] = (np.cumsum(lengths) - lengths).reshape(down, across)
+    index[:down, :across, 1] = np.reshape(lengths, (down, across))
+    table = index.tobytes()
+    return table + int(import_optional("google_crc32c", "zarr").value(table)).to_bytes(4, "little")

@@ -1,17 +1,12 @@
-"""Put the rows of a data set into random order, once, so that screening reads prefixes from then on.
-
-Where a panel of columns fits in memory over all rows, and the source reads columns cheaply, panels are read
-and shuffled one by one. Otherwise rows are dealt out to buckets on disk by where they belong, and each bucket
-is put in order by itself. Finished pieces are noted in a journal, so that an interrupted run goes on where it
-was.
-"""
+"""Write the rows of a data set in random order, once, so screening can read prefixes of it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,19 +14,17 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.registry import split_path
+from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
-from banditsis.store.journal import Journal, hold
 from banditsis.store.layout import is_shuffled
-from banditsis.store.metadata import Record, read_vector, write_record, write_vector
-from banditsis.store.moving import finish_piece, scatter
+from banditsis.store.metadata import Record, Written, read_vector, write_record, write_vector
+from banditsis.store.pieces import Journal, Work, fill_buckets, plan_work, write_piece
 from banditsis.store.reader import stored_below
-from banditsis.store.shards import Written
-from banditsis.store.work import check_space, plan_work, stored_dtype
 
 __all__ = ["shuffle"]
 
-MEMORY, MIN_MEMORY = 1 << 30, 1 << 24
+DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 1 << 24
 
 
 def shuffle(
@@ -44,33 +37,32 @@ def shuffle(
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write the rows of data in uniformly random order to a Zarr store that screening reads best.
+    """Write the rows of data in uniformly random order to a Zarr store that is fast to screen.
 
-    The store holds the first rows in wide chunks and later ones in tall, narrow ones, with names, target,
-    ids, seed and checksums. It appears under its name when it is whole. A run that was interrupted goes on
-    when it is called again.
+    The store has the first rows in wide chunks and later rows in tall, narrow ones, with names, target, ids,
+    seed and checksums. It appears under its name when it is complete. Repeat a call to resume it.
 
     Parameters
     ----------
     data : path, array-like of shape (n, p), frame or Source
         The rows to shuffle.
     destination : path
-        The store, a folder whose name ends in ``.zarr`` by custom.
+        Folder of the store; its name usually ends in ``.zarr``.
     target : str, optional
-        The target to carry along, as for :func:`open_source`; by default that which a shuffled store carries.
+        The target to store, as in :func:`open_source`; by default, the target of a shuffled store.
     seed : int, optional
-        Where the order comes from; drawn at random by default.
+        Seed of the row order; random by default.
     force : bool
-        Whether to replace a store that is there, or an unfinished one of other data.
+        Whether to replace an existing store, or an unfinished one with other data.
     memory_limit : int, optional
-        About how many bytes of memory to use, besides 24 bytes for each row; 1 GB by default.
+        Approximate memory to use in bytes, in addition to 24 bytes per row; 1 GiB by default.
     progress : callable, optional
-        Called with the bytes moved and the bytes to move.
+        Called with the number of bytes moved and the total.
 
     Returns
     -------
     Path
-        Of the store.
+        The store.
 
     Examples
     --------
@@ -83,143 +75,151 @@ def shuffle(
     (10, 2) True [ 8. 12.  4.]
     """
     destination = Path(destination)
-    memory = MEMORY if memory_limit is None else memory_limit
+    memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     if memory < MIN_MEMORY:
-        raise ValueError(f"memory_limit must be at least 16 MB, got {memory:,} bytes.")
-    _refuse_own_place(data, destination)
+        raise ValueError(f"the memory limit must be at least 16 MiB, got {memory:,} bytes.")
+    _check_not_inside(data, destination)
     folder = destination.with_name(destination.name + ".partial")
-    if _just_finished(folder, destination):
+    if _was_just_finished(folder, destination):
         shutil.rmtree(folder)
         return destination
     _check_destination(destination, force)
     opened = _open(data, target, memory)
-    with hold(folder):
+    with _lock(folder):
         journal = Journal(folder / "journal.jsonl")
-        about = {
-            "source": opened.name,
-            "target": None if target is None else str(target),
-            **_fingerprint(opened, data),
-        }
-        seed = _begin(journal, about, seed, force, folder, destination)
-        _write_store(opened, seed, memory, folder, journal, progress)
-        journal.note_whole()
+        about = {"source": opened.name, "target": None if target is None else str(target)}
+        seed = _begin_or_resume(journal, about | _fingerprint(opened.source, data), seed, force)
+        if not (folder / "store" / "zarr.json").exists():
+            _write_store(opened, seed, memory, journal, progress)
+        journal.add("whole")
         _move(folder / "store", destination)
     shutil.rmtree(folder)
     return destination
 
 
-def _just_finished(folder: Path, destination: Path) -> bool:
-    """Whether a run was cut off after it had given the store its name."""
-    moved = folder.is_dir() and is_shuffled(destination) and not (folder / "store").exists()
-    return moved and Journal(folder / "journal.jsonl").whole
-
-
-def _refuse_own_place(data: Any, destination: Path) -> None:
-    """Refuse a name that no store can have, or that of the data themselves."""
+def _check_not_inside(data: Any, destination: Path) -> None:
+    """Raise if the destination is not a valid name, or contains the data themselves."""
     if destination.name in ("", ".."):
         raise ValueError(
-            f"{destination} is no name of a store: give one, such as {destination / 'data.zarr'}."
+            f"{destination} is not a name for a store: use, for example, {destination / 'data.zarr'}."
         )
-    path = split_path(Path(data))[0] if isinstance(data, (str, os.PathLike)) else getattr(data, "path", None)
-    if path is None or not destination.exists():
+    store = stored_below(data) if isinstance(data, Source) else None
+    if store is not None:
+        path = store.path
+    elif isinstance(data, (str, os.PathLike)):
+        path = split_path(Path(data))[0]
+    else:
         return
-    place, own = destination.resolve(), Path(path).resolve()
-    if own == place or place in own.parents:
-        raise ValueError(f"{destination} holds the data that are to be shuffled: choose another name.")
+    if destination.exists() and path.resolve().is_relative_to(destination.resolve()):
+        raise ValueError(f"{destination} contains the data to be shuffled: choose another name.")
+
+
+def _was_just_finished(folder: Path, destination: Path) -> bool:
+    """Whether a run was interrupted after it had moved the store to its destination."""
+    moved = folder.is_dir() and is_shuffled(destination) and not (folder / "store").exists()
+    return moved and "whole" in Journal(folder / "journal.jsonl").entries
 
 
 def _check_destination(destination: Path, force: bool) -> None:
     if destination.exists() and not force:
-        raise FileExistsError(f"{destination} exists: choose another name, or replace it with --force.")
+        raise FileExistsError(
+            f"{destination} exists: choose another name, or replace it (--force, force=True)."
+        )
     if destination.exists() and not (destination / "zarr.json").exists():
-        raise FileExistsError(f"{destination} is no Zarr store, and is not replaced: choose another name.")
+        raise FileExistsError(f"{destination} is not a Zarr store and is not replaced: choose another name.")
     if not destination.absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder {destination.absolute().parent} does not exist: make it first.")
+        raise FileNotFoundError(
+            f"the folder {destination.absolute().parent} does not exist: create it first."
+        )
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Create a folder and lock it against other processes."""
+    folder.mkdir(exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(folder / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"{folder} is in use by another process: wait until it ends.") from None
+        yield
 
 
 class Data(NamedTuple):
-    """What is to be shuffled."""
+    """The data to shuffle."""
 
     source: Source
     y: Array | None
     ids: Array | None
     name: str
-    #: name of the data that were shuffled first
-    first: str
+    #: name of the data before the first shuffle
+    original_name: str
     target: str | None
-    #: which rows of the data these are, None for all in order; of a shuffled store, those of its own source
+    #: row numbers in the original data, None for all in order
     rows: Indices | None
     n_original: int
 
 
 def _open(data: Any, target: str | None, memory: int) -> Data:
-    """Open the data with their target; rows are left out only where a target from elsewhere has none."""
-    from banditsis.formats.targets import join, open_unjoined
-
+    """Open the data with their target; rows without a value in a target from another file are dropped."""
     name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
     opened, read, place = open_unjoined(data, target, memory_limit=memory)
-    n = opened.source.shape[0]
-    if read is None or place.file is None:
-        return _since_the_first(Data(opened.source, opened.y, opened.ids, name, name, place.column, None, n))
-    source, y = join(opened, read, place.file)[:2]
-    rows = source.rows if isinstance(source, RowSubset) else None
-    ids = opened.ids if rows is None or opened.ids is None else opened.ids[rows]
-    # A number would be taken for that of a feature.
-    column = place.column
-    label = column if column and not column.isdigit() else " ".join(filter(None, (place.file.stem, column)))
-    return _since_the_first(Data(source, y, ids, name, name, label, rows, n))
-
-
-def _since_the_first(data: Data) -> Data:
-    """Of a store that was shuffled before, carry its target on, and number rows as in its own source."""
-    store = stored_below(data.source)
+    source, y, ids, label, rows = opened.source, opened.y, opened.ids, place.column, None
+    n = source.shape[0]
+    if read is not None and place.file is not None:
+        source, y = join(opened, read, place.file)[:2]
+        if isinstance(source, RowSubset):
+            rows = source.rows
+            ids = None if ids is None else ids[rows]
+        if not label or label.isdigit():  # a number would be read as the number of a feature
+            label = " ".join(filter(None, (place.file.stem, label)))
+    store = stored_below(source)
     if store is None:
-        return data
-    record, rows = store.record, store.original_rows
-    if data.target is None and record.has("target"):
-        data = data._replace(y=read_vector(store.path, "target"), target=record.target)
-    if data.rows is not None:
-        rows = rows[data.rows]
-    return data._replace(first=record.source, rows=rows, n_original=record.n_original)
+        return Data(source, y, ids, name, name, label, rows, n)
+    record = store.record
+    if label is None and record.has("target"):
+        y, label = read_vector(store.path, "target"), record.target
+    rows = store.original_rows if rows is None else store.original_rows[rows]
+    return Data(source, y, ids, name, record.source, label, rows, record.n_original)
 
 
-def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
-    """What tells these data from others: sizes, time of the last change, a few rows."""
-    source = opened.source
+def _fingerprint(source: Source, data: Any) -> dict[str, Any]:
+    """Properties that identify the data: size, time of modification, checksum of a few rows."""
     n, p = source.shape
-    few = np.unique(np.linspace(0, n - 1, 16).astype(np.intp))
-    sample = source.read(few, slice(0, min(p, 1024)))
-    found = {
-        "shape": [n, p],
-        "dtype": source.dtype.name,
-        "sample": zlib.crc32(np.ascontiguousarray(sample).tobytes()),
-    }
+    rows = np.unique(np.linspace(0, n - 1, 16).astype(np.intp))
+    sample = np.ascontiguousarray(source.read(rows, slice(0, min(p, 1024))))
+    fingerprint = {"shape": [n, p], "dtype": source.dtype.name, "sample": zlib.crc32(sample.tobytes())}
     if isinstance(data, (str, os.PathLike)):
         stat = Path(data).stat()
-        found |= {"changed": stat.st_mtime_ns, "size": stat.st_size}
-    return found
+        fingerprint |= {"changed": stat.st_mtime_ns, "size": stat.st_size}
+    return fingerprint
 
 
-def _begin(
-    journal: Journal, about: dict[str, Any], seed: int | None, force: bool, folder: Path, destination: Path
-) -> int:
-    """Go on with what the journal tells of, or begin anew; give the seed."""
-    if journal.begun is not None:
-        same = all(journal.begun.get(key) == value for key, value in about.items())
-        if same and seed in (None, journal.begun["seed"]):
-            return int(journal.begun["seed"])
+def _begin_or_resume(journal: Journal, about: dict[str, Any], seed: int | None, force: bool) -> int:
+    """Resume the run in the journal, or start a new one; return the seed."""
+    folder = journal.path.parent
+    if "begun" in journal.entries:
+        begun = journal.entries["begun"]["about"]
+        same = all(begun.get(key) == value for key, value in about.items())
+        if same and seed in (None, begun["seed"]):
+            return int(begun["seed"])
         if not force:
-            then = journal.begun
+            n, p = begun["shape"]
             raise ValueError(
-                f"{folder} holds an unfinished shuffle of {then['source']} (target {then['target']}, seed "
-                f"{then['seed']}, {then['shape'][0]:,} × {then['shape'][1]:,}), and this is another one, or "
-                "the data have changed: give the same command again to finish it, or --force to start over."
+                f"{folder} is an unfinished shuffle of {begun['source']} (target {begun['target']}, seed "
+                f"{begun['seed']}, {n:,} × {p:,}) with other data or settings: repeat the same call "
+                "to finish it, or start over (--force, force=True)."
             )
-    for left in ("store", "buckets"):
-        shutil.rmtree(folder / left, ignore_errors=True)
+    for name in ("store", "buckets"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     if seed < 0:
-        raise ValueError(f"seed must not be negative, got {seed}.")
+        raise ValueError(f"the seed must not be negative, got {seed}.")
     journal.begin({**about, "seed": seed})
     return seed
 
@@ -228,37 +228,37 @@ def _write_store(
     opened: Data,
     seed: int,
     memory: int,
-    folder: Path,
     journal: Journal,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    if (folder / "store" / "zarr.json").exists():
-        return  # only to be moved
-    vectors = _write_vectors(opened, seed, folder, journal)
+    folder = journal.path.parent
+    if "vectors" not in journal.entries:
+        journal.add("vectors", files=_write_vectors(opened, seed, folder / "store"))
+    vectors = journal.entries["vectors"]["files"]
     work = plan_work(opened.source, opened.rows, memory, folder, journal)
-    check_space(work)
-    done = 0
+    _check_disk_space(work)
+    moved = 0
 
     def tick(cells: int) -> None:
-        nonlocal done
-        done += cells * opened.source.dtype.itemsize
+        nonlocal moved
+        moved += cells * work.dtype.itemsize
         if progress is not None:
-            progress(done, work.size)
+            progress(moved, work.bytes_to_move)
 
-    if work.through_buckets:
-        scatter(work, journal, tick)
+    if work.uses_buckets:
+        fill_buckets(work, tick)
     files = {name: Written(*written) for name, written in vectors.items()}
     for k, piece in enumerate(work.pieces):
-        files |= finish_piece(work, k, piece, journal)
-        (a, b), (low, high) = work.rows(piece), work.columns(piece)
-        tick((b - a) * (high - low))
+        files |= write_piece(work, k)
+        (first, end), (low, high) = work.rows(piece), work.columns(piece.panel)
+        tick((end - first) * (high - low))
     record = Record(
         shape=opened.source.shape,
-        dtype=stored_dtype(opened.source),
+        dtype=work.dtype,
         segments=work.segments,
         compressor=work.compressor,
         seed=seed,
-        source=Path(opened.first).name,
+        source=Path(opened.original_name).name,
         target=opened.target,
         n_original=opened.n_original,
         vectors=[file.split("/")[0] for file in vectors],
@@ -267,28 +267,37 @@ def _write_store(
     write_record(work.store, record)
 
 
-def _write_vectors(opened: Data, seed: int, folder: Path, journal: Journal) -> dict[str, Any]:
-    """The order of the rows, and what goes with rows and columns."""
-    if journal.vectors is not None:
-        return journal.vectors
-    source, store = opened.source, folder / "store"
-    n = source.shape[0]
-    order = np.random.default_rng(seed).permutation(n)
+def _write_vectors(opened: Data, seed: int, store: Path) -> dict[str, Written]:
+    """Write the row order, names, target and ids."""
+    order = np.random.default_rng(seed).permutation(opened.source.shape[0])
     rows = order if opened.rows is None else opened.rows[order]
-    vectors = [write_vector(store, "original_rows", rows, "row")]
-    if source.names is not None:
-        vectors.append(write_vector(store, "names", np.array(list(source.names), dtype=object), "feature"))
+    files = [write_vector(store, "original_rows", rows, "row")]
+    if opened.source.names is not None:
+        names = np.array(list(opened.source.names), dtype=object)
+        files.append(write_vector(store, "names", names, "feature"))
     for name, values in (("target", opened.y), ("ids", opened.ids)):
         if values is not None:
-            vectors.append(write_vector(store, name, np.asarray(values)[order], "row"))
-    journal.note_vectors(dict(vectors))
-    return dict(vectors)
+            files.append(write_vector(store, name, np.asarray(values)[order], "row"))
+    return dict(files)
+
+
+def _check_disk_space(work: Work) -> None:
+    n, p = work.source.shape
+    required = n * p * work.dtype.itemsize
+    used = sum(file.stat().st_size for file in work.folder.rglob("*") if file.is_file())
+    available = shutil.disk_usage(work.folder).free + used
+    # Buckets shrink as the store grows.
+    if work.compressor is None and required * 1.02 + work.memory // 4 > available:
+        raise OSError(
+            f"shuffling needs about {required / 1e9:.1f} GB of disk space, and {available / 1e9:.1f} GB are "
+            f"available for {work.folder}: choose another disk."
+        )
 
 
 def _move(store: Path, destination: Path) -> None:
-    """Give the store its name; what was there goes first."""
+    """Move the store to its destination, and an existing store out of the way."""
     if destination.exists():
-        old = store.with_name("replaced")
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(destination, old)
+        replaced = store.with_name("replaced")
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.replace(destination, replaced)
     os.replace(store, destination)
