@@ -128,26 +128,10 @@ class FilePart(NamedTuple):
     place: tuple[slice, slice]  # in the block
 
 
-class ByteRange(NamedTuple):
-    """Bytes of a file that are read in one call, and the lines that they hold."""
-
-    start: int
-    stop: int
-    lines: Indices  # relative to the first one
-    place: slice
-
-
 class ChunkReader:
     """Reads dense blocks of an array in local files; thread-safe.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the array.
-    layout : Layout
-        How its cells are stored.
-    name_file : callable
-        Returns the file name, relative to the folder, for a row and a column of the grid of files.
+    ``name_file`` returns the path of a file in the folder by its row and column in the grid of files.
     """
 
     def __init__(self, folder: Path, layout: Layout, name_file: Callable[[tuple[int, int]], str]) -> None:
@@ -159,18 +143,19 @@ class ChunkReader:
         """Read rows × columns, both sorted, in the stored memory order."""
         lines, cells = self.layout.stored_order(rows, columns)
         block = np.empty((count_rows(lines), count_rows(cells)), self.dtype)
-        read_values = self._read_chunks if self.layout.decoders else self._read_ranges
+        read_part = self._read_chunks if self.layout.decoders else self._read_ranges
         for part in self._split_by_file(lines, cells):
             file = self._open(part)
             if file is None:
                 block[part.place] = self.layout.fill_value
                 continue
             with file:
-                for place, values in read_values(file, part, block[part.place]):
-                    if values.shape == block.shape and values.dtype == block.dtype:
-                        block = values  # one chunk holds the whole block: no copy
-                    else:
-                        block[part.place][place] = values
+                chunk = read_part(file, part, block[part.place])
+            if chunk is not None and chunk.shape == block.shape:
+                block = chunk  # without a copy
+            elif chunk is not None:
+                block[part.place] = chunk
+            del chunk  # before the next one is allocated
         return block.T if self.layout.by_column else block
 
     def prefetch(self, rows: Rows, columns: Rows) -> None:
@@ -209,14 +194,14 @@ class ChunkReader:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         return file
 
-    def _read_chunks(self, file: FileIO, part: FilePart, block: Array) -> Iterator[tuple[slice, Array]]:
-        """Decode the chunks of a part, and select the requested cells of each."""
+    def _read_chunks(self, file: FileIO, part: FilePart, block: Array) -> Array | None:
+        """Decode the chunks of a part into a block; return the cells instead if they are from one chunk."""
         index = self._read_index(file, part)
         shape = self.layout.stored_order(*self.layout.chunk)
         for piece in split_by_chunk(part.lines, shape[0]):
             offset, length = index[piece.chunk].tolist()
             if offset == ABSENT:
-                yield piece.place, np.full_like(block[piece.place], self.layout.fill_value)
+                block[piece.place] = self.layout.fill_value
                 continue
             data: Any = self._read_into(file, offset, np.empty(length, np.uint8))
             try:
@@ -225,10 +210,14 @@ class ChunkReader:
                 chunk = np.frombuffer(data, self.layout.dtype, count=shape[0] * shape[1]).reshape(shape)
             except (RuntimeError, ValueError, OSError) as error:
                 raise _damaged(file, str(error)) from error
-            yield piece.place, select(chunk, piece.inside, part.cells)
+            values = select(chunk, piece.inside, part.cells)
+            if values.shape == block.shape and values.dtype == block.dtype:
+                return values
+            block[piece.place] = values
+        return None
 
-    def _read_ranges(self, file: FileIO, part: FilePart, block: Array) -> Iterator[tuple[slice, Array]]:
-        """Read uncompressed cells: straight into the block where a byte range holds nothing else."""
+    def _read_ranges(self, file: FileIO, part: FilePart, block: Array) -> None:
+        """Read uncompressed cells: directly into the block if a byte range holds nothing else."""
         itemsize = self.layout.dtype.itemsize
         pitch = self.layout.stored_order(*self.layout.chunk)[1] * itemsize
         first, last = _bounds(part.cells)
@@ -244,10 +233,14 @@ class ChunkReader:
                 values = np.lib.stride_tricks.as_strided(data, shape, (pitch, itemsize))
                 if len(lines) < len(values):
                     values = values[lines]
-                yield place, values if isinstance(part.cells, slice) else values[:, part.cells - first]
+                target[...] = values if isinstance(part.cells, slice) else values[:, part.cells - first]
+                del data, values  # before the next ones are allocated
 
-    def _find_ranges(self, file: FileIO, part: FilePart) -> Iterator[ByteRange]:
-        """Byte ranges that hold the cells of a part; ranges with a small gap between them are merged."""
+    def _find_ranges(self, file: FileIO, part: FilePart) -> Iterator[tuple[int, int, Indices, slice]]:
+        """Byte ranges that hold the cells of a part; ranges with a small gap between them are merged.
+
+        Each one is a start, a stop, the numbers of its lines from the first one, and their place in a block.
+        """
         height, width = self.layout.stored_order(*self.layout.chunk)
         itemsize = self.layout.dtype.itemsize
         pitch = width * itemsize  # bytes of a line
@@ -262,31 +255,30 @@ class ChunkReader:
         edges = np.flatnonzero(apart & ~(absent[1:] & absent[:-1])) + 1
         for a, b in pairwise([0, *edges.tolist(), len(lines)]):
             start = int(starts[a])
-            yield ByteRange(start, int(starts[b - 1]) + length, (starts[a:b] - start) // pitch, slice(a, b))
+            yield start, int(starts[b - 1]) + length, (starts[a:b] - start) // pitch, slice(a, b)
 
     def _read_index(self, file: FileIO, part: FilePart) -> Array:
         """Offset and length of the chunks of a file that hold the lines of a part."""
-        layout = self.layout
-        grid = layout.file[0] // layout.chunk[0], layout.file[1] // layout.chunk[1]
-        if not layout.sharded:
+        if not self.layout.sharded:
             index = np.array([[[0, os.fstat(file.fileno()).st_size]]])
-        elif layout.packed:
-            index = self._packed_index(part)
+        elif self.layout.packed:
+            index = self._packed_index(part.file)
         else:
             if part.file not in self._indices:
-                self._indices[part.file] = self._read_shard_index(file, grid)
+                self._indices[part.file] = self._read_shard_index(file)
             index = self._indices[part.file]
-        return index[part.chunk] if layout.by_column else index[:, part.chunk]
+        return index[part.chunk] if self.layout.by_column else index[:, part.chunk]
 
-    def _packed_index(self, part: FilePart) -> Array:
-        layout = self.layout
-        size = layout.chunk[0] * layout.chunk[1] * layout.dtype.itemsize
-        stored = [min(layout.file[k], layout.shape[k] - part.file[k] * layout.file[k]) for k in (0, 1)]
-        down, across = (-(-stored[k] // layout.chunk[k]) for k in (0, 1))
+    def _packed_index(self, file: tuple[int, int]) -> Array:
+        """The index of a shard whose chunks are stored in order; chunks outside the array are not stored."""
+        shape, chunk, shard = self.layout.shape, self.layout.chunk, self.layout.file
+        size = chunk[0] * chunk[1] * self.layout.dtype.itemsize
+        down, across = (-(-min(shard[k], shape[k] - file[k] * shard[k]) // chunk[k]) for k in (0, 1))
         offsets = np.arange(0, down * across * size, size).reshape(down, across)
         return np.stack([offsets, np.full_like(offsets, size)], axis=-1)
 
-    def _read_shard_index(self, file: FileIO, grid: tuple[int, int]) -> Array:
+    def _read_shard_index(self, file: FileIO) -> Array:
+        grid = self.layout.file[0] // self.layout.chunk[0], self.layout.file[1] // self.layout.chunk[1]
         length = 16 * grid[0] * grid[1] + 4 * self.layout.index_has_checksum
         start = os.fstat(file.fileno()).st_size - length if self.layout.index_at_end else 0
         if start < 0:

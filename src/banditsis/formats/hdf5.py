@@ -44,13 +44,6 @@ class Hdf5Source(BlockSource):
 
     The HDF5 library runs one thread at a time. Chunks with common filters are only fetched under its lock and
     decompressed outside it.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset of shape (n, p)
-        A numeric dataset.
-    names : list of str, optional
-        Names of the columns.
     """
 
     def __init__(self, dataset: Any, names: list[str] | None = None) -> None:
@@ -112,19 +105,7 @@ def _find_filters(dataset: Any) -> tuple[int, ...] | None:
 
 
 class Hdf5SparseSource(BlockSource):
-    """A sparse matrix in an HDF5 group, converted to dense tiles.
-
-    Parameters
-    ----------
-    group : h5py.Group
-        With ``data``, ``indices`` and ``indptr``.
-    shape : tuple of int
-        Rows and columns.
-    axis : int
-        0 if compressed by row (CSR), 1 if compressed by column (CSC).
-    names : list of str, optional
-        Names of the columns.
-    """
+    """A sparse matrix in an HDF5 group, by row (CSR, axis 0) or column (CSC, axis 1), read in dense tiles."""
 
     def __init__(self, group: Any, shape: tuple[int, int], axis: int, names: list[str] | None) -> None:
         self.shape, self.axis, self.names, self.path = shape, axis, names, Path(group.file.filename)

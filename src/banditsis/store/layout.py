@@ -21,25 +21,15 @@ KEY = "banditsis_shuffled"  # attribute of the Zarr group that describes the sto
 
 
 class Segment(NamedTuple):
-    """Consecutive rows of a store, in one Zarr array.
-
-    Attributes
-    ----------
-    start, stop : int
-        The rows.
-    columns : int
-        Number of columns of the store.
-    chunk, shard : tuple of int
-        Rows and columns of a chunk, and of a shard: a file that holds whole chunks.
-    by_column : bool
-        Whether a chunk is stored column by column.
-    """
+    """Consecutive rows of a store, in one Zarr array."""
 
     start: int
     stop: int
     columns: int
     chunk: tuple[int, int]
+    #: rows and columns of a file, which holds whole chunks
     shard: tuple[int, int]
+    #: whether a chunk is stored column by column
     by_column: bool
 
     @property

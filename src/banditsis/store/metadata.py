@@ -55,10 +55,6 @@ class Record:
     #: size and checksum of each file of cells and vectors
     files: dict[str, Written]
 
-    def has(self, vector: str) -> bool:
-        """Whether the store has a vector."""
-        return vector in self.vectors
-
     @property
     def checksum(self) -> str:
         """One checksum of all files."""
@@ -161,11 +157,8 @@ def read_vector(store: Path, name: str) -> Array:
 
 def _pack_strings(values: Sequence[str]) -> bytes:
     """Encode strings with Zarr's ``vlen-utf8``: their number, then the length and bytes of each."""
-    parts = [len(values).to_bytes(4, "little")]
-    for value in values:
-        encoded = value.encode()
-        parts += [len(encoded).to_bytes(4, "little"), encoded]
-    return b"".join(parts)
+    encoded = [value.encode() for value in values]
+    return len(values).to_bytes(4, "little") + b"".join(len(e).to_bytes(4, "little") + e for e in encoded)
 
 
 def _unpack_strings(data: bytes) -> list[str]:
@@ -273,14 +266,10 @@ def write_shard(
                 data = data[file.write(data) :]
 
         for chunks in _chunk_rows(segment, cells, order):
-            if encode is None:
-                lengths += [chunks[0].nbytes] * len(chunks)
-                write(chunks)
-                continue
-            for chunk in chunks:
-                encoded = encode(chunk)
-                lengths.append(len(encoded))
-                write(encoded)
+            parts = chunks if encode is None else [encode(chunk) for chunk in chunks]
+            lengths += [memoryview(part).nbytes for part in parts]
+            for part in [chunks] if encode is None else parts:
+                write(part)
         write(_make_index(segment, lengths, -(-cells.shape[1] // segment.chunk[1])))
         os.fsync(file.fileno())
     os.replace(temporary, path)

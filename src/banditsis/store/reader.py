@@ -48,7 +48,7 @@ class ShuffledSource(BlockSource):
         self.shape = self.record.shape
         self.dtype = self.record.dtype
         self.chunk = self.segments[0].chunk
-        self.names = read_vector(self.path, "names").tolist() if self.record.has("names") else None
+        self.names = read_vector(self.path, "names").tolist() if "names" in self.record.vectors else None
         self._readers = [_make_reader(self.path, self.record, k) for k in range(len(self.segments))]
 
     @cached_property
@@ -169,9 +169,9 @@ def open_shuffled(path: Path, target: str | None = None, **options: Any) -> Open
     """Open a store that ``banditsis shuffle`` wrote, with its target and ids."""
     source = ShuffledSource(path)
     record = source.record
-    ids = read_vector(path, "ids") if record.has("ids") else None
+    ids = read_vector(path, "ids") if "ids" in record.vectors else None
     if target is None:
         return Opened(source, None, ids)
-    if record.has("target") and target == record.target:
+    if "target" in record.vectors and target == record.target:
         return Opened(source, read_vector(path, "target"), ids, target)
     return split_target_column(source, target, path, ids)

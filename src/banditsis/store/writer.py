@@ -182,7 +182,7 @@ def _open(data: Any, target: str | None, memory: int) -> Data:
     if store is None:
         return Data(source, y, ids, name, name, label, rows, n)
     record = store.record
-    if label is None and record.has("target"):
+    if label is None and "target" in record.vectors:
         y, label = read_vector(store.path, "target"), record.target
     rows = store.original_rows if rows is None else store.original_rows[rows]
     return Data(source, y, ids, name, record.source, label, rows, record.n_original)
