@@ -231,7 +231,7 @@ def test_zarr_groups():
         open_source(path)
 
 
-def test_chunks_that_are_not_there_are_told():
+def test_missing_chunks_are_reported():
     path = files.write_zarr(X, NAMES, chunks=(40, 4))
     (path / "c" / "1" / "0").unlink()
     with pytest.warns(UserWarning, match=r"1 of 6 chunks are missing.* 0\.0"):
