@@ -246,8 +246,15 @@ class ChunkReader:
         pitch = width * itemsize  # bytes of a line
         first, last = _bounds(part.cells)
         length = (last - first) * itemsize
+        index = self._read_index(file, part)
+        if isinstance(part.lines, slice):
+            n, (chunk, line) = part.lines.stop - part.lines.start, divmod(part.lines.start, height)
+            if line + n <= height and pitch - length <= MAX_GAP and index[chunk, 0] != ABSENT:
+                start = int(index[chunk, 0]) + line * pitch + first * itemsize  # the common case: one range
+                yield start, start + (n - 1) * pitch + length, np.arange(n), slice(0, n)
+                return
         lines = np.arange(part.lines.start, part.lines.stop) if isinstance(part.lines, slice) else part.lines
-        offsets = self._read_index(file, part)[lines // height, 0]
+        offsets = index[lines // height, 0]
         absent = offsets == ABSENT
         starts = np.where(absent, ABSENT, offsets + lines % height * pitch + first * itemsize)
         steps = np.diff(starts)
