@@ -19,9 +19,9 @@ from banditsis.formats.members import (
     read_vector,
     to_text,
 )
-from banditsis.formats.memory import allowed_memory
 from banditsis.formats.registry import (
     Opened,
+    allowed_memory,
     find_column,
     import_optional,
     split_path,

@@ -14,11 +14,9 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.members import check_matrix
 from banditsis.formats.registry import Opened, import_optional, open_file, split_target_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
-from banditsis.sources.blocks import TILE_CELLS
 from banditsis.sources.memmap import MappedSource
 from banditsis.validation import is_dask
 
@@ -166,14 +164,9 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
         raise ImportError(f"reading {url} needs {package} ({error}).") from error
     path = path.rstrip("/")
     if path.endswith(".zarr"):
-        from banditsis.formats.zarr import ZarrSource  # only Zarr needs it
+        from banditsis.formats.zarr import open_zarr  # only Zarr needs it
 
-        array = import_optional("zarr", "zarr").open_array(url, mode="r")
-        check_matrix(url, array)
-        source = ZarrSource(array)
-        # Zarr requests all chunks of a large tile at once.
-        source.chunk, source.cells_at_once = array.shards or array.chunks, TILE_CELLS
-        return split_target_column(source, target, url)
+        return open_zarr(url, target)
     folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
     copy = folder / path.rsplit("/", 1)[-1]
     files.get(path, str(copy), recursive=files.isdir(path))
