@@ -124,7 +124,7 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
     np.testing.assert_allclose(result.pvalues[result.selected], full.pvalues[result.selected], rtol=1e-6)
     assert np.isnan(np.delete(result.pvalues, result.selected)).all()
     assert result.rounds[-1].cells == 3000 * 4
-    assert "chosen among 80" in str(result)
+    assert "selected from 80" in str(result)
     threshold = np.log10(0.05 / 80)  # all features count
     bonferroni = result.select(0.05, "bonferroni")
     assert set(bonferroni) == {k for k in result.selected if full.log10_pvalues[k] <= threshold}

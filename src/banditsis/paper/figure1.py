@@ -54,12 +54,12 @@ def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> output.Re
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     print(reproduce_figure1(out=folder).summary["plan"])
     paper: 50 rows × 20 features → 3, reads 514 cells (51.4%)
-     step   rows  features     kept      cells
-        1     23        20       11        460
-        2     25        11        7         22
-        3     27         7        5         14
-        4     29         5        4         10
-        5     31         4        3          8
+    step  rows  features  kept  cells
+       1    23        20    11    460
+       2    25        11     7     22
+       3    27         7     5     14
+       4    29         5     4     10
+       5    31         4     3      8
     """
     check_integer("seed", seed, 0)
     folder = Path(out)
