@@ -1,4 +1,4 @@
-# Everything runs in a virtual environment in the project; `make demo` and `make test` set it up themselves.
+# Everything runs in a virtual environment in the project, which `make demo` and `make test` create.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,14 +20,14 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "libmf needs a C++ compiler: tests of the MovieLens table that call it will be skipped."
 	@touch $@
 
-demo: $(STAMP)  ## Screen a made-up data set with SIS and BanditSIS
+demo: $(STAMP)  ## Screen a simulated data set with SIS and BanditSIS
 	@$(BIN)/banditsis demo
 
-test: $(STAMP) lint types  ## Run everything that tests
+test: $(STAMP) lint types  ## Check format, lint and types, and run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m pytest --doctest-modules src -q
 
-browser:  ## Install Chromium (Debian and its kin, as root), in which the tests open the HTML report
+browser:  ## Install Chromium (Debian, as root) for the tests of the HTML report
 	@command -v chromium || { apt-get update -qq && \
 	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 
@@ -38,14 +38,14 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# What takes minutes where kernels run as plain Python.
+# Tests that take minutes when kernels run as plain Python are excluded.
 QUICK := not thread_counts and not any_matrix and not test_planning \
   and not at_the_floor and not at_once and not was_predicted and not float32_cannot_hold \
   and not ten_thousand and not within_the_budget and not by_alpha and not without_association \
-  and not smallest_number and not what_is_refused and not threads_or_layout \
+  and not smallest_number and not test_invalid_input and not threads_or_layout \
   and not (same_selection and sliced_wasserstein)
 
-coverage: $(STAMP)  ## Coverage, with kernels run as plain Python
+coverage: $(STAMP)  ## Measure coverage, with kernels run as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "$(QUICK)" \
 	  --ignore=tests/plans/test_optimal.py --ignore=tests/plans/test_guaranteed.py --ignore=tests/paper \
 	  --ignore=tests/test_datasets.py --ignore=tests/cli/test_app.py --ignore=tests/test_documents.py \
@@ -59,14 +59,14 @@ bench: $(STAMP)  ## Measure speed and memory; rewrites a table in docs/speed.md 
 bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interruptions, damage (15 minutes, 20 GB of disk)
 	$(BIN)/python benchmarks/io.py
 
-bench-plans: $(STAMP)  ## Measure what plans promise against what they keep (5 minutes)
+bench-plans: $(STAMP)  ## Compare the guarantees of plans with what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
 
 bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
 	$(BIN)/python benchmarks/moment_statistics.py
 	$(BIN)/python benchmarks/sample_statistics.py --write docs/statistics.md
 
-bench-formats: $(STAMP)  ## Measure what files cost: bytes, and time against cat (5 minutes, 11 GB of disk)
+bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py
 
 bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 4 GB)
@@ -84,7 +84,7 @@ docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-docs-figures: $(STAMP)  ## Draw the pictures of docs/seeing.md again (needs Chromium: make browser)
+docs-figures: $(STAMP)  ## Redraw the pictures of docs/seeing.md (needs Chromium: make browser)
 	$(BIN)/python docs/pictures.py
 
 clean:  ## Remove the environment and caches

@@ -16,7 +16,7 @@ SIGNALS = 10
 def make_store(path: Path, n: int, p: int) -> Path:
     """A shuffled store of normal float32 noise with a target, written as `banditsis shuffle` writes.
 
-    Independent rows are in random order as they come, so that no source has to lie beside the store.
+    Independent rows are in random order already, so no source data are needed.
     """
     if is_shuffled(path):
         return path

@@ -1,5 +1,6 @@
 """The package as a whole: imports, threads, kernels as plain Python."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -50,13 +51,43 @@ def test_version_is_that_of_the_distribution():
     assert banditsis.__version__ == version("banditsis")
 
 
+#: Packages and modules from the bottom up; a module imports only from its own layer and those below.
+LAYERS = (
+    ("arrays", "kernels", "formatting", "parallel"),
+    ("validation", "progress", "datasets"),
+    ("statistics",),
+    ("sources", "plans", "store", "formats"),
+    ("results",),
+    ("engine", "report", "plotting"),
+    ("screening",),
+    ("estimators",),
+    ("iterative", "paper"),
+    ("cli",),
+)
+
+
+def imported_modules(path):
+    """Modules of the package that a file imports when it is imported."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("banditsis."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.ImportFrom) and node.module == "banditsis":
+            yield from (name.name for name in node.names)
+
+
 def test_imports_point_one_way():
-    """The loop names no backend and no statistic."""
+    layer_of = {name: k for k, names in enumerate(LAYERS) for name in names}
+    package = ROOT / "src/banditsis"
+    for path in package.rglob("*.py"):
+        own = path.relative_to(package).parts[0].removesuffix(".py")
+        for name in imported_modules(path) if own != "__init__" else ():
+            assert layer_of.get(name, 0) <= layer_of[own], f"{path} imports {name}"
+
+
+def test_the_loop_names_no_backend_and_no_statistic():
     text = (ROOT / "src/banditsis/screening.py").read_text()
     for word in ("numba", "sklearn", "kernels", "Pearson", "Anova", "ArraySource"):
         assert word not in text
-    for kernel in (ROOT / "src/banditsis/kernels").glob("*.py"):
-        assert "banditsis.s" not in kernel.read_text()
 
 
 def test_thread_counts(monkeypatch):

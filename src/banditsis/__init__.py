@@ -37,7 +37,7 @@ __all__ = [
     "shuffle",
 ]
 
-# Names load on first use, so that importing the package costs next to nothing.
+# Names are loaded on first use, so importing the package is cheap.
 _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",

@@ -28,7 +28,11 @@ def count_jobs(n_jobs: int | None) -> int:
 
 
 _blas_lock = threading.Lock()
+
+
 _blas_users: list[object] = []
+
+
 _blas_limits: list[Any] = []
 
 
@@ -94,3 +98,7 @@ class Workers:
         finally:
             for future in futures:
                 future.result()
+
+
+class RoundError(RuntimeError):
+    """A round that a cluster could not finish; ``partial`` is the result of the rounds before it, if any."""

@@ -587,10 +587,6 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"screening was interrupted; {known}")
 
 
-class RoundError(RuntimeError):
-    """A round that a cluster could not finish; ``partial`` is the result of the rounds before it, if any."""
-
-
 def attach_partial(error: Exception, partial: Any) -> None:
     """Attach the result of the finished rounds to an error, unless the error is about invalid input."""
     if partial is not None and not isinstance(error, (TypeError, ValueError)):

@@ -49,7 +49,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 def _is_user_error(error: Exception) -> bool:
     """Whether the user can cause this error; any other is a bug and keeps its traceback."""
-    from banditsis.results import RoundError
+    from banditsis.parallel import RoundError
 
     return isinstance(error, (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError))
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.parallel import count_jobs
-from banditsis.plans.plan import Plan
-from banditsis.progress import Progress
-from banditsis.results import Round
-from banditsis.sources.base import Source
 from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.covariates import Covariates, check_covariates
 from banditsis.validation import check_choice, check_pvalues_available, resolve_seed
+
+if TYPE_CHECKING:
+    from banditsis.plans.plan import Plan
+    from banditsis.progress import Progress
+    from banditsis.results import Round
+    from banditsis.sources.base import Source
 
 MISSING = ("raise", "pairwise")
 
