@@ -405,3 +405,12 @@ def test_many_processes_may_fill_the_cache_of_kernels_at_once(tmp_path):
     ]
     assert {process.communicate()[0].strip() for process in started} == {"[[0.0, 2.0], [3.0, 5.0]]"}
     assert any(tmp_path.rglob("*.nbi"))
+
+
+def test_missing_values_of_sparse_blocks_far_from_zero():
+    gaps = np.where(rng.random((N, P)) < 0.6, np.nan, X + 1e9)
+    x = da.from_array(gaps, chunks=(450, 30)).map_blocks(sp.csr_matrix, dtype=float)
+    expected = screen(gaps, Y, PLAN, random_state=0, missing="pairwise")
+    found = screen(x, Y, PLAN, random_state=0, row_order="random", missing="pairwise")
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)

@@ -185,3 +185,21 @@ def test_complex_values_and_wrong_names_raise():
         open_source(sparse.csr_array(X.astype(complex)))
     with pytest.raises(ValueError, match=r"2 names.* 37 columns"):
         open_source(sparse.csr_array(X), ["a", "b"])
+
+
+@pytest.mark.parametrize("missing", [0.2, 0.6, 0.98])
+@pytest.mark.parametrize("offset", [1e8, 1e9])
+@pytest.mark.parametrize("matrix", [sparse.csr_array, sparse.csc_array], ids=["csr", "csc"])
+def test_missing_values_of_columns_far_from_zero(matrix, offset, missing):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 5)) + offset
+    y = X[:, 1] - X[:, 3] + rng.standard_normal(600)
+    X[rng.random(X.shape) < missing] = np.nan
+    X[:100, 0] = np.nan  # in all pilot rows if these are the first
+    plan = Plan.exact(600, 5, 2)
+    found = screen(matrix(X), y, plan, missing="pairwise").scores
+    np.testing.assert_allclose(found, screen(X, y, plan, missing="pairwise").scores, atol=1e-6)
+    for j, x in enumerate(X.T):
+        here = ~np.isnan(x)
+        r = np.corrcoef(x[here] - offset, y[here])[0, 1] * np.sqrt(here.mean())
+        assert abs(found[j] - (r if here.sum() >= 10 else 0)) < 1e-6

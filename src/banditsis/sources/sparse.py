@@ -12,8 +12,16 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.kernels import sparse as kernels
 from banditsis.sources.array import Job, TileJob, add_tiles, check_names
-from banditsis.sources.base import PILOT_ROWS, SAFE_EXPONENT, Calibration, SumContext, WeightFunction
+from banditsis.sources.base import (
+    PILOT_ROWS,
+    SAFE_EXPONENT,
+    Calibration,
+    SumContext,
+    WeightFunction,
+    calibrate,
+)
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 
 STORED_PER_TILE = 1 << 18  # stored cells
@@ -64,12 +72,10 @@ class SparseSource(BlockSource):
     def calibrate(self, rows: Rows) -> Calibration:
         pilot = spread(rows, PILOT_ROWS)
         full, scale = self._pilot_scale(pilot) if self.by_row else self._column_scale
-        shift = np.zeros(self.shape[1])
+        shift, scale = np.zeros(self.shape[1]), scale.copy()
         if full.size:
-            block = self.read(pilot, full).astype(np.float64)
-            block[~np.isfinite(block)] = 0.0
-            constant = (block == block[0]).all(axis=0)
-            shift[full] = np.where(constant, block[0], block.mean(axis=0)) * scale[full]
+            dense = calibrate(ColumnSubset(self, full), rows, pilot, np.dtype(np.float64))
+            shift[full], scale[full] = dense.shift, dense.scale
         return Calibration(shift, scale)
 
     def _pilot_scale(self, pilot: Indices) -> tuple[Indices, Floats]:
