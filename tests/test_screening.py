@@ -280,3 +280,20 @@ def test_input_is_left_as_it_was():
     screen(x, y, Plan.paper(N, P, D))
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(y, Y)
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "spearman", "distance", "mv"])
+def test_features_that_are_complete_are_scored_in_few_rows(statistic):
+    few = np.random.default_rng(0).standard_normal((8, 5))
+    y = (np.arange(8) % 2).astype(float)
+    few[:, 3] = y + 0.01 * few[:, 3]
+    plan = Plan.exact(8, 5, 1)
+    expected = screen(few, y, plan, statistic=statistic)
+    found = screen(few, y, plan, statistic=statistic, missing="pairwise")
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+    assert found.selected == expected.selected == [3]
+    assert not any("scored 0" in note for note in found.notes)
+    few[5, 3] = np.nan
+    found = screen(few, y, plan, statistic=statistic, missing="pairwise")
+    assert found.scores[3] == 0
+    assert any("1 features were present in fewer than 10" in note for note in found.notes)

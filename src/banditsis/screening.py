@@ -76,8 +76,8 @@ def screen(
         for shuffled data, and otherwise random rows or blocks, whichever is cheap.
     missing : {"raise", "pairwise"}
         "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
-        by √(present rows / rows read), and is 0 with fewer than 10 present rows. Rows whose response is NaN
-        are omitted before sampling.
+        by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows.
+        Rows whose response is NaN are omitted before sampling.
     covariates : array-like of shape (n,) or (n, k), or frame, optional
         Covariates to adjust for: association is partial, as if the feature and the response had both been
         regressed on the covariates and an intercept. A feature that the covariates explain scores 0.

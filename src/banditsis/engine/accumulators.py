@@ -38,6 +38,8 @@ class MomentAccumulator:
     left: list[Indices | slice]
     #: what the scores need to know about the responses themselves
     summary: Floats
+    #: number of rows in the sums
+    n_rows: int = 0
 
     @property
     def n_left(self) -> list[int]:
@@ -58,6 +60,7 @@ class MomentAccumulator:
         context = SumContext(self.calibration, self.sums, workers, lambda cells: tick(round(cells * used)))
         self.source.sums(rows, self.columns, self.statistic.weights, context)
         self.summary = self.summary + self.statistic.summary(rows)
+        self.n_rows += count_rows(rows)
         return count_rows(rows)
 
     def nonfinite_features(self) -> Indices:
@@ -76,7 +79,7 @@ class MomentAccumulator:
             trace.null_distribution = self.statistic.null_distribution(self.sums, self.summary, k, left)
             present = self.statistic.present(self.sums, left)
             if present is not None:
-                trace.record_present(self.features(left), present)
+                trace.record_present(self.features(left), present, self.n_rows)
             kept, cutoff = best(scores, count(scores), one_sided=self.statistic.one_sided)
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
@@ -127,6 +130,7 @@ class MomentAccumulator:
             sums=self.sums[self.statistic.lines(k)][:, self.left[k]],
             left=[slice(None)],
             summary=self.summary[:, [k]],
+            n_rows=self.n_rows,
         )
 
     def restrict(self, features: Indices) -> None:

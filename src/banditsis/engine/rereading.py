@@ -119,7 +119,8 @@ class RereadingAccumulator:
         trace.record_scores(self.columns, self.scores)
         trace.null_distribution = self._null_distribution()
         if self.present is not None:
-            trace.record_present(self.features(slice(None)), self.present)
+            assert self.rows is not None
+            trace.record_present(self.features(slice(None)), self.present, count_rows(self.rows))
         kept, cutoff = best(self.scores, count(self.scores), one_sided=self.statistic.one_sided)
         self.columns, self.lines = self.features(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]

@@ -13,7 +13,7 @@ from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MIN_PRESENT, Statistic
+from banditsis.statistics.base import MIN_PRESENT, Statistic, is_mostly_missing
 from banditsis.statistics.null_distributions import NullDistribution
 
 
@@ -57,9 +57,9 @@ class Trace:
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 
-    def record_present(self, features: Indices, present: Floats) -> None:
-        """Record which features were present in too few rows."""
-        few = present < MIN_PRESENT
+    def record_present(self, features: Indices, present: Floats, n_read: int) -> None:
+        """Record which features were present in too few of the rows read."""
+        few = is_mostly_missing(present, n_read)
         self.mostly_missing -= set(features[~few].tolist())
         self.mostly_missing |= set(features[few].tolist())
 

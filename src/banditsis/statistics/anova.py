@@ -9,12 +9,12 @@ import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import (
-    MIN_PRESENT,
     MomentStatistic,
     Weights,
     check_classes,
     class_drift,
     describe_rows_read,
+    is_mostly_missing,
     ratio,
     show,
 )
@@ -106,7 +106,8 @@ class Anova(MomentStatistic):
         eta = np.sqrt(np.clip(ratio(between, sums[k, columns] - overall), 0.0, 1.0))
         if not self.pairwise:
             return eta
-        return np.where(n < MIN_PRESENT, 0.0, eta * np.sqrt(n / summary.sum()))
+        n_read = summary.sum()
+        return np.where(is_mostly_missing(n, n_read), 0.0, eta * np.sqrt(n / n_read))
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice

@@ -30,7 +30,7 @@ from banditsis.arrays import Array, Floats, Indices, Rows, count_rows
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 
-#: A feature that is present in fewer rows scores 0.
+#: A feature with missing values that is present in fewer rows scores 0.
 MIN_PRESENT = 10
 
 
@@ -191,6 +191,11 @@ class MomentStatistic(Statistic):
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         """Number of rows in which each column is present, or None if no cell can be missing."""
         return None
+
+
+def is_mostly_missing(n_present: Floats, n_read: float) -> Array:
+    """Which features have missing values and are present in too few rows to be scored."""
+    return (n_present < MIN_PRESENT) & (n_present < n_read)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

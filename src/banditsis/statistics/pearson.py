@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, spread
-from banditsis.statistics.base import MIN_PRESENT, MomentStatistic, Weights, mean_drift, ratio
+from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
@@ -130,7 +130,9 @@ class Pearson(MomentStatistic):
         spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
         r = ratio(sxy - sx * (sy / n), spread_x * self.response_spread(n, sy, syy, response))
         r = np.clip(r, -self.max_score, self.max_score)
-        return np.where(n_present < MIN_PRESENT, 0.0, r * np.sqrt(n_present / n_read)) if self.pairwise else r
+        if not self.pairwise:
+            return r
+        return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
 
     def response_spread(
         self, n: float | Floats, sy: float | Floats, syy: float | Floats, response: int
