@@ -194,3 +194,18 @@ def test_large_values_that_the_first_rows_do_not_show():
     X[17, 1] = 5.0
     y = np.arange(1000.0)
     np.testing.assert_allclose(exact_scores(X, y), correlations(X, y), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-323, 3e-322])
+@pytest.mark.parametrize(
+    "statistic",
+    ["pearson", "anova", "logistic", "poisson", "cox", "distance", "sirs", "sliced_wasserstein", "spearman"],
+)
+def test_smallest_numbers(statistic, size):
+    X = np.random.default_rng(0).integers(0, 2, (60, 4)).astype(float)
+    y = np.where(np.arange(60) % 5, X[:, 1], 1 - X[:, 1])
+    response = np.column_stack([1 + y, np.ones(60)]) if statistic == "cox" else y
+    expected = exact_scores(X, response, statistic=statistic)
+    np.testing.assert_allclose(exact_scores(X * size, response, statistic=statistic), expected, atol=1e-12)
+    if statistic not in ("anova", "poisson", "cox"):
+        np.testing.assert_allclose(exact_scores(X, y * size, statistic=statistic), expected, atol=1e-12)

@@ -16,6 +16,8 @@ Rows: TypeAlias = "slice | Indices"
 #: Columns of a source: sorted indices, or None for all.
 Columns: TypeAlias = "Indices | None"
 ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
+#: The smallest positive number: half of it is 0, so the half range of a column can be 0 although it varies.
+SMALLEST = 5e-324
 
 
 def count_rows(rows: Rows) -> int:

@@ -11,6 +11,8 @@ from numba import config, njit, types
 from numba.core import cgutils, event
 from numba.extending import intrinsic
 
+from banditsis.arrays import SMALLEST
+
 # "contract" lets x*y + z become one instruction. Neither flag assumes that values are finite.
 elementwise = njit(nogil=True, cache=True, fastmath={"contract"})
 # Reductions along a strip also need "reassoc", or they stay scalar.
@@ -20,9 +22,12 @@ unfused_reduction = njit(nogil=True, cache=True, fastmath={"reassoc"})
 
 
 @elementwise
-def power_of_two(size: float) -> float:
-    """Power of two that scales values of this size to about 1, so their squares stay in range."""
-    return math.ldexp(1.0, -min(max(math.frexp(size)[1] + 1, -1000), 1000))
+def range_scale(low: float, high: float) -> float:
+    """Power of two that scales a range of values to about 1, so their squares stay in range."""
+    if low == high:
+        return 1.0
+    half = max(0.5 * high - 0.5 * low, SMALLEST)  # the whole range could overflow
+    return math.ldexp(1.0, -min(max(math.frexp(half)[1] + 1, -1000), 1000))
 
 
 @intrinsic

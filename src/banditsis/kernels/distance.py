@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import elementwise, power_of_two
+from banditsis.kernels.compile import elementwise, range_scale
 from banditsis.kernels.sorting import Scratch, argsort
 
 #: Groups of 2 to the power of this are not partitioned further.
@@ -112,9 +112,7 @@ def sum_within_groups(x: Array, code: Array, y: Array) -> float:
 def centre_and_scale(x: Array, order: Array, out: Array) -> None:
     """Fill ``out`` with the sorted values minus their median, scaled by a power of two to about 1."""
     n = x.size
-    low, high, centre = x[order[0]], x[order[n - 1]], x[order[n // 2]]
-    reach = max(0.5 * high - 0.5 * centre, 0.5 * centre - 0.5 * low)
-    scale = power_of_two(reach)
+    centre, scale = x[order[n // 2]], range_scale(x[order[0]], x[order[n - 1]])
     for i in range(n):
         out[i] = x[order[i]] * scale - centre * scale
 

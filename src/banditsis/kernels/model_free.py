@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import elementwise, power_of_two
+from banditsis.kernels.compile import elementwise, range_scale
 from banditsis.kernels.ranks import end_of_ties
 from banditsis.kernels.sorting import Scratch, argsort
 
@@ -18,7 +18,7 @@ def standardise(x: Array, out: Array) -> bool:
         low, high = min(low, x[i]), max(high, x[i])
     if low == high:
         return False
-    scale = power_of_two(0.5 * high - 0.5 * low)
+    scale = range_scale(low, high)
     origin, mean, squares = x[0] * scale, 0.0, 0.0
     for i in range(n):
         out[i] = x[i] * scale - origin

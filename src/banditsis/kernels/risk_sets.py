@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import power_of_two, reduction
+from banditsis.kernels.compile import range_scale, reduction
 
 
 @reduction
@@ -14,7 +14,7 @@ def centre(block: Array, order: Array) -> None:
         low, high = x[0], x[0]
         for i in range(x.size):
             low, high = min(low, x[i]), max(high, x[i])
-        scale = power_of_two(0.5 * high - 0.5 * low)
+        scale = range_scale(low, high)
         first, total = x[order[0]] * scale, 0.0
         for i in range(x.size):
             x[i] = x[i] * scale - first

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
+from banditsis.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows, take
 from banditsis.parallel import Workers
 from banditsis.statistics.base import Weights
 
@@ -217,7 +217,7 @@ def _fill(calibration: Calibration, columns: Indices, block: Array) -> None:
     mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)
     mean = np.where(constant, low, mean)  # exact, so a constant column becomes exactly 0
     reach = np.where(constant, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
-    exponent = np.frexp(reach)[1]
+    exponent = np.frexp(np.maximum(reach, SMALLEST))[1]
     itemsize = calibration.shift.dtype.itemsize
     safe, limit = SAFE_EXPONENT[itemsize], 126 if itemsize == 4 else 1000
     # Large values become about 1. Small values are only lifted into the safe range, which leaves room for

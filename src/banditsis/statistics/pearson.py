@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, spread
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, spread
 from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
@@ -75,7 +75,7 @@ class Pearson(MomentStatistic):
             k = int(np.argmax(low == high))
             raise self.constant_response(k, low[k], rows)
         centre = np.median(self.values(spread(rows, 1001)), axis=0)
-        reach = np.maximum(high / 2 - centre / 2, centre / 2 - low / 2)
+        reach = np.maximum(np.maximum(high / 2 - centre / 2, centre / 2 - low / 2), SMALLEST)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
         return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent))
 
