@@ -24,6 +24,8 @@ from sample_references import REFERENCES, scores  # noqa: E402
 
 TABLE = "<!-- non-linear truths: written by benchmarks/sample_statistics.py -->"
 
+FIRST_TABLE = "<!-- ranked first: written by benchmarks/sample_statistics.py -->"
+
 
 def differences(name: str) -> float:
     """Return the largest difference from the reference, on random data with ties, constants and tiny n."""
@@ -177,11 +179,49 @@ def truths_table(shares: dict[str, dict[str, float]], replications: int) -> str:
 def non_linear(small: bool) -> Iterator[Figure]:
     replications = 5 if small else 100
     table = truths_table(truths(replications), replications)
+    write_table(TABLE, table)
+    yield from ()
+
+
+def write_table(marker: str, table: str) -> None:
+    """Print a table, and write it between two markers of a file if asked to."""
     print(table, end="\n\n")
     if WRITE:
         path = ROOT / WRITE
-        before, _, after = path.read_text().split(TABLE)
-        path.write_text(f"{before}{TABLE}\n{table}\n{TABLE}{after}")
+        before, _, after = path.read_text().split(marker)
+        path.write_text(f"{before}{marker}\n{table}\n{marker}{after}")
+
+
+#: Response as a function of the associated feature and noise, and formula.
+ASSOCIATIONS = {
+    "linear": (lambda x, noise: 0.25 * x + noise, "y = 0.25x + ε"),
+    "quadratic": (lambda x, noise: 0.35 * x**2 + noise, "y = 0.35x² + ε"),
+    "sinusoidal": (lambda x, noise: np.sin(4 * x) + 0.7 * noise, "y = sin 4x + 0.7ε"),
+}
+
+
+def ranked_first(small: bool) -> Iterator[Figure]:
+    """Share of runs in which the associated feature ranks first among 200 others that are noise."""
+    replications, n, p = 10 if small else 400, 300, 201
+    lines = [
+        f"Percentage of {replications} runs that rank the associated feature first, before 200 features of",
+        f"noise, with {n} rows. Features and ε are standard normal. Made by",
+        "`python benchmarks/sample_statistics.py --only first --write docs/statistics.md`.",
+        "",
+        "| Association | " + " | ".join(f"`{name}`" for name in STATISTICS) + " |",
+        "|---|" + "---|" * len(STATISTICS),
+    ]
+    data = [np.random.default_rng(seed).standard_normal((n, p + 1)) for seed in range(replications)]
+    for association, (model, formula) in ASSOCIATIONS.items():
+        cells = []
+        for name in STATISTICS:
+            plan = Plan.exact(n, p, 1)
+            first = [
+                screen(Z[:, :p], model(Z[:, 0], Z[:, p]), plan, statistic=name).selected[0] for Z in data
+            ]
+            cells.append(f"{np.mean(np.equal(first, 0)):.0%}")
+        lines.append(f"| {association}: {formula} | {' | '.join(cells)} |")
+    write_table(FIRST_TABLE, "\n".join(lines))
     yield from ()
 
 
@@ -206,6 +246,7 @@ GROUPS = {
     "adaptive": adaptive_against_exact,
     "pvalues": null_pvalues,
     "truths": non_linear,
+    "first": ranked_first,
 }
 WRITE: str | None = None
 
@@ -213,7 +254,7 @@ WRITE: str | None = None
 def main() -> None:
     global WRITE
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--write", metavar="FILE", help="file to write the table of non-linear models to")
+    parser.add_argument("--write", metavar="FILE", help="file to write the tables of power to")
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--small", action="store_true", help="small sizes, for a trial run")
     args = parser.parse_args()

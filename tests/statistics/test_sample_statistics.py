@@ -16,7 +16,14 @@ from banditsis.kernels.ranks import count_inversions
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
-from sample_references import NOISE, REFERENCES, chatterjee, scores, sliced_wasserstein
+from sample_references import (
+    NOISE,
+    REFERENCES,
+    chatterjee,
+    scores,
+    sliced_wasserstein,
+    sliced_wasserstein_of_all_pairs,
+)
 
 NAMES = list(REFERENCES)
 
@@ -125,8 +132,6 @@ def test_missing_cells_are_left_out_column_by_column(name):
 
 
 def test_order_of_rows_does_not_matter(name):
-    if name == "sliced_wasserstein":
-        pytest.skip("it shuffles the response")
     rng = np.random.default_rng(4)
     X = features(150, rng)
     y = np.round(X[:, 0])
@@ -510,3 +515,24 @@ def test_pvalues_after_an_adaptive_run(name):
     for k in result.selected:
         assert abs(result.pvalues[k] - PVALUES[name](X[:, k], y)) < 1e-9
     assert np.isnan(np.delete(result.pvalues, result.selected)).all()
+
+
+@pytest.mark.parametrize("n", [100, 500])
+def test_sliced_wasserstein_is_near_the_distance_from_all_pairs(n):
+    rng = np.random.default_rng(n)
+    X, y = rng.standard_normal((n, 4)), rng.standard_normal(n)
+    X[:, 1] += y
+    X[:, 2] += y**2
+    found = screen(X, y, Plan.exact(n, 4, 4), statistic="sliced_wasserstein").scores
+    np.testing.assert_allclose(found, [sliced_wasserstein_of_all_pairs(x, y) for x in X.T], atol=0.03)
+
+
+@pytest.mark.parametrize("sign", [(-1, 1), (1, -1), (-1, -1)])
+def test_sliced_wasserstein_does_not_depend_on_row_order_or_signs(sign):
+    rng = np.random.default_rng(0)
+    X, y = np.round(rng.standard_normal((301, 50)), 2), rng.standard_normal(301)
+    plan, order = Plan.exact(301, 50, 10), rng.permutation(301)
+    one = screen(X, y, plan, statistic="sliced_wasserstein")
+    other = screen(sign[0] * X[order], sign[1] * y[order], plan, statistic="sliced_wasserstein")
+    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-12)
+    np.testing.assert_array_equal(one.selected, other.selected)

@@ -86,29 +86,33 @@ def project(x: Array, y: Array, along: float, across: float, out: Array) -> None
 def sliced_wasserstein(
     block: Array,
     y: Array,
-    shuffled: Array,
+    independent: Array,
     directions: Array,
     work: Array,
     joint_order: Array,
     scratch: Scratch,
     out: Array,
 ) -> None:
-    """Fill ``out`` with the sliced Wasserstein distance of (x, y) from (x, shuffled y).
+    """Fill ``out`` with the sliced Wasserstein distance of (x, y) from pairs that represent independence.
 
     Its square is the mean over directions of the mean of (A_(i) - B_(i))², where A and B are projections.
-    ``work`` has shape (3, n), ``joint_order`` n values.
+    ``independent`` has a response for each value of the sorted feature: first for directions with a positive
+    cosine, then for the others. ``work`` has shape (4, n), ``joint_order`` n values.
     """
     n, order = y.size, scratch[0]
-    z, joint, product = work[0], work[1], work[2]
+    z, ascending, joint, product = work[0], work[1], work[2], work[3]
     for k in range(out.size):
         if not standardise(block[k], z):
             out[k] = 0.0
             continue
+        argsort(z, scratch)
+        for i in range(n):
+            ascending[i] = z[order[i]]
         total = 0.0
         for d in range(directions.shape[0]):
             along, across = directions[d, 0], directions[d, 1]
             project(z, y, along, across, joint)
-            project(z, shuffled, along, across, product)
+            project(ascending, independent[0 if along > 0.0 else 1], along, across, product)
             argsort(joint, scratch)
             joint_order[:] = order
             argsort(product, scratch)
