@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -14,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from banditsis import SIS, BanditSIS
+from banditsis import SIS, BanditSIS, IterativeSIS
 
 
 @parametrize_with_checks(
@@ -175,3 +176,81 @@ def test_missing_responses_shrink_the_plan(data):
     np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
     with pytest.raises(ValueError, match=r"y contains NaN in row 0: .*'pairwise'"):
         BanditSIS(3).fit(X, y)
+
+
+def repeated_names(X):
+    return [
+        pd.DataFrame(X, columns=["a", "b", "c", "a"]),
+        pd.DataFrame(X, columns=["a", "b", "c", "a"]).assign(b=1),  # of mixed types
+        pa.table([pa.array(column) for column in X.T], names=["a", "b", "c", "a"]),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_repeated_column_names_are_reported(data, kind):
+    X, y = data[0][:300, :4], data[1][:300]
+    frame = repeated_names(X)[kind]
+    for selector in (SIS(2), BanditSIS(2), IterativeSIS(2)):
+        with pytest.raises(ValueError, match="the frame has several columns called 'a'"):
+            selector.fit(frame, y)
+        with pytest.raises(ValueError, match="the frame has several columns called 'a'"):
+            clone(selector).fit(X, y).transform(frame)
+    np.testing.assert_array_equal(
+        SIS(2).fit(X, y, covariates=frame).scores_, SIS(2).fit(X, y, covariates=np.asarray(frame)).scores_
+    )
+
+
+def test_a_fraction_of_too_few_rows(data):
+    X, y = data
+    with pytest.raises(
+        ValueError, match=r"max_samples = 0.001 is 1 of the 100 rows.* at least 3: use a larger"
+    ):
+        SIS(max_samples=0.001).fit(X[:100], y[:100])
+
+
+LABELS = ["low", "middle", "high", None]
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda y: np.array(y, dtype=object),
+        lambda y: np.array([np.nan if label is None else label for label in y], dtype=object),
+        list,
+        pd.Series,
+        lambda y: pd.Series(y, dtype="string"),
+        lambda y: pd.Series(y, dtype="category"),
+        pl.Series,
+        pa.array,
+    ],
+)
+@pytest.mark.parametrize("statistic", ["anova", "mv"])
+def test_rows_without_a_label_are_left_out(data, convert, statistic):
+    X, y = data
+    labels = [LABELS[k] for k in np.where(np.arange(len(y)) % 7 == 0, 3, np.digitize(y, [-1.0, 1.0]))]
+    known = np.flatnonzero([label is not None for label in labels])
+    expected = SIS(5, statistic=statistic).fit(X[known], np.array(labels, dtype=object)[known].astype(str))
+    found = SIS(5, statistic=statistic, missing="pairwise").fit(X, convert(labels))
+    np.testing.assert_allclose(found.scores_, expected.scores_, rtol=1e-10)
+    assert found.result_.n_rows == len(known)
+    with pytest.raises(
+        ValueError, match=r"y contains no label in row 0: .* 'pairwise' to omit rows with no label"
+    ):
+        SIS(5, statistic=statistic).fit(X, convert(labels))
+
+
+def test_numbers_with_the_missing_value_of_pandas(data):
+    X, y = data
+    gaps = pd.Series(np.where(np.arange(len(y)) % 7 == 0, np.nan, y))
+    expected = SIS(5, missing="pairwise").fit(X, gaps).scores_
+    for other in (gaps.convert_dtypes(), gaps.astype(object).where(gaps.notna(), pd.NA)):
+        np.testing.assert_array_equal(SIS(5, missing="pairwise").fit(X, other).scores_, expected)
+
+
+@pytest.mark.parametrize("selector", [SIS(2), BanditSIS(2), IterativeSIS(2)])
+@pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, pl.DataFrame])
+def test_several_responses_are_for_screen(data, selector, convert):
+    X, y = data
+    message = r"y should be a 1d array.* one response; screen\(X, Y, plan\) screens several"
+    with pytest.raises(ValueError, match=message):
+        selector.fit(X, convert(np.column_stack([y, -y])))

@@ -297,3 +297,18 @@ def test_features_that_are_complete_are_scored_in_few_rows(statistic):
     found = screen(few, y, plan, statistic=statistic, missing="pairwise")
     assert found.scores[3] == 0
     assert any("1 features were present in fewer than 10" in note for note in found.notes)
+
+
+def test_labels_with_different_gaps_are_as_if_single():
+    labels = np.column_stack([np.digitize(Y, [0]), np.digitize(X[:, 9], [-1, 1])])
+    texts = np.array(["a", "b", "c"], dtype=object)[labels]
+    texts[::5, 1] = None
+    plan = Plan.paper(N, P, D)
+    together = screen(X, texts, plan, statistic="anova", missing="pairwise", random_state=0)
+    known = np.arange(N) % 5 > 0
+    for k, rows in enumerate([np.ones(N, bool), known]):
+        codes = labels[:, k].astype(float)
+        codes[~rows] = np.nan
+        alone = screen(X, codes, plan, statistic="anova", missing="pairwise", random_state=0)
+        np.testing.assert_allclose(together[k].scores, alone.scores, rtol=1e-12)
+        assert together[k].n_rows == np.count_nonzero(rows)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 from banditsis.arrays import Array
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
+from banditsis.formats.arrow import frame_names
 from banditsis.formats.opening import is_frame, is_sparse, open_source
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
@@ -89,8 +90,8 @@ class Screener(SelectorMixin, BaseEstimator):
         )
         responses = self._check_response(y, settings.statistic, source.shape[0])
         if responses.has_missing:
-            known = np.flatnonzero(~np.isnan(responses.values[:, 0]))
-            source, responses = RowSubset(source, known), Responses(responses.values[known], False)
+            known = np.flatnonzero(responses.known(0))
+            source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
         requested = make_plan(
             *source.shape,
             self.n_features_to_select,
@@ -109,7 +110,12 @@ class Screener(SelectorMixin, BaseEstimator):
         y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
-        column = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        if len(shape := np.asarray(y).shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                f"y should be a 1d array, got an array of shape {shape} instead: {type(self).__name__} "
+                "screens one response; screen(X, Y, plan) screens several in one pass."
+            )
+        column = column_or_1d(np.asarray(y) if hasattr(y, "to_numpy") else y, warn=True)
         return check_responses(column, n, allow_missing=self.missing == "pairwise")
 
     def _open(self, X: Any) -> Source:
@@ -122,8 +128,9 @@ class Screener(SelectorMixin, BaseEstimator):
             return X
         raise_if_masked(X)
         if is_frame(X):  # column by column, without a copy into one array
+            source = open_source(X)  # before scikit-learn, which has its own errors for column names
             validate_data(self, X, reset=True, skip_check_array=True)
-            return open_source(X)
+            return source
         return open_source(self._check_array(X, reset=True), getattr(self, "feature_names_in_", None))
 
     @property
@@ -158,6 +165,7 @@ class Screener(SelectorMixin, BaseEstimator):
             kept = self._transform(self._check_array(X, reset=False))
             return check_array(kept, accept_sparse=True, dtype=None, ensure_all_finite=finite)
         if hasattr(X, "columns"):  # select the columns before the frame is copied into one array
+            frame_names(X)  # raises for repeated names
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
             kept = self._transform(X)

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.estimators import SIS, Screener
+from banditsis.formats.arrow import frame_names
+from banditsis.formats.opening import is_frame
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
@@ -121,6 +123,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
                 "IterativeSIS needs X in memory, because it adjusts for columns of it: pass an array or a "
                 "frame, such as X.read(slice(0, n), columns) of a source."
             )
+        if is_frame(X):
+            frame_names(X)  # raises for repeated names
         array = validate_data(self, X, reset=True, dtype=None, ensure_all_finite=False)
         n, p = array.shape
         _check_base(base, array, y)
@@ -177,6 +181,12 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             return np.asarray(kept)
         # If the model keeps nothing, keep the earlier features, or the one that screening ranked first.
         return chosen if len(chosen) else np.asarray(self.base_.result_.selected[:1])
+
+    def transform(self, X: Any) -> Any:
+        """Keep the selected columns of X."""
+        if is_frame(X):
+            frame_names(X)  # raises for repeated names
+        return super().transform(X)
 
     def _get_support_mask(self) -> Array:
         check_is_fitted(self, "support_")

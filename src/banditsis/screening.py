@@ -143,7 +143,9 @@ def run_plan(
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
     groups = rows_by_missingness(responses) if kind.n_columns == 1 else [([0], None)]
-    runs = [Run(source, responses.values, members, rows, plan, settings) for members, rows in groups]
+    runs = [
+        Run(source, responses.take(rows, members), members, rows, plan, settings) for members, rows in groups
+    ]
     use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     with (
         Workers(settings.n_jobs) as workers,
@@ -169,10 +171,10 @@ class Run:
     ----------
     source : Source
         All rows.
-    values : ndarray of shape (n, q)
-        All responses.
+    values : ndarray of shape (m, q)
+        The responses of this run, in the rows in which they are known.
     members : list of int
-        The responses of this run.
+        Their numbers among all responses.
     rows : ndarray of int or None
         The rows in which they are known; None for all.
     plan : Plan
@@ -192,7 +194,7 @@ class Run:
     ) -> None:
         self.members, self.settings, self.kind = members, settings, settings.statistic
         self.source = source if rows is None else RowSubset(source, rows)
-        self.values = values if rows is None else values[rows][:, members]
+        self.values = values
         limited = plan.limit_rows(self.source.shape[0])
         self.row_order, self.plan, notes = resolve_row_order(self.source, limited, settings.row_order)
         self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]

@@ -144,9 +144,21 @@ def check_pvalues_available(kind: Any) -> None:
 class Responses(NamedTuple):
     """Checked responses."""
 
-    #: of shape (n, q)
+    #: of shape (n, q); labels of which some are missing are objects, with None where one is missing
     values: Array
     has_missing: bool
+
+    def known(self, k: int) -> Array:
+        """In which rows a response is known."""
+        column = self.values[:, k]
+        return np.not_equal(column, None) if column.dtype.kind == "O" else ~np.isnan(column)
+
+    def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
+        """Some of the responses, in the rows in which they are known; None stands for all rows."""
+        if rows is None:
+            return self.values
+        values = self.values[rows][:, members]
+        return values.astype(str) if values.dtype.kind == "O" else values
 
 
 def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Responses:
@@ -165,7 +177,7 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
     """
     if np.ma.isMaskedArray(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
-    responses = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    responses = np.asarray(y)
     if responses.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
     if len(responses) != n or responses.size == 0:
@@ -179,14 +191,14 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
         raise ValueError("Complex data not supported: y must be real.")
     if responses.dtype.kind == "O":
         responses = _from_objects(responses)
-    if responses.dtype.kind not in "fiubUS":
+    if responses.dtype.kind not in "fiubUSO":
         raise TypeError(f"y must hold numbers or class labels, got dtype {responses.dtype}.")
-    if responses.dtype.kind != "f":
+    if responses.dtype.kind not in "fO":
         return Responses(responses, has_missing=False)
-    has_missing = _check_finite(responses, allow_missing, can_allow)
-    if has_missing:
-        _check_enough_known(responses)
-    return Responses(responses, has_missing)
+    checked = Responses(responses, _check_finite(responses, allow_missing, can_allow))
+    if checked.has_missing:
+        _check_enough_known(checked)
+    return checked
 
 
 def rows_by_missingness(responses: Responses) -> Iterator[tuple[list[int], Indices | None]]:
@@ -197,21 +209,29 @@ def rows_by_missingness(responses: Responses) -> Iterator[tuple[list[int], Indic
         return
     groups: dict[bytes, tuple[list[int], Indices]] = {}
     for k in range(values.shape[1]):
-        missing = np.isnan(values[:, k])
-        groups.setdefault(np.packbits(missing).tobytes(), ([], np.flatnonzero(~missing)))[0].append(k)
+        known = responses.known(k)
+        groups.setdefault(np.packbits(known).tobytes(), ([], np.flatnonzero(known)))[0].append(k)
     yield from groups.values()
 
 
 def _from_objects(y: Array) -> Array:
-    """Numbers if every value is one (None is NaN); labels if every value is a string."""
-    if all(isinstance(value, str) for value in y.flat):
-        return y.astype(str)
-    if all(value is None or isinstance(value, NUMBERS) for value in y.flat):
-        return y.astype(np.float64)
+    """Numbers if every known value is one (NaN where it is missing); labels if every one is a string."""
+    missing = np.array([_is_missing(value) for value in y.flat], dtype=bool).reshape(y.shape)
+    known = y[~missing]
+    if all(isinstance(value, NUMBERS) for value in known):
+        return np.where(missing, np.nan, y).astype(np.float64)
+    if all(isinstance(value, str) for value in known):
+        return np.where(missing, None, y) if missing.any() else y.astype(str)
+    kinds = sorted({type(value).__name__ for value in known})
     raise TypeError(
-        "y has dtype object and its values are neither all numbers nor all strings; convert it with "
-        "y.astype(float) or y.astype(str)."
+        f"y has dtype object and its values are neither all numbers nor all strings, but {', '.join(kinds)}: "
+        "convert those that are not missing to numbers or to strings."
     )
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or the missing value of pandas."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
 
 
 def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
@@ -219,16 +239,18 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     has_missing = False
     for start in range(0, len(y), VALUES_AT_ONCE):
         part = y[start : start + VALUES_AT_ONCE]
+        if part.dtype.kind == "O":  # labels
+            part = np.where(np.equal(part, None), np.nan, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(part.sum(dtype=np.float64)):  # one pass is enough for finite values
                 continue
         bad = np.isinf(part) if allow_missing else ~np.isfinite(part)
         if bad.any():
             row, k = (int(i) for i in np.argwhere(bad)[0])
-            value = "NaN" if np.isnan(part[row, k]) else "infinity"
+            value = "infinity" if np.isinf(part[row, k]) else "NaN" if y.dtype.kind == "f" else "no label"
             response = "" if y.shape[1] == 1 else f" of response {k}"
-            pairwise = can_allow and not allow_missing and value == "NaN"
-            remedy = ", or set missing to 'pairwise' to omit rows with NaN" if pairwise else ""
+            pairwise = can_allow and not allow_missing and value != "infinity"
+            remedy = f", or set missing to 'pairwise' to omit rows with {value}" if pairwise else ""
             raise ValueError(
                 f"y contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
             )
@@ -236,11 +258,11 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     return has_missing
 
 
-def _check_enough_known(y: Array) -> None:
-    n_known = np.count_nonzero(~np.isnan(y), axis=0)
-    if (n_known < MIN_ROWS).any():
+def _check_enough_known(responses: Responses) -> None:
+    n_known = [np.count_nonzero(responses.known(k)) for k in range(responses.values.shape[1])]
+    if min(n_known) < MIN_ROWS:
         k = int(np.argmin(n_known))
-        response = "" if y.shape[1] == 1 else f" (response {k})"
+        response = "" if len(n_known) == 1 else f" (response {k})"
         raise ValueError(
             f"y{response} is known in {n_known[k]} rows, but screening needs at least {MIN_ROWS}."
         )

@@ -159,9 +159,7 @@ def open_frame(
     """
     if names is not None and len(names) != frame.shape[1]:
         raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")
-    own = getattr(frame, "column_names", None) or frame.columns
-    names = [str(name) for name in (own if names is None else names)]
-    check_unique_names(names, "the frame")
+    names = frame_names(frame, names)
     ids = _index_ids(frame)
     ids_like = ids_like if ids is None else None
     if target is None and (ids_like is None or not find_id_columns(names, like=ids_like)):
@@ -176,6 +174,14 @@ def open_frame(
     table = in_memory(names, columns, "the frame")
     opened = open_table(table, target, one_hot, ids_like=ids_like, make=FrameSource)
     return opened if ids is None else opened._replace(ids=ids)
+
+
+def frame_names(frame: Any, names: Sequence[str] | None = None) -> list[str]:
+    """Names of the columns of a frame, its own by default; raise if two are the same."""
+    own = getattr(frame, "column_names", None) or frame.columns
+    texts = [str(name) for name in (own if names is None else names)]
+    check_unique_names(texts, "the frame")
+    return texts
 
 
 def in_memory(names: Sequence[str], columns: Sequence[Any], where: object) -> Table:

@@ -96,4 +96,10 @@ def _check_exclusive(**options: object) -> None:
 def _count_samples(max_samples: int | float, n: int) -> int:
     if isinstance(max_samples, Integral):
         return check_integer("max_samples", max_samples, min(3, n), n)
-    return math.ceil(check_real("max_samples", max_samples, 0, 1, high_included=True) * n)
+    m = math.ceil(check_real("max_samples", max_samples, 0, 1, high_included=True) * n)
+    if m < min(3, n):
+        raise ValueError(
+            f"max_samples = {max_samples:g} is {m} of the {n:,} rows, but screening needs at least 3: use a "
+            "larger fraction, or give a number of rows."
+        )
+    return m
