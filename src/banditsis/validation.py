@@ -151,7 +151,7 @@ class Responses(NamedTuple):
     def known(self, k: int) -> Array:
         """In which rows a response is known."""
         column = self.values[:, k]
-        return np.not_equal(column, None) if column.dtype.kind == "O" else ~np.isnan(column)
+        return ~_find_missing(column) if column.dtype.kind == "O" else ~np.isnan(column)
 
     def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
         """Some of the responses, in the rows in which they are known; None stands for all rows."""
@@ -216,7 +216,7 @@ def rows_by_missingness(responses: Responses) -> Iterator[tuple[list[int], Indic
 
 def _from_objects(y: Array) -> Array:
     """Numbers if every known value is one (NaN where it is missing); labels if every one is a string."""
-    missing = np.array([_is_missing(value) for value in y.flat], dtype=bool).reshape(y.shape)
+    missing = _find_missing(y)
     known = y[~missing]
     if all(isinstance(value, NUMBERS) for value in known):
         return np.where(missing, np.nan, y).astype(np.float64)
@@ -229,9 +229,13 @@ def _from_objects(y: Array) -> Array:
     )
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or the missing value of pandas."""
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
+def _find_missing(y: Array) -> Array:
+    """Where an array of objects has None, NaN, or the missing value of pandas."""
+    missing = [
+        value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
+        for value in y.flat
+    ]
+    return np.array(missing, dtype=bool).reshape(y.shape)
 
 
 def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
@@ -240,7 +244,7 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     for start in range(0, len(y), VALUES_AT_ONCE):
         part = y[start : start + VALUES_AT_ONCE]
         if part.dtype.kind == "O":  # labels
-            part = np.where(np.equal(part, None), np.nan, 0.0)
+            part = np.where(_find_missing(part), np.nan, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(part.sum(dtype=np.float64)):  # one pass is enough for finite values
                 continue
