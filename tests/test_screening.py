@@ -312,3 +312,97 @@ def test_labels_with_different_gaps_are_as_if_single():
         alone = screen(X, codes, plan, statistic="anova", missing="pairwise", random_state=0)
         np.testing.assert_allclose(together[k].scores, alone.scores, rtol=1e-12)
         assert together[k].n_rows == np.count_nonzero(rows)
+
+
+RARE = np.zeros(20_000)
+RARE[rng.permutation(20_000)[:20]] = 1.0
+WIDE = rng.standard_normal((20_000, 40))
+WIDE[:, 7] += 3 * RARE
+PLANS = {
+    "paper": Plan.paper(20_000, 40, 3),
+    "optimal": Plan.optimal(20_000, 40, 3, 0.02),
+    "subsample": Plan.subsample(20_000, 40, 3, 300),
+    "guaranteed": Plan.guaranteed(20_000, 40, 3, 0.2),
+}
+
+
+def constant_seeds(plan, y=RARE, n_seeds=40):
+    """Seeds with which the rows of the first step show a single value of y."""
+    totals = [step.n_rows for step in plan.steps]
+    draws = {
+        seed: draw_rows(len(y), totals, "random", np.random.default_rng(seed), lazy=plan.by_evidence)
+        for seed in range(n_seeds)
+    }
+    return [seed for seed, rows in draws.items() if np.ptp(y[next(rows)]) == 0]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_rows_with_a_constant_response_drop_nothing(name):
+    plan = PLANS[name]
+    seeds = constant_seeds(plan)
+    assert seeds  # some of them
+    for seed in range(40):
+        result = screen(WIDE, RARE, plan, random_state=seed)
+        first = result.rounds[0]
+        assert any("y has a single value in" in note for note in result.notes) == (seed in seeds)
+        assert (first.n_rows > plan.steps[0].n_rows) == (seed in seeds)
+        assert first.cells == first.n_rows * 40
+        assert result.selected.size == 3
+
+
+def test_rows_are_not_chosen_by_the_response():
+    plan = PLANS["paper"]
+    totals = [step.n_rows for step in plan.steps]
+    for seed in constant_seeds(plan)[:5]:
+        result = screen(WIDE, RARE, plan, random_state=seed)
+        rows = np.concatenate([*draw_rows(20_000, totals, "random", np.random.default_rng(seed))])
+        assert RARE[rows].any()
+        expected = correlations(WIDE[rows], RARE[rows])
+        np.testing.assert_allclose(result.scores[result.selected], expected[result.selected], atol=1e-10)
+
+
+@pytest.mark.parametrize("statistic", ["anova", "logistic", "poisson", "spearman", "mv", "chatterjee", "cox"])
+@pytest.mark.parametrize("row_order", ["random", "blocks", "stored"])
+def test_a_rare_response_with_every_statistic(statistic, row_order):
+    plan = PLANS["paper"]
+    seed = constant_seeds(plan)[0]
+    y = np.column_stack([rng.exponential(size=20_000), RARE]) if statistic == "cox" else RARE
+    result = screen(WIDE, y, plan, statistic=statistic, row_order=row_order, random_state=seed)
+    assert result.selected.size == 3
+    assert np.isfinite(result.scores).all()
+
+
+def test_rare_responses_are_as_if_single():
+    other = np.roll(RARE, 7)
+    Ys = np.column_stack([WIDE[:, 3] + rng.standard_normal(20_000), RARE, other])
+    plan = PLANS["paper"]
+    seed = constant_seeds(plan)[0]
+    for k, result in enumerate(screen(WIDE, Ys, plan, random_state=seed)):
+        alone = screen(WIDE, Ys[:, k], plan, random_state=seed)
+        assert result.rounds[0].n_rows == alone.rounds[0].n_rows
+        assert result.notes == alone.notes
+        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
+
+
+def test_a_rare_response_has_a_detection_floor():
+    plan = PLANS["paper"]
+    for seed in constant_seeds(plan)[:5]:
+        result = screen(WIDE, RARE, plan, random_state=seed)
+        assert result.variance_inflation > 0.1
+        assert result.detection_floor() > 0
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman"])
+def test_a_response_that_is_constant_in_all_rows(statistic):
+    with pytest.raises(ValueError, match=r"y is constant, 1.0, in all 20,000 rows.* the right column"):
+        screen(WIDE, np.ones(20_000), PLANS["paper"], statistic=statistic)
+    with pytest.raises(ValueError, match="all 20,000 rows have no events"):
+        screen(WIDE, np.column_stack([RARE + 1, 0 * RARE]), PLANS["paper"], statistic="cox")
+
+
+def test_progress_of_a_rare_response():
+    plan, calls = PLANS["paper"], []
+    seed = constant_seeds(plan)[0]
+    result = screen(WIDE, RARE, plan, random_state=seed, progress=lambda *call: calls.append(call))
+    assert calls[-1] == (result.cells_read, result.cells_read)
+    assert all(done <= total for done, total in calls)

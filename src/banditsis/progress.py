@@ -73,12 +73,15 @@ def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], No
 
 
 def add_up(report: Callable[[int, int], None], total: int, done: int = 0) -> Callable[[int], None]:
-    """Turn a function of (amount done, total) into one that is called with each increment."""
+    """Turn a function of (amount done, total) into one that is called with each increment.
+
+    The total is an estimate: it grows with what is done.
+    """
 
     def advance(amount: int) -> None:
         nonlocal done
         done += amount
-        report(done, total)
+        report(done, max(done, total))
 
     return advance
 

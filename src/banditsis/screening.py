@@ -12,6 +12,7 @@ import numpy as np
 from banditsis.arrays import Floats, Indices, Rows, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
+from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.engine.trace import MAX_FEATURES, Trace, measure_variance_inflation, pilot_rows
@@ -226,13 +227,51 @@ class Run:
             bound = kind.bind(self.values, self.settings.pairwise)
         else:
             bound = kind.bind_partial(self.values, given)
-        parts = [(bound, self.traces)]
-        if self.plan.by_evidence:  # each response ends at its own time
-            parts = [(bound.subset([k]), [trace]) for k, trace in enumerate(self.traces)]
-        for statistic, traces in parts:
+        for together in self._groups(bound):
+            statistic = bound if len(together) == bound.n_responses else bound.subset(together)
+            traces = [self.traces[k] for k in together]
             self._run_steps(statistic, traces, workers, tick)
             if self.settings.pvalues:
                 _read_in_full(self.source, statistic, traces, workers, tick)
+
+    def _groups(self, bound: Statistic) -> list[list[int]]:
+        """Responses that have the same steps."""
+        responses = list(range(bound.n_responses))
+        if self.plan.by_evidence:  # each ends at its own time
+            return [[k] for k in responses]
+        if len(responses) == 1 or self.plan.steps[0].n_rows == self.plan.n_rows:
+            return [responses]
+        late = bound.constant_responses(next(self._draw_rows(self.plan)))  # each begins at its own time
+        groups = [[k for k in responses if k not in set(late)], *([k] for k in late)]
+        return [group for group in groups if group]
+
+    def _draw_steps(self, statistic: Statistic, traces: list[Trace]) -> Iterator[tuple[Any, Rows]]:
+        """Yield each step and its new rows, in the first step as many as it takes to rank features."""
+        plan, first = self.plan, None
+        while first is None:
+            steps = zip(plan.steps, self._draw_rows(plan), strict=False)
+            first = self._join_first_steps(statistic, steps)
+            plan = plan.double_rows()
+        if first[0] != self.plan.steps[0]:
+            for trace in traces:
+                trace.notes.append(
+                    f"y has a single value in the {self.plan.steps[0].n_rows:,} rows that were to be read "
+                    f"first, which cannot rank features: {count_rows(first[1]):,} rows of all of them were "
+                    "read before any was dropped."
+                )
+        yield first
+        yield from steps
+
+    def _join_first_steps(
+        self, statistic: Statistic, steps: Iterator[tuple[Any, Rows]]
+    ) -> tuple[Any, Rows] | None:
+        """The first step after which y varies, and the rows up to it; None if it varies after no step."""
+        rows: Rows | None = None
+        for step, new in steps:
+            rows = new if rows is None else join_rows(rows, new)
+            if count_rows(rows) >= self.plan.n_rows or not statistic.constant_responses(rows):
+                return step, rows
+        return None
 
     def _run_steps(
         self, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
@@ -246,7 +285,7 @@ class Run:
         accumulators: list[Accumulator] = []
         read: list[Rows] = []
         try:
-            for step, rows in zip(plan.steps, self._draw_rows(), strict=False):
+            for step, rows in self._draw_steps(statistic, traces):
                 read.append(rows)
                 status().start_round(len(read), plan.n_steps)
                 if len(read) == 1:
@@ -299,13 +338,13 @@ class Run:
             finished = Round(n_rows, left, kept, rule.cutoff(step, cutoff), n_read * left, seconds)
             traces[k].add_round(finished)
 
-    def _draw_rows(self) -> Iterator[Rows]:
+    def _draw_rows(self, plan: Plan) -> Iterator[Rows]:
         return draw_rows(
-            self.plan.n_rows,
-            [step.n_rows for step in self.plan.steps],
+            plan.n_rows,
+            [step.n_rows for step in plan.steps],
             self.row_order,
             np.random.default_rng(self.settings.seed),
-            lazy=self.plan.by_evidence,
+            lazy=plan.by_evidence,
             edges=self.source.block_edges() if self.row_order == "blocks" else None,
         )
 

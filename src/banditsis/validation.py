@@ -144,7 +144,7 @@ def check_pvalues_available(kind: Any) -> None:
 class Responses(NamedTuple):
     """Checked responses."""
 
-    #: of shape (n, q); labels of which some are missing are objects, with None where one is missing
+    #: of shape (n, q); labels are objects if some are missing
     values: Array
     has_missing: bool
 
@@ -221,7 +221,7 @@ def _from_objects(y: Array) -> Array:
     if all(isinstance(value, NUMBERS) for value in known):
         return np.where(missing, np.nan, y).astype(np.float64)
     if all(isinstance(value, str) for value in known):
-        return np.where(missing, None, y) if missing.any() else y.astype(str)
+        return y if missing.any() else y.astype(str)
     kinds = sorted({type(value).__name__ for value in known})
     raise TypeError(
         f"y has dtype object and its values are neither all numbers nor all strings, but {', '.join(kinds)}: "

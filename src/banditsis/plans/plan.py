@@ -331,6 +331,11 @@ class Plan:
         steps = tuple(step._replace(n_rows=min(step.n_rows, n)) for step in self.steps)
         return replace(self, n_rows=n, steps=steps)
 
+    def double_rows(self) -> Plan:
+        """The same plan with twice the rows in each step, up to all of them."""
+        steps = tuple(step._replace(n_rows=min(2 * step.n_rows, self.n_rows)) for step in self.steps)
+        return replace(self, steps=steps)
+
     def rereading(self, rereads: bool = True) -> Plan:
         """The same plan with each step reading all rows so far again, or only its new ones.
 

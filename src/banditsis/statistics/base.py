@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 
@@ -111,9 +111,21 @@ class Statistic(ABC):
         """Whether the null distribution of the scores is known."""
         return True
 
+    def constant_responses(self, rows: Rows) -> list[int]:
+        """Responses that have a single value in these rows, so the rows cannot rank features by them."""
+        first, varies = self.y[take(rows, 0, 1)], np.zeros(self.n_responses, dtype=bool)
+        for part in chunks(rows):
+            varies |= (self.y[part] != first).any(axis=0)
+            if varies.all():
+                break
+        return np.flatnonzero(~varies).tolist()
+
     @abstractmethod
     def calibrate(self, rows: Rows) -> Self:
-        """Prepare the statistic with the rows that are read first; raise if a response is constant there."""
+        """Prepare the statistic with the rows that are read first; raise if a response is constant there.
+
+        The engine passes rows with a constant response only if the response is constant in all rows.
+        """
 
     @abstractmethod
     def subset(self, responses: Sequence[int]) -> Self:
@@ -136,12 +148,11 @@ class Statistic(ABC):
         other.__dict__.update(attributes)
         return other
 
-    def constant_response(self, response: int, value: Any, rows: Rows) -> ValueError:
-        """Create the error for a response that is constant in the rows read first."""
-        rows_read, advice = describe_rows_read(rows, len(self.y))
+    def constant_response(self, response: int, value: Any) -> ValueError:
+        """Create the error for a response that is constant in all rows."""
         return ValueError(
-            f"y{describe_response(response, self.n_responses)} is constant, {value}, in {rows_read}, and "
-            f"features cannot be ranked by it: check that the right column is used as the response{advice}."
+            f"y{describe_response(response, self.n_responses)} is constant, {value}, in all {len(self.y):,} "
+            "rows, and features cannot be ranked by it: check that the right column is used as the response."
         )
 
 
@@ -253,22 +264,6 @@ def no_covariates(name: str) -> CovariateError:
 def describe_response(response: int, n_responses: int) -> str:
     """For a message: which response, if there are several."""
     return "" if n_responses == 1 else f" (response {response})"
-
-
-def describe_rows_read(rows: Rows, n: int) -> tuple[str, str]:
-    """For a message: the rows that are read first, of n, and advice to read more if there are more.
-
-    Examples
-    --------
-    >>> describe_rows_read(slice(0, 60), 100)
-    ('the 60 rows that are read first', ', or read more rows, or all of them')
-    >>> describe_rows_read(slice(0, 100), 100)
-    ('all 100 rows', '')
-    """
-    m = count_rows(rows)
-    if m >= n:
-        return f"all {n:,} rows", ""
-    return f"the {m:,} rows that are read first", ", or read more rows, or all of them"
 
 
 def show(label: object) -> str:

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from banditsis.arrays import Array, Floats, Indices, Rows
 from banditsis.kernels import risk_sets
-from banditsis.statistics.base import describe_rows_read, mean_drift, ratio
+from banditsis.statistics.base import mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import check_residual_rows
@@ -105,13 +105,16 @@ class Cox(SampleStatistic):
         return self
 
     def calibrate(self, rows: Rows) -> Self:
-        time, event = self.y[rows].T
         check_residual_rows(rows, 0 if self.covariates is None else self.covariates.rank, len(self.y))
-        if not event.any() or np.ptp(time) == 0:
-            what = "events" if not event.any() else "different times"
-            rows_read, advice = describe_rows_read(rows, len(self.y))
-            raise ValueError(f"{rows_read} have no {what}: check that y is (time, event){advice}.")
+        if self.constant_responses(rows):
+            what = "different times" if self.y[rows, 1].any() else "events"
+            raise ValueError(f"all {len(self.y):,} rows have no {what}: check that y is (time, event).")
         return self
+
+    def constant_responses(self, rows: Rows) -> list[int]:
+        """The response, if the rows have no event or a single time."""
+        time, event = self.y[rows].T
+        return [] if event.any() and np.ptp(time) > 0 else [0]
 
     def response(self, rows: Rows, response: int = 0) -> Floats:
         """Time, event, and the covariates."""

@@ -18,7 +18,6 @@ from banditsis.statistics.base import (
     MomentStatistic,
     Weights,
     describe_response,
-    describe_rows_read,
     mean_drift,
     ratio,
 )
@@ -268,5 +267,5 @@ def check_residual_rows(rows: Rows, rank: int, n: int) -> None:
         rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
         raise CovariateError(
             f"{rows_read}, but {rank} covariates with an intercept need {rank + 3:,} or more: use fewer "
-            f"covariates{describe_rows_read(rows, n)[1]}."
+            f"covariates{', or read more rows, or all of them' if m < n else ''}."
         )

@@ -73,7 +73,7 @@ class Pearson(MomentStatistic):
         low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
         if (low == high).any():
             k = int(np.argmax(low == high))
-            raise self.constant_response(k, low[k], rows)
+            raise self.constant_response(k, low[k])
         centre = np.median(self.values(spread(rows, 1001)), axis=0)
         reach = np.maximum(np.maximum(high / 2 - centre / 2, centre / 2 - low / 2), SMALLEST)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from banditsis.arrays import Floats
+from banditsis.arrays import Array, Floats
 
 #: Eigenvalues below this share of the largest are treated as 0.
 SMALLEST_EIGENVALUE = 1e-12
@@ -103,18 +103,18 @@ def squared_influence(x: Floats, y: Floats) -> Floats:
 
     With x and y standardised, the influence is :math:`ψ / (1 - r^2)`, where
     :math:`ψ = xy - r (x^2 + y^2) / 2`. Columns that are constant or copies of y are left out; the result is
-    empty if there are no others.
+    empty if there are no others, or if y is constant.
     """
     x, varies = _standardise(x)
-    y = _standardise(y[:, None])[0]
+    y, y_varies = _standardise(y[:, None])
     r = np.sum(x * y / len(x), axis=0)
-    usable = varies & (np.abs(r) < 1.0 - 1e-6)
+    usable = varies & y_varies & (np.abs(r) < 1.0 - 1e-6)
     x, r = x[:, usable], r[usable]
     influence = (x * y - 0.5 * r * (x * x + y * y)) / (1.0 - r * r)
     return np.square(influence).mean(axis=1) if usable.any() else np.empty(0)
 
 
-def _standardise(x: Floats) -> tuple[Floats, Floats]:
+def _standardise(x: Floats) -> tuple[Floats, Array]:
     """Columns with mean 0 and mean square 1, and which columns are not constant."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.sum(x / len(x), axis=0)  # a sum of large values could overflow

@@ -80,10 +80,12 @@ class SampleStatistic(Statistic):
         raise no_covariates(self.name)
 
     def calibrate(self, rows: Rows) -> Self:
-        for k in range(self.n_responses):
-            if not self.can_rank(self.response(rows, k)):
-                raise self.constant_response(k, self.y[rows, k][0], rows)
+        for k in self.constant_responses(rows):
+            raise self.constant_response(k, self.y[rows, k][0])
         return self
+
+    def constant_responses(self, rows: Rows) -> list[int]:
+        return [k for k in range(self.n_responses) if not self.can_rank(self.response(rows, k))]
 
     def subset(self, responses: Sequence[int]) -> Self:
         labels = None if self.labels is None else [self.labels[k] for k in responses]
