@@ -340,7 +340,8 @@ class BanditSIS(Screener):
         their rows in each round then use the optimal plan of the same cost instead.
     budget : float or int, optional
         Read at most this fraction (float) or number (int) of cells, with the plan that has the lowest
-        detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads.
+        detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads. Data stored in
+        blocks are read in whole blocks, which can take more; the result says so.
     min_correlation : float, optional
         Keep every feature with \|r\| at or above this over all rows, with probability ``confidence``, and
         read as many rows as that takes: :meth:`Plan.guaranteed`.

@@ -486,3 +486,21 @@ def test_old_conversions_are_removed(tmp_path):
     left = [file for file in (tmp_path / ".banditsis").iterdir() if file != other]
     assert len(left) == 1
     assert other.exists()
+
+
+@pytest.mark.parametrize("row_order", ["auto", "blocks", "stored"])
+def test_the_cost_of_whole_blocks_is_shown_before_the_run(tmp_path, row_order):
+    frame = pd.DataFrame(rng.standard_normal((20_000, 20)).astype("f4"), columns=[f"a{k}" for k in range(20)])
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=500)
+    options = ("--target", "a3", "--keep", 2, "--budget", 0.031, "--row-order", row_order, "--seed", 0)
+    result = run("screen", tmp_path / "x.parquet", *options)
+    cells, share = re.search(
+        r"reads ([\d,]+) cells \((.*)\), rounded up to whole blocks of 500 rows", said(result)
+    ).groups()
+    output = json.loads(run("screen", tmp_path / "x.parquet", *options, "--json").stdout)
+    assert sum(step["cells"] for step in output["rounds"]) == int(cells.replace(",", ""))
+    assert int(cells.replace(",", "")) > 0.031 * 20_000 * 19
+    assert f"takes {share} of the cells instead of" in " ".join(result.stdout.split())
+    assert run("shuffle", tmp_path / "x.parquet", tmp_path / "s.shuffled", "--target", "a3").exit_code == 0
+    shuffled = run("screen", tmp_path / "s.shuffled", "--keep", 2, "--budget", 0.031)
+    assert "Run `banditsis shuffle`" not in shuffled.stdout

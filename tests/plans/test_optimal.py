@@ -19,8 +19,8 @@ def test_never_above_the_budget(n, p, d, budget):
     budget = max(budget, min(1.0, 4.0001 / n))
     plan = Plan.optimal(n, p, d, budget)
     assert plan.n_keep == min(d, p)
+    assert plan.cells <= budget * n * p
     if plan.name == "optimal":
-        assert plan.cells <= budget * n * p
         assert plan.steps[0].n_rows >= min(n, 4)
         assert plan.detection_floor() <= 1.001 * Plan.subsample(n, p, d, int(budget * n)).detection_floor()
     assert plan == Plan.optimal(n, p, d, budget)
@@ -30,7 +30,6 @@ def test_fractions_and_cells():
     assert Plan.optimal(10_000, 500, 50, 0.05) == Plan.optimal(10_000, 500, 50, 250_000)
     assert Plan.optimal(10_000, 500, 50, 1.0) == Plan.exact(10_000, 500, 50)
     assert Plan.optimal(10_000, 500, 50, 10**9) == Plan.exact(10_000, 500, 50)
-    assert Plan.optimal(10_000, 500, 600, 0.05) == Plan.exact(10_000, 500, 600)
 
 
 @pytest.mark.parametrize("n", [10**3, 10**5, 10**7])
@@ -84,3 +83,18 @@ def test_large_data_within_the_budget():
 def test_impossible_budgets(budget, message):
     with pytest.raises(ValueError, match=message):
         Plan.optimal(10_000, 500, 50, budget)
+
+
+def test_a_budget_is_kept_if_nothing_is_dropped():
+    for d in (500, 600):
+        assert Plan.optimal(10_000, 500, d, 0.05) == Plan(10_000, 500, ((500, 500),), "optimal")
+        assert Plan.optimal(10_000, 500, d, 0.05, rereads=True).cells == 250_000
+        with pytest.raises(ValueError, match="with p-values at least 5,000,000 are read"):
+            Plan.optimal(10_000, 500, d, 0.05, pvalues=True)
+    assert Plan.optimal(10**6, 10, 10, 0.01).fraction == 0.01
+    assert Plan.optimal(10**6, 10, 10, 0.01).detection_floor() == 0
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100_000, 400), dtype=np.float32)
+    result = BanditSIS(400, budget=0.02, random_state=0).fit(X, X[:, 3] + X[:, 5]).result_
+    assert result.cells_read == 0.02 * X.size
+    assert set(result.selected[:2]) == {3, 5}

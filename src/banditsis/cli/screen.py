@@ -11,7 +11,7 @@ from typing import Any
 from banditsis.cli.covariates import id_names, read_covariates
 from banditsis.cli.errors import INTERRUPTED, UsageError, fail, usage_errors
 from banditsis.cli.output import check_output, print_result, write_output
-from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING
 from banditsis.formats.registry import find_format, format_label
 from banditsis.formats.targets import open_with_target
@@ -111,7 +111,8 @@ def _run(options: ScreenOptions) -> None:
     source = _wrap(opened, options, target, opening)
     plan = _make_plan(options, *source.shape)
     if options.verbose:
-        _print_task(path, opened, joined, plan)
+        rounded = resolve_row_order(source, plan, options.row_order).plan
+        _print_task(path, opened, joined, rounded, source.block_rows if rounded.cells > plan.cells else None)
     itemsize, started = source.dtype.itemsize, time.perf_counter()
     try:
         with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
@@ -183,11 +184,13 @@ def _make_plan(options: ScreenOptions, n: int, p: int) -> Plan:
         )
 
 
-def _print_task(path: Path, source: Source, joined: str, plan: Plan) -> None:
+def _print_task(path: Path, source: Source, joined: str, plan: Plan, rounded_to: int | None) -> None:
+    """Print what will be read; ``rounded_to`` are the rows of a block if the plan was rounded up."""
     n, p = source.shape
     size = format_bytes(n * p * source.dtype.itemsize)
     kept = f"keeps {count(plan.n_keep, 'feature')}" if plan.n_keep else "keeps every feature that passes"
-    cost = f"reads {plan.cells:,} cells ({format_share(plan.fraction)})"
+    why = "" if rounded_to is None else f", rounded up to whole blocks of {rounded_to:,} rows"
+    cost = f"reads {plan.cells:,} cells ({format_share(plan.fraction)}){why}"
     print(
         f"Data:   {path}: {format_label(find_format(path))}, {count(n, 'row')} × {count(p, 'feature')}, "
         f"{source.dtype}, {size}.\n"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis.arrays import Indices, Rows
+from banditsis.formatting import format_share
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
 
@@ -42,7 +43,7 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> ResolvedOrd
     if row_order == "random" or plan.by_evidence:
         return ResolvedOrder(row_order, plan, [])
     rounded = _round_to_blocks(source, plan, row_order)
-    return ResolvedOrder(row_order, rounded, _rounding_notes(source, plan, rounded))
+    return ResolvedOrder(row_order, rounded, _rounding_notes(source, plan, rounded, row_order))
 
 
 def _cheapest_order(source: Source, plan: Plan) -> str:
@@ -61,18 +62,20 @@ def _round_to_blocks(source: Source, plan: Plan, row_order: str) -> Plan:
     return plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
 
 
-def _rounding_notes(source: Source, plan: Plan, rounded: Plan) -> list[str]:
+def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -> list[str]:
     """Report what rounding to whole blocks has changed, if it matters."""
     if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
         return [
             f"all rows were read and the result is exact: the data are stored in blocks of "
             f"{source.block_rows:,} rows, so reading fewer rows would save almost nothing."
         ]
-    if rounded.cells > 1.5 * plan.cells:
+    over_budget = rounded.cells > plan.cells and "budget" in dict(plan.parameters)
+    if over_budget or rounded.cells > 1.5 * plan.cells:
+        at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
         return [
-            f"the data are stored in blocks of {source.block_rows:,} rows; reading whole blocks, at least "
-            f"{MIN_BLOCKS}, takes {rounded.fraction:.1%} of the cells instead of {plan.fraction:.1%}. Run "
-            "`banditsis shuffle` once to read less."
+            f"the data are stored in blocks of {source.block_rows:,} rows; reading whole blocks{at_least} "
+            f"takes {format_share(rounded.fraction)} of the cells instead of {format_share(plan.fraction)}."
+            + ("" if source.shuffled else " Run `banditsis shuffle` once to read less.")
         ]
     return []
 

@@ -158,7 +158,8 @@ class Plan:
         """The plan with the lowest predicted detection floor among those within a budget.
 
         Searches over the rows and the features kept in up to 8 rounds, for the lowest
-        :meth:`detection_floor` at 95%. The same sizes always give the same plan.
+        :meth:`detection_floor` at 95%. The same sizes always give the same plan. With d ≥ p nothing is
+        dropped, and one round reads as many rows as the budget allows.
 
         Parameters
         ----------
@@ -182,11 +183,12 @@ class Plan:
         """
         _check_size(n, p, d)
         cells = _budget_cells(budget, n, p)
-        if d >= p or cells >= n * p:
+        if cells >= n * p:
             return cls.exact(n, p, d).rereading(rereads)
         if pvalues:
-            cells = _reserve_final_pass(cells, budget, n, p, d)
-        steps = tuple(Step(*step) for step in optimal.find_steps(n, p, d, cells, rereads))
+            cells = _reserve_final_pass(cells, budget, n, p, min(d, p))
+        found = optimal.find_steps(n, p, d, cells, rereads) if d < p else ((cells // p, p),)
+        steps = tuple(Step(*step) for step in found)
         value = int(budget) if isinstance(budget, Integral) else float(budget)
         return cls(n, p, steps, "optimal", rereads, (("budget", value),))
 
@@ -450,7 +452,7 @@ def _reserve_final_pass(cells: int, budget: int | float, n: int, p: int, d: int)
     if cells - n * d < min_cells:
         raise ValueError(
             f"a budget of {budget!r} allows {cells:,} cells, but with p-values at least "
-            f"{min_cells + n * d:,} are read, including all {n:,} rows of the {d:,} selected features: use a "
+            f"{min(min_cells + n * d, n * p):,} are read, including all {n:,} rows of the {d:,} selected features: use a "
             "larger budget, keep fewer features, or omit the p-values."
         )
     return cells - n * d
