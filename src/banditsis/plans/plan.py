@@ -450,10 +450,11 @@ def _reserve_final_pass(cells: int, budget: int | float, n: int, p: int, d: int)
     """The cells left for screening if the budget includes all rows of the selected features."""
     min_cells = min(optimal.MIN_ROWS, n) * p
     if cells - n * d < min_cells:
+        needed = min(min_cells + n * d, n * p)
         raise ValueError(
-            f"a budget of {budget!r} allows {cells:,} cells, but with p-values at least "
-            f"{min(min_cells + n * d, n * p):,} are read, including all {n:,} rows of the {d:,} selected features: use a "
-            "larger budget, keep fewer features, or omit the p-values."
+            f"a budget of {budget!r} allows {cells:,} cells, but with p-values at least {needed:,} are read, "
+            f"including all {n:,} rows of the {d:,} selected features: use a larger budget, keep fewer "
+            "features, or omit the p-values."
         )
     return cells - n * d
 
