@@ -141,3 +141,71 @@ def test_names_and_pipelines():
 def test_bad_parameters(selector, error, message):
     with pytest.raises(error, match=message):
         selector.fit(*hidden(100, 20, 0.5, 0))
+
+
+def three_classes(seed):
+    """Feature 5 separates the middle class from both others, feature 9 orders all three."""
+    rng = np.random.default_rng(seed)
+    X, codes = rng.standard_normal((600, 60)), rng.integers(0, 3, 600)
+    X[:, 5] += 1.5 * (codes == 1)
+    X[:, 9] += 0.4 * codes
+    return X, codes
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_feature_of_the_middle_class_is_kept(seed):
+    X, codes = three_classes(seed)
+    selector = IterativeSIS(20, base=SIS(statistic="anova")).fit(X, codes)
+    assert selector.support_[[5, 9]].all()
+    for labels in (np.array(["b", "c", "a"])[codes], pd.Series(["x", "y", "z"], dtype="category")[codes]):
+        other = IterativeSIS(20, base=SIS(statistic="anova")).fit(X, labels)
+        np.testing.assert_array_equal(other.support_, selector.support_)
+
+
+def test_two_classes_as_text():
+    X, y = hidden(600, 60, 0.5, 2)
+    labels = np.where(y > 0, "high", "low")
+    for statistic in ("anova", "logistic"):
+        assert IterativeSIS(12, base=SIS(statistic=statistic)).fit(X, labels).support_[:4].all()
+
+
+def test_counts():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 40))
+    counts = rng.poisson(np.exp(0.6 * X[:, 3] - 0.6 * X[:, 8]))
+    assert IterativeSIS(8, base=SIS(statistic="poisson")).fit(X, counts).support_[[3, 8]].all()
+
+
+class LogTimes(LassoCV):
+    """A model of (time, event) with one column of coefficients for each of two penalties."""
+
+    def fit(self, X, y):
+        super().fit(X[y[:, 1] == 1], np.log(y[y[:, 1] == 1, 0]))
+        self.coef_ = np.column_stack([self.coef_, self.coef_ / 2])
+        return self
+
+
+def test_survival_times_need_a_model():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 40))
+    times = np.column_stack([rng.exponential(np.exp(X[:, 3] - X[:, 8])), rng.random(400) < 0.8])
+    with pytest.raises(ValueError, match=r"statistic='cox'.* pass an estimator .* CoxnetSurvivalAnalysis"):
+        IterativeSIS(8, base=SIS(statistic="cox")).fit(X, times)
+    for y in (times, pd.DataFrame(times, columns=["time", "event"])):
+        selector = IterativeSIS(8, base=SIS(statistic="cox"), estimator=LogTimes()).fit(X, y)
+        assert selector.support_[[3, 8]].all()
+
+
+def test_what_the_base_cannot_do_is_reported_first():
+    X, y = hidden(100, 20, 0.5, 0)
+    with pytest.raises(ValueError, match=r"base has min_correlation=0.2.* use alpha or budget"):
+        IterativeSIS(base=BanditSIS(min_correlation=0.2)).fit(X, y)
+    with pytest.raises(ValueError, match="needs a numeric response, got labels; use 'anova'"):
+        IterativeSIS().fit(X, np.where(y > 0, "a", "b"))
+    gaps, unknown = X.copy(), y.copy()
+    gaps[3, 4] = unknown[3] = np.nan
+    with pytest.raises(ValueError, match="X contains NaN") as caught:
+        IterativeSIS().fit(gaps, y)
+    assert "pairwise" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"y contains NaN in row 3: drop or replace it\.$"):
+        IterativeSIS().fit(X, unknown)

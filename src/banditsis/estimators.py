@@ -105,8 +105,11 @@ class Screener(SelectorMixin, BaseEstimator):
         self.scores_ = self.result_.scores
         return self
 
-    def _check_response(self, y: Any, kind: Any, n: int) -> Responses:
-        """The response, as one column unless the statistic takes several."""
+    def _check_response(self, y: Any, kind: Any, n: int, *, can_allow: bool = True) -> Responses:
+        """The response, as one column unless the statistic takes several.
+
+        ``can_allow`` says whether the user could choose to allow missing values.
+        """
         y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
@@ -116,7 +119,8 @@ class Screener(SelectorMixin, BaseEstimator):
                 "screens one response; screen(X, Y, plan) screens several in one pass."
             )
         column = column_or_1d(np.asarray(y) if hasattr(y, "to_numpy") else y, warn=True)
-        return check_responses(column, n, allow_missing=self.missing == "pairwise")
+        allow_missing = self.missing == "pairwise"
+        return check_responses(column, n, allow_missing=allow_missing, can_allow=can_allow)
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.feature_selection import SelectorMixin
-from sklearn.linear_model import LassoCV
+from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -41,11 +41,12 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         may keep fewer.
     base : SIS or BanditSIS, optional
         The screener; :class:`SIS` by default. Its own ``n_features_to_select`` is ignored. Its statistic must
-        support covariates, and it must not have ``missing="pairwise"``.
+        support covariates, and it must not have ``missing="pairwise"`` or ``min_correlation``.
     estimator : estimator, optional
         The model that chooses among the screened features: any with ``coef_`` or ``feature_importances_``
-        after ``fit``. By default scikit-learn's LassoCV; for classes use a LogisticRegressionCV with an L1
-        penalty.
+        after ``fit(X, y)``. By default scikit-learn's LassoCV. For class labels (``"anova"`` and
+        ``"logistic"``) it is MultiTaskLassoCV on the indicators of the classes, which keeps a feature for all
+        classes or for none. scikit-learn has no model for ``"cox"``: pass one.
     max_iter : int
         Maximum number of iterations.
 
@@ -125,9 +126,10 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             )
         if is_frame(X):
             frame_names(X)  # raises for repeated names
-        array = validate_data(self, X, reset=True, dtype=None, ensure_all_finite=False)
+        array = validate_data(self, X, reset=True, dtype=None)
         n, p = array.shape
-        _check_base(base, array, y)
+        response = _check_base(base, array, y)
+        model, target = self._choose_model(find_statistic(base.statistic), y, response)
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
         max_size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
@@ -141,7 +143,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
                 if len(chosen) == 0:  # the user's covariates are at fault
                     raise
                 break  # nothing is left to explain, or there are too few rows
-            chosen = self._select(array, y, screened, chosen, max_size)
+            chosen = self._select(array, model, target, screened, chosen, max_size)
             self.history_.append(chosen)
             if len(chosen) >= max_size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
@@ -165,13 +167,29 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         new = [k for k in self.base_.result_.selected if self.base_.scores_[k] != 0]
         return np.union1d(chosen, np.array(new, dtype=np.intp)).astype(np.intp)
 
-    def _select(self, X: Array, y: Any, screened: Indices, chosen: Indices, max_size: int) -> Indices:
+    def _choose_model(self, kind: Any, y: Any, response: Array) -> tuple[Any, Array]:
+        """The model, and its target: the user's response, or that of the default model."""
+        if self.estimator is not None:
+            return self.estimator, np.asarray(y)
+        if kind.n_columns > 1:
+            raise ValueError(
+                f"base has statistic={kind.name!r}, for which scikit-learn has no sparse model: pass an "
+                "estimator that is fitted to (time, event) and has coef_, such as "
+                "CoxnetSurvivalAnalysis(alphas=[0.01]) of scikit-survival."
+            )
+        if not kind.by_class:
+            return LassoCV(), response[:, 0]
+        labels, codes = np.unique(response[:, 0], return_inverse=True)
+        return MultiTaskLassoCV(), np.eye(len(labels))[codes]
+
+    def _select(
+        self, X: Array, model: Any, target: Array, screened: Indices, chosen: Indices, max_size: int
+    ) -> Indices:
         """The screened features that the model keeps."""
         if len(screened) == 0:
             return screened
-        self.estimator_ = clone(LassoCV() if self.estimator is None else self.estimator)
+        self.estimator_ = clone(model)
         block = np.asarray(X[:, screened], dtype=np.float64)
-        target = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         scale = block.std(axis=0)
         self.estimator_.fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
         weight = _importances(self.estimator_, len(screened))
@@ -198,15 +216,20 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         return tags
 
 
-def _check_base(base: Screener, X: Array, y: Any) -> None:
-    """Check before any work that the base can adjust for the chosen features."""
+def _check_base(base: Screener, X: Array, y: Any) -> Array:
+    """Check before any work that the base can adjust for the chosen features; return the response."""
     if base.missing == "pairwise":
         raise ValueError(
             "base has missing='pairwise', but IterativeSIS adjusts for features, which must be complete: "
             "fill the gaps of X and use missing='raise'."
         )
+    if getattr(base, "min_correlation", None) is not None:
+        raise ValueError(
+            f"base has min_correlation={base.min_correlation!r}, but IterativeSIS adjusts for features, and "
+            "a minimum is only guaranteed without covariates: use alpha or budget."
+        )
     kind, n = find_statistic(base.statistic), len(X)
-    response = base._check_response(y, kind, n).values
+    response = base._check_response(y, kind, n, can_allow=False).values
     try:
         kind.bind_partial(response, check_covariates(np.arange(n), n, X.dtype))
     except CovariateError:
@@ -214,6 +237,7 @@ def _check_base(base: Screener, X: Array, y: Any) -> None:
             f"base has statistic={kind.name!r}, which does not support covariates: use 'pearson', 'anova', "
             "'logistic', 'poisson' or 'cox'."
         ) from None
+    return response
 
 
 def _importances(model: Any, n_features: int) -> Floats:
@@ -223,4 +247,7 @@ def _importances(model: Any, n_features: int) -> Floats:
         raise ValueError(
             f"estimator must have coef_ or feature_importances_ after fit, but {model!r} has neither."
         )
-    return np.asarray(np.abs(np.asarray(weights)).reshape(-1, n_features).sum(axis=0))
+    size = np.abs(np.asarray(weights))
+    if size.shape[0] == n_features != size.shape[-1]:  # one column for each penalty, as Cox models have
+        size = size.T
+    return np.asarray(size.reshape(-1, n_features).sum(axis=0))

@@ -44,6 +44,7 @@ class Anova(MomentStatistic):
     """
 
     name = "anova"
+    by_class = True
 
     def __init__(self, y: Array, pairwise: bool, labels: list[Array]) -> None:
         self.y, self.pairwise = y, pairwise

@@ -90,6 +90,8 @@ class Statistic(ABC):
     settings: Mapping[str, Any] = {}
     #: Whether only large positive scores indicate association; otherwise large absolute scores do.
     one_sided: ClassVar[bool] = False
+    #: Whether the response holds class labels instead of numbers.
+    by_class: ClassVar[bool] = False
     #: Number of columns of y that make up one response.
     n_columns: ClassVar[int] = 1
 

@@ -85,6 +85,7 @@ class Logistic(GeneralisedLinear):
     """
 
     name = "logistic"
+    by_class = True
     family = Family(
         mean=expit,
         link=logit,

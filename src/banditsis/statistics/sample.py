@@ -25,8 +25,6 @@ class SampleStatistic(Statistic):
     """
 
     rereads = True
-    #: Whether the response holds class labels instead of numbers.
-    by_class: ClassVar[bool] = False
     #: Scores of features without association are of order n to the power of -noise: 1 for squared measures.
     noise: ClassVar[float] = 0.5
     #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal for
