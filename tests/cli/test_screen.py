@@ -504,3 +504,20 @@ def test_the_cost_of_whole_blocks_is_shown_before_the_run(tmp_path, row_order):
     assert run("shuffle", tmp_path / "x.parquet", tmp_path / "s.shuffled", "--target", "a3").exit_code == 0
     shuffled = run("screen", tmp_path / "s.shuffled", "--keep", 2, "--budget", 0.031)
     assert "Run `banditsis shuffle`" not in shuffled.stdout
+
+
+def test_keys_that_data_target_and_covariates_share(tmp_path):
+    frame = pd.DataFrame(X[:, :6], columns=[f"x{j}" for j in range(6)])
+    frame["customer_id"] = np.random.default_rng(1).permutation(N) + 1000
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    other = frame[["customer_id"]].assign(y=Y, age=X[:, 7])
+    other[["y", "customer_id"]].sample(frac=1, random_state=0).to_csv(tmp_path / "y.csv", index=False)
+    other[["age", "customer_id"]].sample(frac=1, random_state=1).to_csv(tmp_path / "z.csv", index=False)
+    files = "--target", f"{tmp_path / 'y.csv'}:y", "--covariates", f"{tmp_path / 'z.csv'}:age"
+    result = run("screen", tmp_path / "x.csv", *files, "--keep", "3", "--exact", "--json")
+    record = json.loads(result.stdout)
+    expected = screen(X[:, :6], Y, Plan.exact(N, 6, 3), covariates=X[:, 7])
+    scores = {f["index"]: f["score"] for f in record["features"]}
+    assert list(scores) == expected.selected.tolist()
+    np.testing.assert_allclose(list(scores.values()), expected.scores[expected.selected], atol=1e-12)
+    assert sum("joined on the column 'customer_id' of both" in note for note in record["notes"]) == 2

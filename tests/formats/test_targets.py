@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 
 from banditsis import Plan, open_source, screen
 from banditsis.formats.registry import Opened
@@ -317,7 +318,7 @@ def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
 def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
     frame = pd.DataFrame({"id": np.arange(1, N + 1), "a": X[:, 0]})
     frame.to_csv(tmp_path / "x.csv", index=False)
-    frame.to_csv(tmp_path / "counted.csv")
+    frame[["a"]].to_csv(tmp_path / "counted.csv")
     target = pd.DataFrame({"y": np.arange(N) * 1.0})
     target.to_csv(tmp_path / "t.csv")  # with a nameless index that counts from 0
     with pytest.warns(UserWarning, match="joined by their order alone"):
@@ -334,3 +335,132 @@ def test_a_path_as_target(tmp_path):
     np.testing.assert_array_equal(open_source(X, target=tmp_path / "y.npy")[1], range(N))
     store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", seed=0)
     np.testing.assert_array_equal(open_source(store, target="y")[1], open_source(store).original_rows)
+
+
+KEYS = {
+    "numbers": [17, 5, 99, 23, 4, 61],
+    "text": [f"p{k}" for k in (3, 1, 2, 6, 5, 4)],
+    "counts": range(1, 7),
+}
+
+
+def write_data(frame, suffix, folder):
+    if suffix == "frame":
+        return frame
+    if suffix == "zarr":
+        group = zarr.create_group(str(folder / "x.zarr"))
+        group.create_array("X", data=frame.to_numpy(float))
+        group.attrs["names"] = list(frame.columns)
+        return folder / "x.zarr"
+    getattr(frame, f"to_{suffix}")(folder / f"x.{suffix}", **({"index": False} if suffix == "csv" else {}))
+    return folder / f"x.{suffix}"
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "frame", "zarr"])
+@pytest.mark.parametrize("target", ["csv", "parquet"])
+def test_a_key_that_both_files_have(tmp_path, kind, suffix, target):
+    if (kind, suffix) == ("text", "zarr"):
+        pytest.skip("a matrix holds no text")
+    keys = list(KEYS[kind])
+    data = write_data(pd.DataFrame({"a": X[:, 0], "customer_id": keys, "b": X[:, 1]}), suffix, tmp_path)
+    values = pd.DataFrame({"customer_id": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
+    file = tmp_path / f"t.{target}"
+    values.to_csv(file, index=False) if target == "csv" else values.to_parquet(file)
+    joined = open_with_target(data, f"{file}:y")
+    assert [joined.source.name(j) for j in range(2)] == ["a", "b"]
+    np.testing.assert_array_equal(joined.y, range(N))
+    note = f"{file} was joined on the column 'customer_id' of both: 6 of 6 rows have a value"
+    assert joined.how == f"{note}."
+    result = screen(joined.source, joined.y, Plan.exact(N, 2, 1))
+    assert f"{note}; the column is not a feature." in result.notes
+
+
+def test_keys_beside_default_indices(tmp_path):
+    frame = pd.DataFrame({"patient": KEYS["text"], "a": X[:, 0]})
+    frame.to_csv(tmp_path / "x.csv")
+    pd.DataFrame({"patient": KEYS["text"], "y": range(N)})[::-1].reset_index(drop=True).to_csv(
+        tmp_path / "t.csv"
+    )
+    names, y = names_and_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
+    assert names == ["a"]
+    np.testing.assert_array_equal(y, range(N))
+    frame.set_index("patient").to_parquet(tmp_path / "x.parquet")
+    numbered = pd.DataFrame({"a": X[:, 0]}, index=pd.Index(KEYS["numbers"], name="customer"))
+    pd.DataFrame({"customer": KEYS["numbers"], "y": range(N)})[::-1].to_csv(tmp_path / "u.csv", index=False)
+    for data, file in ((tmp_path / "x.parquet", "t.csv"), (numbered, "u.csv")):
+        names, y = names_and_target(data, f"{tmp_path / file}:y")
+        assert names == ["a"]
+        np.testing.assert_array_equal(y, range(N))
+
+
+def test_usual_ids_of_both_precede_other_columns(tmp_path):
+    frame = pd.DataFrame({"age": [3, 1, 2, 9, 8, 7], "a": X[:, 0]}, index=pd.Index(IDS, name="who"))
+    target = pd.DataFrame({"id": IDS, "age": [7, 8, 9, 1, 2, 3], "y": range(N)})[::-1]
+    target.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    for data in (frame, tmp_path / "x.parquet"):
+        names, y = names_and_target(data, f"{tmp_path / 't.csv'}:y")
+        assert names == ["age", "a"]
+        np.testing.assert_array_equal(y, range(N))
+
+
+UNMATCHED = {
+    "no overlap": ([1, 2, 3], [7, 8, 9], "no sample id of .*look like '7', those of the data like '1'"),
+    "repeated": ([1, 1, 3], [1, 2, 3], "sample id '1' occurs 2 times in the data"),
+    "counted from 0 and from 1": ([0, 1, 2], [1, 2, 3], "count rows from 0 in the data and from 1"),
+}
+
+
+@pytest.mark.parametrize("name", UNMATCHED)
+def test_keys_that_do_not_match(tmp_path, name):
+    ours, theirs, message = UNMATCHED[name]
+    pd.DataFrame({"customer": ours, "a": [1.0, 2, 4]}).to_csv(tmp_path / "x.csv", index=False)
+    pd.DataFrame({"customer": theirs, "y": [1.0, 2, 4]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        open_source(tmp_path / "x.csv", target=f"{tmp_path / 't.csv'}:y")
+
+
+def test_shared_measurements_are_not_keys(tmp_path):
+    frame = pd.DataFrame({"a": X[:, 0] + 0.25 * np.arange(N), "group": [1, 1, 1, 2, 2, 2], "b": X[:, 1]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame[["a", "group"]].assign(y=range(N)).to_csv(tmp_path / "t.csv", index=False)
+    target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
+    assert list(target.source.names) == ["a", "group", "b"]
+    assert "row order" in target.how
+
+
+def test_a_key_of_a_shuffled_store(tmp_path):
+    frame = pd.DataFrame({"customer": KEYS["numbers"], "a": X[:, 0], "b": X[:, 1]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.assign(y=frame["a"] * 2)[::-1].to_csv(tmp_path / "t.csv", index=False)
+    source, y = open_source(
+        shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", seed=0), target=f"{tmp_path / 't.csv'}:y"
+    )
+    assert [source.name(j) for j in range(2)] == ["a", "b"]
+    np.testing.assert_array_equal(y, 2 * source.read(slice(0, N), None)[:, 0])
+
+
+def test_keys_with_many_digits(tmp_path):
+    keys = [9_007_199_254_740_993 + k for k in range(3)]
+    frame = pd.DataFrame({"customer": keys, "a": [1.0, 2, 4]})
+    pd.DataFrame({"customer": keys, "y": [1.0, 2, 4]})[::-1].to_csv(tmp_path / "t.csv", index=False)
+    target = f"{tmp_path / 't.csv'}:y"
+    for suffix in ("csv", "parquet", "frame"):
+        np.testing.assert_array_equal(
+            open_source(write_data(frame, suffix, tmp_path), target=target)[1], [1, 2, 4]
+        )
+    with pytest.raises(ValueError, match=r"sample ids such as 900719925474099\d have too many digits"):
+        open_source(write_data(frame, "zarr", tmp_path), target=target)
+
+
+def test_an_index_of_several_levels(tmp_path):
+    index = pd.MultiIndex.from_tuples([(f"p{k // 2}", k % 2) for k in range(N)], names=["patient", "visit"])
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]}, index=index)
+    target = pd.DataFrame({"y": np.arange(N) * 1.0}, index=index).iloc[::-1]
+    for name, unnamed in (("x", frame), ("u", frame.rename_axis([None, None]))):
+        unnamed.to_parquet(tmp_path / f"{name}.parquet")
+        assert open_source(tmp_path / f"{name}.parquet").names == ["a", "b"]
+    target.to_parquet(tmp_path / "t.parquet")
+    for data in (tmp_path / "x.parquet", tmp_path / "u.parquet", frame):
+        np.testing.assert_array_equal(names_and_target(data, tmp_path / "t.parquet")[1], range(N))

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from banditsis.arrays import Array, Indices
+from banditsis.formats.opening import column_names
 from banditsis.formats.registry import Opened, find_column
+from banditsis.formats.target_files import TargetValues
 from banditsis.formats.targets import join, read_target, split_target
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 
 
-def id_names(covariates: str | None) -> Sequence[str] | None:
+def id_names(data: Path | str, covariates: str | None) -> Sequence[str] | None:
     """Return the names of the columns with sample ids in the file of the covariates, if there are any.
 
     A column of the data with the same name holds sample ids too.
@@ -22,11 +24,12 @@ def id_names(covariates: str | None) -> Sequence[str] | None:
     file, columns = (None, None) if covariates is None else split_target(covariates)
     if file is None:
         return None
-    values = read_target(file, None if columns is None else columns.split(",")[0])
+    name = None if columns is None else columns.split(",")[0]
+    values = read_target(file, name, column_names(data))
     return None if values.ids is None else values.id_names
 
 
-def read_covariates(path: Path, source: Source, ids: Array | None, covariates: str) -> Array:
+def read_covariates(path: Path | str, source: Source, ids: Array | None, covariates: str) -> Array:
     """Read columns of the data, or ``FILE:columns``, for the rows with a target."""
     # Columns of the data take precedence over a file of the same name.
     in_data = set(source.names or ()).issuperset(covariates.split(","))
@@ -34,26 +37,28 @@ def read_covariates(path: Path, source: Source, ids: Array | None, covariates: s
     names = [None] if columns is None else columns.split(",")
     if file is None:
         return np.column_stack([_read_column(path, source, str(name)) for name in names])
-    return np.column_stack([_join_column(source, ids, file, name) for name in names])
+    data_columns = column_names(path) or source.names or ()
+    read = [read_target(file, name, data_columns) for name in names]
+    return np.column_stack([_join_column(source, ids, file, values) for values in read])
 
 
-def _read_column(path: Path, source: Source, name: str) -> Array:
+def _read_column(path: Path | str, source: Source, name: str) -> Array:
     n, p = source.shape
     column = find_column([source.name(j) for j in range(p)], name, path)
     return np.asarray(source.read(slice(0, n), slice(column, column + 1))[:, 0])
 
 
-def _join_column(source: Source, ids: Array | None, file: Path, name: str | None) -> Array:
+def _join_column(source: Source, ids: Array | None, file: Path, read: TargetValues) -> Array:
     """Join a column of another file with the rows of the data that have a target."""
     file_source, rows = _split_rows(source)
-    joined, values = join(Opened(file_source, None, ids), read_target(file, name), file)[:2]
+    joined, values = join(Opened(file_source, None, ids), read, file)[:2]
     _, known_rows = _split_rows(joined)
     is_known = np.zeros(file_source.shape[0], dtype=bool)
     is_known[known_rows] = True
     if not is_known[rows].all():
         n_unknown = np.count_nonzero(~is_known[rows])
         raise ValueError(
-            f"{n_unknown:,} of {len(rows):,} rows have no value of {name or 'the covariate'} in {file}: "
+            f"{n_unknown:,} of {len(rows):,} rows have no value of {read.column} in {file}: "
             "covariates must be known in every row with a target."
         )
     return values[np.searchsorted(known_rows, rows)]

@@ -103,7 +103,7 @@ def _run(options: ScreenOptions) -> None:
     path, target = options.data, options.target or _stored_target(options.data)
     opening: dict[str, Any] = {"one_hot": options.one_hot, "memory_limit": options.memory_limit}
     # Workers open the file by its target alone, so the ids of the covariates must not matter.
-    ids_like = id_names(options.covariates) if options.scheduler is None else None
+    ids_like = id_names(path, options.covariates) if options.scheduler is None else None
     opened, y, joined, ids = open_with_target(path, target, ids_like=ids_like, **opening)
     covariates = None
     if options.covariates is not None:

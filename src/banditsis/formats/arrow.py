@@ -12,7 +12,14 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.formats.registry import Opened, find_format, import_optional
-from banditsis.formats.tables import check_unique_names, damaged, find_id_columns, open_table
+from banditsis.formats.tables import (
+    as_ids,
+    check_unique_names,
+    damaged,
+    find_roles,
+    match_names,
+    open_table,
+)
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource, RowGroup, Table
 
@@ -160,9 +167,9 @@ def open_frame(
     if names is not None and len(names) != frame.shape[1]:
         raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")
     names = frame_names(frame, names)
-    ids = _index_ids(frame)
+    ids = None if match_names(names, ids_like or ()) else _index_ids(frame, ids_like)
     ids_like = ids_like if ids is None else None
-    if target is None and (ids_like is None or not find_id_columns(names, like=ids_like)):
+    if target is None and not find_roles(names, None, (), ids_like, "the frame")[1]:
         array = _underlying_array(frame)
         if array is not None:
             return Opened(ArraySource(array, names), None, ids)
@@ -214,12 +221,16 @@ def _pandas_column(series: Any, name: str) -> Any:
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
-def _index_ids(frame: Any) -> Array | None:
-    """The index of a pandas frame if it names the rows."""
+def _index_ids(frame: Any, like: Sequence[str] | None) -> Array | None:
+    """The index of a pandas frame if it names the rows: it is text, has levels, or has the wanted name."""
     index = getattr(frame, "index", None)
-    if index is None or getattr(index, "dtype", np.dtype(int)).kind in "iuf":
+    if index is None:
         return None
-    return np.array([str(name) for name in index])
+    levels = [index.get_level_values(k) for k in range(index.nlevels)]
+    wanted = like and match_names([str(name) for name in index.names], like)
+    if len(levels) == 1 and getattr(index.dtype, "kind", "O") in "iuf" and not wanted:
+        return None
+    return as_ids([level.tolist() for level in levels])
 
 
 def _underlying_array(frame: Any) -> Array | None:

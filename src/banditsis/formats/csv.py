@@ -42,9 +42,9 @@ class Dialect(NamedTuple):
     cells_per_byte: float
 
     @property
-    def index_column(self) -> int | None:
+    def index(self) -> list[int]:
         """The column of row names: pandas and R write no name for it."""
-        return 0 if len(self.names) > 1 and self.has_header and self.names[0] == "" else None
+        return [0] if len(self.names) > 1 and self.has_header and self.names[0] == "" else []
 
 
 def find_dialect(
@@ -165,7 +165,7 @@ def open_csv(
     """Open a table of text: in memory if it fits, else as a Parquet file that is written once."""
     import_optional("pyarrow", "parquet", "CSV")
     dialect = find_dialect(path)
-    index = dialect.index_column
+    index = dialect.index
     size = path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1)
     # Two of these are in memory at once: the text, the Arrow columns, the array.
     needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(memory_limit)
@@ -323,8 +323,7 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
     schema = _read_first(path, dialect).schema
     types = {field.name: widened.get(field.type, field.type) for field in schema}
-    if dialect.index_column is not None:
-        types[dialect.names[dialect.index_column]] = pa.string()
+    types |= {dialect.names[j]: pa.string() for j in dialect.index}
     height = int(np.clip(GROUP_BYTES // (8 * len(dialect.names)), 1024, 1 << 17))
     batches: list[Any] = []
     with _explained(path, dialect):

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.registry import Opened, import_optional, open_file, split_target_column
+from banditsis.formats.registry import Opened, find_format, import_optional, open_file, split_target_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource
@@ -108,6 +108,30 @@ def open_data(data: Any, target: str | None, *, names: Sequence[str] | None = No
         return open_frame(data, target, names=names, **options)
     source = _open_in_memory(data, names)
     return Opened(source) if target is None else split_target_column(source, target, "X")
+
+
+def column_names(data: Any) -> Sequence[str]:
+    """All columns of a table, after an empty name if it has an index; none for data of other kinds."""
+    if is_frame(data):
+        names = [str(name) for name in getattr(data, "column_names", None) or data.columns]
+        index = getattr(data, "index", None)
+        levels = [] if index is None else [str(name) for name in index.names if name is not None]
+        has_ids = levels or getattr(getattr(index, "dtype", None), "kind", "i") not in "iuf"
+        return [*([""] if has_ids else []), *levels, *names]
+    if not isinstance(data, (str, os.PathLike)) or is_url(data):
+        return []
+    format_name = find_format(data)
+    if format_name == "csv":
+        from banditsis.formats.csv import find_dialect  # only tables need these
+
+        return find_dialect(Path(data)).names
+    if format_name in ("parquet", "arrow"):
+        from banditsis.formats.arrow import read_table
+        from banditsis.formats.tables import find_index
+
+        schema = read_table(Path(data)).schema
+        return [*([""] if find_index(schema) else []), *schema.names]
+    return []
 
 
 def is_frame(data: Any) -> bool:

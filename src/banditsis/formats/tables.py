@@ -27,7 +27,7 @@ def open_table(
     target: str | None,
     one_hot: bool,
     *,
-    index: int | None = None,
+    index: Sequence[int] = (),
     ids_like: Sequence[str] | None = None,
     make: Callable[..., TableSource] = TableSource,
 ) -> Opened:
@@ -41,8 +41,8 @@ def open_table(
         See :func:`open_file`.
     one_hot : bool
         Whether to one-hot encode categorical columns.
-    index : int, optional
-        The column of sample ids; by default the index that pandas stored.
+    index : sequence of int, optional
+        The columns of row names, which are not features; by default the index that pandas stored.
     make : type, optional
         The class of the source.
     """
@@ -50,9 +50,9 @@ def open_table(
     check_unique_names(names, table.where)
     if not table.groups:
         raise ValueError(f"{table.where} has no rows.")
-    index = find_index(table.schema) if index is None else index
+    index = index or find_index(table.schema)
     y_column, id_columns = find_roles(names, target, index, ids_like, table.where)
-    left = [j for j in range(len(names)) if j not in (*id_columns, y_column)]
+    left = [j for j in range(len(names)) if j not in (*id_columns, *index, y_column)]
     kinds = {j: _type_name(types[j]) for j in left if numeric_type(types[j]) is None}
     _check_kinds(names, kinds, one_hot, table.where)
     levels = {j: table.levels(j) for j in kinds}
@@ -63,16 +63,15 @@ def open_table(
 
 
 def find_roles(
-    names: Sequence[str], target: str | None, index: int | None, like: Sequence[str] | None, where: object
+    names: Sequence[str], target: str | None, index: Sequence[int], like: Sequence[str] | None, where: object
 ) -> tuple[int | None, list[int]]:
     """The number of the target column, and those of the columns of sample ids."""
     y_column = None
     if target is not None:
-        others = [j for j in range(len(names)) if j != index]
+        others = [j for j in range(len(names)) if j not in index]
         y_column = others[find_column([names[j] for j in others], target, where)]
-    if index is not None:
-        return y_column, [index]
-    return y_column, [] if like is None else find_id_columns(names, exclude=y_column, like=like)
+    ids = match_names(names, like or (), y_column) or list(index)
+    return y_column, ids if ids or like is None else find_id_columns(names, exclude=y_column)
 
 
 def _make_features(
@@ -132,17 +131,30 @@ def _type_name(kind: Any) -> str:
     return re.split(r"[\[<(]", str(kind))[0].removeprefix("large_").removesuffix("_view")
 
 
-def find_index(schema: Any) -> int | None:
-    """The column in which pandas stored the index of a frame."""
+def find_index(schema: Any) -> list[int]:
+    """The columns in which pandas stored the index of a frame, one for each of its levels."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    if len(stored) == 1 and isinstance(stored[0], str) and stored[0] in schema.names:
-        return int(schema.names.index(stored[0]))
-    return None
+    return [schema.names.index(name) for name in stored if isinstance(name, str) and name in schema.names]
 
 
-def find_id_columns(
-    names: Sequence[str], *, exclude: int | None = None, like: Sequence[str] | None = None
-) -> list[int]:
+def match_names(names: Sequence[str], wanted: Sequence[str], exclude: int | None = None) -> list[int]:
+    """The columns of the wanted names, in upper or lower case; none if one is missing or excluded.
+
+    Examples
+    --------
+    >>> match_names(["y", "Patient", "visit"], ["patient", "visit"]), match_names(["y"], ["patient"])
+    ([1, 2], [])
+    """
+    lower = _lower_names(names)
+    matches = [lower.index(name) for name in _lower_names(wanted) if name in lower]
+    return matches if len(matches) == len(wanted) and exclude not in matches else []
+
+
+def _lower_names(names: Sequence[str]) -> list[str]:
+    return [name.strip().lower().lstrip("#") for name in names]
+
+
+def find_id_columns(names: Sequence[str], *, exclude: int | None = None) -> list[int]:
     """The columns that identify samples: FID and IID, or the first with a usual name for ids.
 
     Parameters
@@ -151,21 +163,15 @@ def find_id_columns(
         All columns.
     exclude : int, optional
         The target column.
-    like : sequence of str, optional
-        Names of the ids to join with: columns of the same names come first.
 
     Examples
     --------
     >>> find_id_columns(["y", "Sample", "id"]), find_id_columns(["FID", "IID", "y"])
     ([1], [0, 1])
-    >>> find_id_columns(["y", "Sample", "id"], like=["id"])
-    [2]
     """
-    lower = [name.strip().lower().lstrip("#") for name in names]
-    for candidates in ([name.lower().lstrip("#") for name in like or ()], ["fid", "iid"]):
-        matches = [lower.index(name) for name in candidates if name in lower]
-        if candidates and len(matches) == len(candidates) and exclude not in matches:
-            return matches
+    pair, lower = match_names(names, ("FID", "IID"), exclude), _lower_names(names)
+    if pair:
+        return pair
     if len(names) > 1 and lower[0] == "" and exclude != 0:  # row names of pandas and R
         return [0]
     return [k for k, name in enumerate(lower) if name in ID_NAMES and k != exclude and len(names) > 1][:1]
@@ -184,6 +190,11 @@ def as_ids(columns: Sequence[Sequence[Any]]) -> Array:
 
 def _as_id(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
+        if abs(value) >= 2**53:
+            raise ValueError(
+                f"sample ids such as {value:.0f} have too many digits for floating-point numbers: write them "
+                "as text, or as integers in a Parquet file."
+            )
         return str(int(value))
     return "" if value is None else str(value).strip()
 

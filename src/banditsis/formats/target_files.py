@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,17 +30,24 @@ class TargetValues(NamedTuple):
     id_names: Sequence[str] = ()
     #: how values were interpreted, if that is not obvious
     note: str = ""
+    #: name of the ids if they were chosen because the data have a column of the same name
+    key: str | None = None
 
 
-def read_text(path: Path, wanted: str | None) -> TargetValues:
+def read_text(path: Path, wanted: str | None, data_columns: Collection[str] = ()) -> TargetValues:
     """Read a column of delimited text, with or without a header, plain or gzipped."""
     dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted))
     if not dialect.has_header:
         dialect = dialect._replace(names=_default_names(path, len(dialect.names)))
     names = dialect.names
-    column, id_columns = _choose_columns(path, names, wanted)
     rows = [cells for _, cells in read_rows(path, dialect)]
-    ids = np.array(["\t".join(cells[k] for k in id_columns) for cells in rows]) if id_columns else None
+
+    def ids_of(columns: Sequence[int]) -> Array:
+        return np.array(["\t".join(cells[k] for k in columns) for cells in rows])
+
+    key = _find_key(names, wanted, data_columns if dialect.has_header else (), ids_of)
+    column, id_columns = _choose_columns(path, names, wanted, key)
+    ids = ids_of(id_columns) if id_columns else None
     id_names = [names[k] for k in id_columns]
     is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or {
         name.lower().lstrip("#") for name in id_names
@@ -48,7 +55,7 @@ def read_text(path: Path, wanted: str | None) -> TargetValues:
     values, note = _convert(
         [cells[column] for cells in rows], is_plink, decimal_commas=dialect.delimiter != ","
     )
-    return TargetValues(values, ids, names[column], id_names, note)
+    return TargetValues(values, ids, names[column], id_names, note, names[key[0]] if key else None)
 
 
 def _find_header(path: Path, rows: list[list[str]], wanted: str | None) -> list[str] | None:
@@ -77,14 +84,60 @@ def _default_names(path: Path, width: int) -> list[str]:
     return names
 
 
+def _find_key(
+    names: Sequence[str],
+    wanted: str | None,
+    data_columns: Collection[str],
+    ids_of: Callable[[Sequence[int]], Array],
+    index: Sequence[int] = (),
+) -> list[int]:
+    """The first column of unique values that the data have too, unless both have ids in the usual columns."""
+    usual = list(index) or find_id_columns(names)
+    both = usual and (find_id_columns(list(data_columns)) or all(names[k] in data_columns for k in usual))
+    if both and not is_default_index([names[k] for k in usual], ids_of(usual)):
+        return []
+    shared = [k for k, name in enumerate(names) if name in data_columns and k not in usual]
+    shared = [k for k in shared if wanted not in (names[k], str(k + 1)) and len(names) > 1]
+    return next(([k] for k in shared if _are_keys(ids_of([k]))), [])
+
+
+def _are_keys(ids: Array) -> bool:
+    """Whether values can identify rows: all different, none missing, and not measurements with decimals."""
+    values = set(ids.tolist())
+    if len(values) < len(ids) or values & MISSING:
+        return False
+    return all(float(value).is_integer() for value in values if is_number(value))
+
+
+def is_default_index(id_names: Sequence[str], ids: Array) -> bool:
+    """Whether ids are the index that pandas writes by default: unnamed, from 0."""
+    unnamed = {name.lower() for name in id_names} <= {"", "unnamed: 0", "index", "__index_level_0__"}
+    return unnamed and first_row_number(ids) == 0
+
+
+def first_row_number(ids: Array) -> int | None:
+    """The smallest id if ids are consecutive integers in any order.
+
+    Examples
+    --------
+    >>> first_row_number(np.array(["2", "1", "3"])), first_row_number(np.array(["1", "3"]))
+    (1, None)
+    """
+    if not all(str(name).isdigit() for name in ids):
+        return None
+    numbers = np.sort([int(name) for name in ids])
+    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
+
+
 def _choose_columns(
-    path: Path, names: Sequence[str], wanted: str | None, index: int | None = None
+    path: Path, names: Sequence[str], wanted: str | None, index: Sequence[int] = ()
 ) -> tuple[int, list[int]]:
     """The target column, and the columns of the ids."""
     if wanted is not None:
         column = find_column(names, wanted, path)
-        return column, [index] if index not in (None, column) else find_id_columns(names, exclude=column)
-    ids = [index] if index is not None else find_id_columns(names)
+        use_index = index and column not in index
+        return column, list(index) if use_index else find_id_columns(names, exclude=column)
+    ids = list(index) or find_id_columns(names)
     others = [k for k in range(len(names)) if k not in ids]
     if len(others) != 1:
         shown = ", ".join(names[k] for k in others[:8]) + (", …" if len(others) > 8 else "")
@@ -124,10 +177,18 @@ def read_npy(path: Path, wanted: str | None) -> TargetValues:
     return TargetValues(np.array(array[:, column]), None, f"{column + 1}")
 
 
-def read_arrow(path: Path, wanted: str | None) -> TargetValues:
+def read_arrow(path: Path, wanted: str | None, data_columns: Collection[str] = ()) -> TargetValues:
     """Read a column of a Parquet, Arrow or Feather file."""
     table = read_table(path)
-    names = table.schema.names
-    column, id_columns = _choose_columns(path, names, wanted, find_index(table.schema))
-    ids = as_ids([table.values(k).tolist() for k in id_columns]) if id_columns else None
-    return TargetValues(table.values(column), ids, names[column], [names[k] for k in id_columns])
+    names, index = table.schema.names, find_index(table.schema)
+
+    def ids_of(columns: Sequence[int]) -> Array:
+        return as_ids([table.values(k).tolist() for k in columns])
+
+    key = _find_key(names, wanted, data_columns, ids_of, index)
+    column, id_columns = _choose_columns(path, names, wanted, key or index)
+    ids = ids_of(id_columns) if id_columns else None
+    id_names = [names[k] for k in id_columns]
+    return TargetValues(
+        table.values(column), ids, names[column], id_names, key=names[key[0]] if key else None
+    )

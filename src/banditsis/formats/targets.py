@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.opening import open_data
+from banditsis.formats.opening import column_names, open_data
 from banditsis.formats.registry import ColumnNotFoundError, Opened
-from banditsis.formats.target_files import TargetValues, read_arrow, read_npy, read_text
+from banditsis.formats.tables import as_ids
+from banditsis.formats.target_files import (
+    TargetValues,
+    first_row_number,
+    is_default_index,
+    read_arrow,
+    read_npy,
+    read_text,
+)
 from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.store.reader import stored_below
 from banditsis.validation import warn_user
 
@@ -95,13 +103,25 @@ def open_unjoined(
             if target is not None and Path(target).is_file():
                 read_target(Path(target), None)  # raises the error of that file
             raise
-    read = read_target(file, column)
-    if read.ids is not None and not _is_default_index(read):
+    columns = column_names(data)
+    read = read_target(file, column, columns)
+    if read.ids is not None and not is_default_index(read.id_names, read.ids):
         ids_like = read.id_names
     opened = open_data(data, None, ids_like=ids_like, **options)
-    if opened.source.names is not None and target in opened.source.names:
+    names = opened.source.names
+    if names is not None and target in names:
         return _open_column(data, target, ids_like=ids_like, **options)
+    if not columns and opened.ids is None and names is not None:  # columns of a matrix with names
+        read = read_target(file, column, set(names))
+        opened = opened if read.key is None else _split_key(opened.source, read.key)
     return UnjoinedTarget(opened, read, Place(file, column))
+
+
+def _split_key(source: Source, key: str) -> Opened:
+    """Take a column of a matrix as sample ids."""
+    column = [*(source.names or ())].index(key)
+    values = source.read(slice(0, source.shape[0]), slice(column, column + 1))[:, 0]
+    return Opened(ColumnSubset.without(source, column), None, as_ids([values.tolist()]))
 
 
 def _open_column(data: Any, target: str | None, **options: Any) -> UnjoinedTarget:
@@ -129,17 +149,20 @@ def split_target(target: str) -> tuple[Path | None, str | None]:
     return None, target
 
 
-def read_target(path: Path, column: str | None) -> TargetValues:
-    """Read the values, and the sample ids if there are any, of a target file."""
+def read_target(path: Path, column: str | None, data_columns: Collection[str] = ()) -> TargetValues:
+    """Read the values, and the sample ids if there are any, of a target file.
+
+    Sample ids may also be a column of unique values that has the name of a column of the data.
+    """
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
     name = path.name.lower()
     if name.endswith(".npy"):
         return read_npy(path, column)
     if name.endswith(_ARROW):
-        return read_arrow(path, column)
+        return read_arrow(path, column, data_columns)
     if name.endswith(_TEXT):
-        return read_text(path, column)
+        return read_text(path, column, data_columns)
     raise ValueError(
         f"{path} cannot be a target: it must end in .npy, {', '.join(_ARROW)} or {', '.join(_TEXT)}."
     )
@@ -154,9 +177,12 @@ def join(opened: Opened, read: TargetValues, path: Path) -> Target:
     position = _match_ids(opened.ids, read.ids, path)
     rows = np.flatnonzero(position >= 0)
     unused = len(read.ids) - rows.size
-    how = f"{path} was joined on sample ids: {rows.size:,} of {n:,} rows have a value" + (
+    on = "sample ids" if read.key is None else f"the column {read.key!r} of both"
+    how = f"{path} was joined on {on}: {rows.size:,} of {n:,} rows have a value" + (
         f", {unused:,} of its ids are not in the data" if unused else ""
     )
+    if read.key is not None:
+        opened.source.notes = [*opened.source.notes, f"{how}; the column is not a feature."]
     source = opened.source if rows.size == n else RowSubset(opened.source, rows)
     return _drop_missing(source, read.values[position[rows]], how + note, opened.ids)
 
@@ -195,7 +221,7 @@ def _match_ids(data_ids: Array, ids: Array, path: Path) -> Indices:
         ids = np.array([name.rpartition("\t")[2] for name in ids])
     _check_unique_ids(data_ids, "the data")
     _check_unique_ids(ids, path)
-    first, other = _first_row_number(data_ids), _first_row_number(ids)
+    first, other = first_row_number(data_ids), first_row_number(ids)
     if len(ids) == len(data_ids) and {first, other} == {0, 1}:  # every row would get its neighbour's value
         raise ValueError(
             f"the sample ids count rows from {first} in the data and from {other} in {path}: use the same "
@@ -218,26 +244,6 @@ def _check_unique_ids(ids: Array, where: object) -> None:
         raise ValueError(
             f"sample id {_show(name)} occurs {count} times in {where}: ids must be unique to join."
         )
-
-
-def _is_default_index(read: TargetValues) -> bool:
-    """Whether the ids are the index that pandas writes by default: unnamed, from 0."""
-    unnamed = {name.lower() for name in read.id_names} <= {"", "unnamed: 0", "index", "__index_level_0__"}
-    return unnamed and read.ids is not None and _first_row_number(read.ids) == 0
-
-
-def _first_row_number(ids: Array) -> int | None:
-    """The smallest id if ids are consecutive integers in any order.
-
-    Examples
-    --------
-    >>> _first_row_number(np.array(["2", "1", "3"])), _first_row_number(np.array(["1", "3"]))
-    (1, None)
-    """
-    if not all(str(name).isdigit() for name in ids):
-        return None
-    numbers = np.sort([int(name) for name in ids])
-    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
 
 
 def _show(name: object) -> str:
