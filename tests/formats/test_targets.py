@@ -364,13 +364,13 @@ def test_a_key_that_both_files_have(tmp_path, kind, suffix, target):
         pytest.skip("a matrix holds no text")
     keys = list(KEYS[kind])
     data = write_data(pd.DataFrame({"a": X[:, 0], "customer_id": keys, "b": X[:, 1]}), suffix, tmp_path)
-    values = pd.DataFrame({"customer_id": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
+    values = pd.DataFrame({"Customer_ID": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
     file = tmp_path / f"t.{target}"
     values.to_csv(file, index=False) if target == "csv" else values.to_parquet(file)
     joined = open_with_target(data, f"{file}:y")
     assert [joined.source.name(j) for j in range(2)] == ["a", "b"]
     np.testing.assert_array_equal(joined.y, range(N))
-    note = f"{file} was joined on the column 'customer_id' of both: 6 of 6 rows have a value"
+    note = f"{file} was joined on the column 'Customer_ID' of both: 6 of 6 rows have a value"
     assert joined.how == f"{note}."
     result = screen(joined.source, joined.y, Plan.exact(N, 2, 1))
     assert f"{note}; the column is not a feature." in result.notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +145,13 @@ def match_names(names: Sequence[str], wanted: Sequence[str], exclude: int | None
     >>> match_names(["y", "Patient", "visit"], ["patient", "visit"]), match_names(["y"], ["patient"])
     ([1, 2], [])
     """
-    lower = _lower_names(names)
-    matches = [lower.index(name) for name in _lower_names(wanted) if name in lower]
+    lower = lower_names(names)
+    matches = [lower.index(name) for name in lower_names(wanted) if name in lower]
     return matches if len(matches) == len(wanted) and exclude not in matches else []
 
 
-def _lower_names(names: Sequence[str]) -> list[str]:
+def lower_names(names: Iterable[str]) -> list[str]:
+    """Names as they are compared: in lower case, without blanks around them or a leading #."""
     return [name.strip().lower().lstrip("#") for name in names]
 
 
@@ -169,7 +170,7 @@ def find_id_columns(names: Sequence[str], *, exclude: int | None = None) -> list
     >>> find_id_columns(["y", "Sample", "id"]), find_id_columns(["FID", "IID", "y"])
     ([1], [0, 1])
     """
-    pair, lower = match_names(names, ("FID", "IID"), exclude), _lower_names(names)
+    pair, lower = match_names(names, ("FID", "IID"), exclude), lower_names(names)
     if pair:
         return pair
     if len(names) > 1 and lower[0] == "" and exclude != 0:  # row names of pandas and R

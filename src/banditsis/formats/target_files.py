@@ -13,7 +13,7 @@ from banditsis.formats.arrow import read_table
 from banditsis.formats.csv import DECIMAL_COMMA, MISSING, find_dialect, is_number, is_value, read_rows
 from banditsis.formats.numpy import load_npy
 from banditsis.formats.registry import find_column
-from banditsis.formats.tables import as_ids, find_id_columns, find_index
+from banditsis.formats.tables import as_ids, find_id_columns, find_index, lower_names
 
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
@@ -93,12 +93,13 @@ def _find_key(
 ) -> list[int]:
     """The first column of unique values that the data have too, unless both have ids in the usual columns."""
     usual = list(index) or find_id_columns(names)
-    both = usual and (find_id_columns(list(data_columns)) or all(names[k] in data_columns for k in usual))
+    in_data = set(lower_names(data_columns))
+    shared = [k for k, name in enumerate(lower_names(names)) if name in in_data]
+    both = usual and (set(usual) <= set(shared) or find_id_columns(list(data_columns)))
     if both and not is_default_index([names[k] for k in usual], ids_of(usual)):
         return []
-    shared = [k for k, name in enumerate(names) if name in data_columns and k not in usual]
-    shared = [k for k in shared if wanted not in (names[k], str(k + 1)) and len(names) > 1]
-    return next(([k] for k in shared if _are_keys(ids_of([k]))), [])
+    others = [k for k in shared if k not in usual and wanted not in (names[k], str(k + 1)) and len(names) > 1]
+    return next(([k] for k in others if _are_keys(ids_of([k]))), [])
 
 
 def _are_keys(ids: Array) -> bool:

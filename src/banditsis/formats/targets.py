@@ -11,7 +11,7 @@ import numpy as np
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names, open_data
 from banditsis.formats.registry import ColumnNotFoundError, Opened
-from banditsis.formats.tables import as_ids
+from banditsis.formats.tables import as_ids, match_names
 from banditsis.formats.target_files import (
     TargetValues,
     first_row_number,
@@ -119,7 +119,7 @@ def open_unjoined(
 
 def _split_key(source: Source, key: str) -> Opened:
     """Take a column of a matrix as sample ids."""
-    column = [*(source.names or ())].index(key)
+    (column,) = match_names(source.names or (), [key])
     values = source.read(slice(0, source.shape[0]), slice(column, column + 1))[:, 0]
     return Opened(ColumnSubset.without(source, column), None, as_ids([values.tolist()]))
 
