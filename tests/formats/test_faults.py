@@ -1,10 +1,13 @@
 """Files with faults: one clear message each, and nothing is written."""
 
 import gzip
+import subprocess
+import sys
 
 import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from bed_reader import to_bed
@@ -226,3 +229,56 @@ def test_plink_without_its_parts():
     assert "400 samples (.fam) and 5 SNPs (.bim)" in message_of(path)
     bim.unlink()
     assert message_of(path).startswith(f"{bim} is missing")
+
+
+FLIPS = """
+import sys
+import numpy as np
+from banditsis import Plan, open_source, screen
+
+path = sys.argv[1]
+whole = open(path, "rb").read()
+for seed in range(60):
+    damaged, rng = bytearray(whole), np.random.default_rng(seed)
+    for place in rng.integers(len(whole), size=3):
+        damaged[place] ^= 1 << int(rng.integers(8))
+    with open(path, "wb") as file:
+        file.write(damaged)
+    try:
+        source = open_source(path, one_hot=True)
+        screen(source, np.arange(float(source.shape[0])), Plan.exact(*source.shape, 1), missing="pairwise")
+    except (ValueError, TypeError) as error:
+        assert "\\n" not in str(error), error
+"""
+
+
+@pytest.mark.parametrize("kind", ["uncompressed.feather", "lz4.feather", "parquet"])
+def test_flipped_bits_in_text(kind):
+    """Offsets that point outside of the text end in an error, and not in a crash of the process."""
+    path = files.new_path(f"data.{kind}")
+    text, n = [f"level {k % 7}" for k in range(300)], 300
+    table = files.table(
+        X[:n],
+        NAMES,
+        text=text,
+        view=pa.array(text, pa.string_view()),
+        kind=pa.array(text).dictionary_encode(),
+    )
+    if kind == "parquet":
+        pq.write_table(table.drop_columns("view"), path)
+    else:
+        pa.feather.write_feather(table, path, compression=kind.split(".")[0])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FLIPS, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_checksums_of_parquet_pages():
+    path = files.new_path("data.parquet")
+    pq.write_table(
+        files.table(X, NAMES), path, compression="none", use_dictionary=False, write_page_checksum=True
+    )
+    start = path.read_bytes().index(X[:8, 2].tobytes())
+    corrupt(path, start + 3, 1)
+    assert f"{path} is not a valid Parquet file" in message_of(path)

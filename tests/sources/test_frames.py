@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from banditsis import BanditSIS, Plan, open_source, screen
+from banditsis.formats.registry import open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
 
@@ -173,3 +174,24 @@ def test_selectors_take_frames_of_mixed_types(build):
     if not isinstance(frame, pa.Table):  # whose columns scikit-learn cannot take
         assert list(selector.feature_names_in_) == list("abcd")
         np.testing.assert_allclose(selector.transform(frame), EXPECTED[:, :2])
+
+
+@pytest.mark.parametrize("ending", ["frame", "parquet", "arrow"])
+def test_categories_of_polars(tmp_path, ending):
+    """Polars writes text and categories as views of text, which pyarrow cannot decode or search."""
+    text = ["x", None, "y", "x"]
+    frame = pl.DataFrame({"t": text, "a": [1.0, 2, 3, 4]})
+    frame = frame.with_columns(
+        pl.col("t").cast(pl.Enum(["z", "y", "x"])).alias("e"), pl.col("t").cast(pl.Categorical).alias("c")
+    )
+    path = tmp_path / f"x.{ending}"
+    if ending == "parquet":
+        frame.write_parquet(path)
+    elif ending == "arrow":
+        frame.write_ipc(path)
+    source = open_source(frame if ending == "frame" else path, one_hot=True)
+    expected = {f"{name}={level}": [value == level for value in text] for name in "tec" for level in "xy"}
+    cells = dict(zip(source.names, source.read(slice(0, 4), None).T.tolist(), strict=True))
+    assert cells == expected | {"a": [1, 2, 3, 4]}
+    if ending != "frame":
+        assert open_file(path, "e", one_hot=True).y.tolist() == text

@@ -135,8 +135,19 @@ class ReaderCache(threading.local):
 def _valid(path: Path, format_name: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:
         raise damaged(path, format_name, error) from error
+    except MemoryError as error:  # a wrong length asks for too much, too
+        raise ValueError(
+            f"{path} cannot be read: {error}; it is damaged, or a group of rows does not fit in memory: "
+            "write it again, with smaller groups."
+        ) from error
+
+
+def _check_content(table: Any) -> list[Any]:
+    """The columns of a table; raise if offsets of text or codes of categories point outside of them."""
+    table.validate(full=True)  # costs nothing for numbers
+    return list(table.columns)
 
 
 def _parquet_table(path: Path, cache: ReaderCache) -> Table:
@@ -144,10 +155,13 @@ def _parquet_table(path: Path, cache: ReaderCache) -> Table:
     import pyarrow.parquet as pq
 
     with _valid(path, "Parquet"):
-        file = cache.get(path, lambda: pq.ParquetFile(path))
+        file = cache.get(path, lambda: pq.ParquetFile(path, page_checksum_verification=True))
         schema, metadata = file.schema_arrow, file.metadata
     # Columns are read by number, because pyarrow would search each name among all columns.
     leaves = np.cumsum([0, *(_count_leaves(field.type) for field in schema)]).tolist()
+
+    def open_reader() -> Any:
+        return pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
 
     def make_group(number: int) -> RowGroup:
         length = metadata.row_group(number).num_rows
@@ -155,13 +169,14 @@ def _parquet_table(path: Path, cache: ReaderCache) -> Table:
         def load(columns: Sequence[int], n_rows: int) -> list[Any]:
             indices = [leaves[j] for j in columns]
             with _valid(path, "Parquet"):
-                file = cache.get(path, lambda: pq.ParquetFile(path, metadata=metadata))
+                file = cache.get(path, open_reader)
                 if 4 * n_rows <= length:  # decode the first rows only
                     batch = next(file.reader.iter_batches(n_rows, [number], indices, use_threads=False))
                     if batch.num_rows >= n_rows:
-                        return list(batch.columns)
-                table = file.reader.read_row_group(number, column_indices=indices, use_threads=False)
-                return list(table.columns)
+                        return _check_content(batch)
+                return _check_content(
+                    file.reader.read_row_group(number, column_indices=indices, use_threads=False)
+                )
 
         return RowGroup(length, load)
 
@@ -188,7 +203,7 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
         def load(columns: Sequence[int], n_rows: int) -> list[Any]:
             with _valid(path, "Arrow"):
                 reader = cache.get((path, tuple(columns)), lambda: open_reader(columns))
-                return list(reader.get_batch(number).columns)
+                return _check_content(reader.get_batch(number))
 
         return RowGroup(length, load)
 

@@ -51,7 +51,7 @@ class Table(NamedTuple):
 
     def levels(self, column: int) -> list[Any]:
         """The sorted distinct values of a column."""
-        parts = [group.load([column], group.n_rows)[0] for group in self.groups]
+        parts = [_without_views(group.load([column], group.n_rows)[0]) for group in self.groups]
         return sorted({value for part in parts for value in part.unique().to_pylist()} - {None}, key=str)
 
 
@@ -190,11 +190,30 @@ def to_numbers(column: Any, kind: Any) -> Array:
 def to_codes(column: Any, levels: list[Any]) -> Array:
     """Number each value by its level; a missing value is -1."""
     import pyarrow as pa
+
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return np.concatenate([_chunk_codes(chunk, levels) for chunk in chunks])
+
+
+def _chunk_codes(chunk: Any, levels: list[Any]) -> Array:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = _decode(column)
-    codes = pc.fill_null(pc.index_in(column, value_set=pa.array(levels, column.type)), -1)
+    if pa.types.is_dictionary(chunk.type):  # not decoded: pyarrow cannot decode views of text
+        places = {level: k for k, level in enumerate(levels)}
+        values = chunk.dictionary.to_pylist()
+        codes = np.array([*(places.get(value, -1) for value in values), -1], dtype=np.int32)
+        return codes[pc.fill_null(chunk.indices.cast(pa.int64()), len(values)).to_numpy()]
+    chunk = _without_views(chunk)
+    codes = pc.fill_null(pc.index_in(chunk, value_set=pa.array(levels, chunk.type)), -1)
     return np.asarray(codes.to_numpy(zero_copy_only=False))
+
+
+def _without_views(column: Any) -> Any:
+    """Text in one buffer: pyarrow 26 cannot search in views of text, and finds '' for missing values."""
+    import pyarrow as pa
+
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
 def _decode(column: Any) -> Any:
