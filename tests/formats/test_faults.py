@@ -11,6 +11,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from bed_reader import to_bed
+from scipy.io import mmwrite
+from sklearn.datasets import dump_svmlight_file
 
 import files
 from banditsis import Plan, open_source, screen
@@ -282,3 +284,40 @@ def test_checksums_of_parquet_pages():
     start = path.read_bytes().index(X[:8, 2].tobytes())
     corrupt(path, start + 3, 1)
     assert f"{path} is not a valid Parquet file" in message_of(path)
+
+
+LONG = b"x" * 140_000
+TEXTS_WITH_A_REMEDY = {
+    b"a,b\r1,2\r3,4\r": "ends its lines with carriage returns alone: convert them, as in tr '\\r' '\\n'.",
+    b"a," + LONG + b"\n1,2\n": "has a cell of more than 131,072 characters that ends in line 1, or a quote",
+    b'a,b\n"1,2\n' + b"3,4\n" * 40_000: "has a cell of more than 131,072 characters",
+    b"1,2," * (1 << 23): "has more than 16,777,216 bytes in line 1: write fewer columns",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS_WITH_A_REMEDY, ids=range(4))
+@pytest.mark.parametrize("use", ["data", "target"])
+def test_texts_that_cannot_be_split(text, use):
+    path = files.new_path("data.csv")
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=r"data\.csv") as caught:
+        open_source(path) if use == "data" else open_source(X, target=f"{path}:1")
+    assert str(caught.value).startswith(f"{path} {TEXTS_WITH_A_REMEDY[text]}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "mtx.gz", "svmlight.gz"])
+def test_flipped_bits_in_gzip(ending):
+    path = files.new_path(f"data.{ending}")
+    if ending == "csv.gz":
+        text = write_compressed_csv(X, NAMES).read_bytes()
+    elif ending == "mtx.gz":
+        mmwrite(path.with_suffix(""), X)
+        text = gzip.compress(path.with_suffix("").read_bytes())
+    else:
+        dump_svmlight_file(X, X[:, 0], str(path))
+        text = gzip.compress(path.read_bytes())
+    for place in [*range(2, 12), *range(12, len(text), len(text) // 40), *range(len(text) - 8, len(text))]:
+        path.write_bytes(text[:place] + bytes([text[place] ^ 16]) + text[place + 1 :])
+        if place not in (4, 5, 6, 7, 8, 9):  # time, level and system mean nothing
+            assert str(path) in message_of(path)

@@ -1,7 +1,10 @@
 """What formats bring besides their cells: targets, names, ids, missing values; and that little is read."""
 
 import gzip
+import os
 import shutil
+import tempfile
+import warnings
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -402,3 +405,75 @@ def test_partitions_without_a_value_and_inside_the_files():
     pq.write_table(pa.table({"a": [1.0], "yr": [7]}), path / "yr=3" / "month=1" / "part.parquet")
     with pytest.raises(ValueError, match="differ in their partitions: month"):
         open_source(path)
+
+
+def write_in_closed_folder(X, name="data.csv"):
+    """A table in a folder where no conversion can be written, with a fixed time of modification."""
+    path = files.write_csv(X, NAMES, name)
+    (path.parent / ".banditsis").write_text("")  # also where the tests run as root
+    os.utime(path, ns=(10**18, 10**18))
+    return path
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_conversions_of_files_with_the_same_name(temporary):
+    tables = [np.round(X) % 2 + k for k in (1, 3)]
+    paths = [write_in_closed_folder(table) for table in tables]
+    assert paths[0].stat().st_size == paths[1].stat().st_size
+    for path, table in zip(paths, tables, strict=True):
+        with pytest.warns(UserWarning, match=f"converted once to {temporary}"):
+            source = open_source(path, memory_limit=1000)
+        np.testing.assert_array_equal(source.read(slice(0, 90), None), table)
+    (folder,) = temporary.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    open_source(paths[0], memory_limit=1000)  # without a warning
+
+
+@pytest.mark.parametrize("fault", ["others may write", "another owner", "a link"])
+def test_conversions_are_kept_in_private_folders_only(temporary, fault):
+    """Other users could place a file there that is read instead of the data."""
+    path = write_in_closed_folder(X)
+    with pytest.warns(UserWarning, match="converted once"):
+        open_source(path, memory_limit=1000)
+    (folder,) = temporary.iterdir()
+    if fault == "others may write":
+        folder.chmod(0o777)
+    elif fault == "a link":
+        folder.symlink_to(folder.rename(files.new_path("elsewhere")))
+    elif os.getuid() == 0:
+        os.chown(folder, 12345, 12345)
+    else:
+        pytest.skip("only root can give a folder away")
+    with pytest.raises(ValueError, match=f"neither .* nor {folder} is a folder that you alone can write to"):
+        open_source(path, memory_limit=1000)
+
+
+def test_line_ends_in_quotes(monkeypatch):
+    """Also in the header, and where a block of the parser ends."""
+    monkeypatch.setattr("banditsis.formats.csv.BLOCK", 1 << 12)
+    path, n = files.new_path("data.csv"), 2000
+    text = "".join(f'{k},"first, {k}\n\nlast ""{k}"""\n' for k in range(n))
+    path.write_text('"the\nnumber",comment\n' + text)
+    for limit in (None, 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            source, y = open_source(path, target="comment", memory_limit=limit)
+        assert source.names == ["the\nnumber"]
+        np.testing.assert_array_equal(source.read(slice(0, n), None)[:, 0], range(n))
+        assert y.tolist() == [f'first, {k}\n\nlast "{k}"' for k in range(n)]
+    np.save(path.with_name("x.npy"), np.zeros((n, 2)))
+    _, numbers = open_source(path.with_name("x.npy"), target=f"{path}:the\nnumber")
+    np.testing.assert_array_equal(numbers, range(n))
+
+
+def test_well_compressed_text_is_not_held_in_memory():
+    path = files.new_path("data.csv.gz")
+    path.write_bytes(gzip.compress(b"a,b,c,d\n" + b"1.000000,0,2.0000,0\n" * 100_000))
+    assert 40 * path.stat().st_size < 2_000_000
+    with pytest.warns(UserWarning, match=r"needs about 0\.006\d* GB in memory, and 0\.003 GB may be used"):
+        open_source(path, memory_limit=3_000_000)

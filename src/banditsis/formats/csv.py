@@ -6,27 +6,26 @@ import csv
 import gzip
 import os
 import re
-import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.formats.arrow import in_memory, read_table
+from banditsis.formats.conversions import find_converted
 from banditsis.formats.registry import Opened, allowed_memory, import_optional
 from banditsis.formats.tables import damaged, find_roles, open_table
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
-from banditsis.validation import warn_user
 
 BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
 GROUP_BYTES = 1 << 28  # of a row group of a converted file
-GZIP_RATIO = 4  # typical compression of a table
+MAX_GZIP_RATIO = 1032  # of the format
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
 
@@ -56,7 +55,7 @@ def find_dialect(
     the first line is a header unless all its cells are numbers or missing.
     """
     lines, size = [], 0
-    for _, line in islice(_decoded_lines(path), HEAD_LINES):
+    for line in islice(_decoded_lines(path), HEAD_LINES):
         lines.append(line)
         size += len(line.encode())
         if size > HEAD_BYTES:
@@ -66,14 +65,19 @@ def find_dialect(
         raise ValueError(f"{path} has no values: it is empty.")
     if "\0" in lines[0]:
         raise ValueError(f"{path} is not text: its first line contains zero bytes.")
-    delimiter = find_delimiter(path, lines[n_blank])
-    rows = [split_line(line, delimiter) for line in lines if line.strip()]
-    names = (find_names or _names_of_data)(rows)
+    header = lines[n_blank]
+    for line in lines[n_blank + 1 :]:
+        if header.count('"') % 2 == 0:
+            break
+        header += line  # a quoted name contains a line end
+    delimiter = find_delimiter(path, header)
+    numbers, rows = zip(*_split_lines(path, lines, delimiter), strict=True)
+    names = (find_names or _names_of_data)(list(rows))
     width = len(rows[0])
     density = width * len(rows) / max(1, size)
     if names is None:
         return Dialect(delimiter, [f"x{j}" for j in range(width)], False, n_blank, density)
-    return Dialect(delimiter, names, True, n_blank + 1, density)
+    return Dialect(delimiter, names, True, numbers[0], density)
 
 
 def _names_of_data(rows: list[list[str]]) -> list[str] | None:
@@ -99,44 +103,80 @@ def find_delimiter(path: Path, line: str) -> str:
     return best if line.count(best) else " " if " " in line.strip() else "\t"
 
 
-def split_line(line: str, delimiter: str) -> list[str]:
-    """The cells of a line; any number of blanks is one delimiter."""
-    line = line.strip() if delimiter == " " else line
-    cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=delimiter == " "))
-    return [cell.strip() for cell in cells]
+def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row and the number of its last line; a quoted cell may contain line ends.
+
+    Blank lines are left out. Any number of blanks is one delimiter.
+    """
+    lines = (line.strip() if delimiter == " " or line.isspace() else line for line in lines)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
+    try:
+        for cells in reader:
+            if cells:
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise ValueError(
+            f"{path} has a cell of more than {csv.field_size_limit():,} characters that ends in line "
+            f"{reader.line_num:,}, or a quote that is not closed: check quotes and the delimiter "
+            f"{delimiter!r}."
+        ) from error
 
 
 def read_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each row of values; raise if rows differ in length."""
-    for number, line in islice(_decoded_lines(path), dialect.n_skipped, None):
-        if not line.strip():
-            continue
-        cells = split_line(line, dialect.delimiter)
+    lines = islice(_decoded_lines(path), dialect.n_skipped, None)
+    for number, cells in _split_lines(path, lines, dialect.delimiter):
         if len(cells) != len(dialect.names):
             raise ValueError(
-                f"{path} has {len(cells):,} values in line {number:,} and {len(dialect.names):,} in the "
-                "first: give every line the same number."
+                f"{path} has {len(cells):,} values in line {number + dialect.n_skipped:,} and "
+                f"{len(dialect.names):,} in the first: give every line the same number."
             )
-        yield number, cells
+        yield number + dialect.n_skipped, cells
 
 
-def _decoded_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines; raise if they are not UTF-8."""
+def _decoded_lines(path: Path) -> Iterator[str]:
+    """Yield lines; raise if they are not UTF-8, or too long."""
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise ValueError(
-                        f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8."
-                    )
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        with _open_text(path) as file:
+            for number in count(1):
+                line = file.readline(BLOCK + 1)
+                if not line:
+                    return
+                _check_line(path, line, number)
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 text: line {number:,} has byte 0x{line[error.start]:02x} at position "
             f"{error.start + 1:,}; convert it, as in iconv -f latin1 -t utf-8."
         ) from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise damaged(path, "gzip", error) from error
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[Any]:
+    """Open plain or gzipped text; raise if the gzip file is damaged."""
+    with open(path, "rb") as stored:
+        if path.suffix.lower() != ".gz":
+            yield stored
+            return
+        try:
+            with gzip.open(stored) as file:
+                yield file
+        except (OSError, EOFError, zlib.error) as error:
+            raise damaged(path, "gzip", error) from error
+
+
+def _check_line(path: Path, line: bytes, number: int) -> None:
+    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8.")
+    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
+        raise ValueError(
+            f"{path} ends its lines with carriage returns alone: convert them, as in tr '\\r' '\\n'."
+        )
+    if len(line) > BLOCK:
+        raise ValueError(
+            f"{path} has more than {BLOCK:,} bytes in line {number:,}: write fewer columns or digits, or "
+            "convert it to Parquet."
+        )
 
 
 def is_number(text: str) -> bool:
@@ -166,7 +206,7 @@ def open_csv(
     import_optional("pyarrow", "parquet", "CSV")
     dialect = find_dialect(path)
     index = dialect.index
-    size = path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1)
+    size = _text_size(path)
     # Two of these are in memory at once: the text, the Arrow columns, the array.
     needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(memory_limit)
     if needed > limit:
@@ -174,7 +214,9 @@ def open_csv(
         first_rows = in_memory(dialect.names, _read_first(path, dialect).columns, path)
         open_table(first_rows, target, one_hot, index=index, ids_like=ids_like)
         reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
-        table = read_table(_find_converted(path, dialect, reason), where=path)
+        table = read_table(
+            find_converted(path, lambda part: _write_parquet(path, dialect, part), reason), where=path
+        )
         opened = open_table(table, target, one_hot, index=index, ids_like=ids_like)
         source = opened.source
     else:
@@ -189,6 +231,20 @@ def open_csv(
     return opened._replace(source=source)
 
 
+def _text_size(path: Path) -> int:
+    """The size of the text in bytes; that of compressed text is estimated from its first blocks."""
+    size = path.stat().st_size
+    if path.suffix.lower() != ".gz":
+        return size
+    with _open_text(path) as file:
+        n_read = sum(len(file.read(BLOCK)) for _ in range(4))
+        n_packed = file.fileobj.tell()
+    with open(path, "rb") as packed:
+        packed.seek(-4, os.SEEK_END)
+        last_size = int.from_bytes(packed.read(), "little")  # of the last part of the file, modulo 4 GiB
+    return max(n_read * size // n_packed, last_size if last_size < MAX_GZIP_RATIO * size else 0)
+
+
 def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
     from pyarrow import csv as arrow_csv
 
@@ -196,7 +252,7 @@ def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
         "read_options": arrow_csv.ReadOptions(
             block_size=BLOCK, column_names=dialect.names, skip_rows=dialect.n_skipped
         ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=False),
+        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=types),
     }
 
@@ -269,49 +325,6 @@ def _check_text_columns(
             )
         if not one_hot and 2 * sum(map(is_number, head)) >= len(head):
             _raise_mixed(path, dialect, j)
-
-
-def _find_converted(path: Path, dialect: Dialect, reason: str) -> Path:
-    """The Parquet version of a table, which is written next to it or in the temporary folder."""
-    state = path.stat()
-    name = f"{path.name}.{state.st_size:x}-{state.st_mtime_ns:x}.parquet"
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    beside = path.resolve().parent / ".banditsis"
-    folders = beside, Path(tempfile.gettempdir()) / f"banditsis-{user}"
-    for folder in folders:
-        if (folder / name).exists():
-            return folder / name
-    for folder in folders:
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            handle, part = tempfile.mkstemp(prefix=name, suffix=".part", dir=folder)
-        except OSError:  # the folder is not writable
-            continue
-        os.close(handle)
-        try:
-            _write_parquet(path, dialect, part)
-            os.replace(part, folder / name)
-        finally:
-            Path(part).unlink(missing_ok=True)
-            with suppress(OSError):  # remove it if it is empty
-                folder.rmdir()
-        if folder == beside:
-            _remove_stale(path, folder / name)
-        warn_user(f"{path} {reason}: it was converted once to {folder / name}, which you may delete.")
-        return folder / name
-    raise ValueError(
-        f"{path} does not fit in memory, and neither {beside.parent} nor {folders[1].parent} is writable: "
-        "raise the memory limit, or set TMPDIR to a folder with space."
-    )
-
-
-def _remove_stale(path: Path, current: Path) -> None:
-    """Remove conversions of earlier versions of the table."""
-    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]+-[0-9a-f]+\.parquet")
-    for file in current.parent.iterdir():
-        if own.fullmatch(file.name) and file != current:
-            with suppress(OSError):  # another process may use it
-                file.unlink()
 
 
 def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:

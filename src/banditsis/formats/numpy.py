@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -54,7 +55,7 @@ def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
                 source = SparseSource(load_npz(path))
                 return split_target_column(source, target, path)
             arrays = {name: archive[name] for name in archive.files}
-    except (BadZipFile, EOFError, OSError) as error:
+    except (BadZipFile, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as .npz, it may be truncated: {error}") from error
     return _open_arrays(path, arrays, target)
 
@@ -82,7 +83,7 @@ def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> 
     check_memory(path, path.stat().st_size, options.get("memory_limit"))
     try:
         matrix = mmread(path)
-    except (ValueError, OverflowError, EOFError, OSError) as error:
+    except (ValueError, OverflowError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as Matrix Market: {error}") from error
     source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return split_target_column(source, target, path)
@@ -95,7 +96,7 @@ def open_svmlight(path: Path, target: str | None = None, **options: Any) -> Open
     check_memory(path, path.stat().st_size, options.get("memory_limit"))
     try:
         matrix, labels = load_svmlight_file(str(path))
-    except (ValueError, UnicodeDecodeError, EOFError, OSError) as error:
+    except (ValueError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as svmlight: {error}") from error
     source = SparseSource(matrix)
     if target in (None, "label", "target", "y"):
