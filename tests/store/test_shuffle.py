@@ -223,9 +223,9 @@ def test_damage_is_found(tmp_path):
 
 def test_strings_and_numbers_come_back(tmp_path):
     labels = np.array(["ja", "nein", "größer"] * 10)
-    name, _ = write_vector(tmp_path, "labels", labels, "row")
+    name, written = write_vector(tmp_path, "labels", labels, "row")
     assert name == "labels/c/0"
-    np.testing.assert_array_equal(read_vector(tmp_path, "labels"), labels)
+    np.testing.assert_array_equal(read_vector(tmp_path, "labels", {name: written}, 30), labels)
 
 
 def command(folder):
@@ -329,3 +329,211 @@ def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, for
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"\. is not a name .*data\.zarr"):
         shuffle(path, ".", force=force)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes", None], ["", "yes", None], ["", "_", None]], ids=str)
+def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    y = np.array(labels, dtype=object)[np.arange(300) % 3]
+    columns = {f"x{j}": normal(300, 1, "f8")[:, 0] for j in range(4)}
+    pq.write_table(pa.table({**columns, "y": pa.array(y, pa.string())}), tmp_path / "x.parquet")
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", seed=0)
+    np.testing.assert_array_equal(open_file(path, "y").y, y[ShuffledSource(path).original_rows])
+    source, kept = open_source(path, target="y")
+    assert source.shape == (200, 4)
+    assert set(kept) == set(labels[:2])
+    again = shuffle(path, tmp_path / "again.zarr", seed=1)
+    assert sum(value is None for value in open_file(again, "y").y) == 100
+
+
+def test_labels_of_bytes_are_text(tmp_path):
+    name, written = write_vector(tmp_path, "labels", np.array([b"ja", b"nein"]), "row")
+    assert read_vector(tmp_path, "labels", {name: written}, 2).tolist() == ["ja", "nein"]
+
+
+def test_a_target_that_is_neither_number_nor_text_is_not_stored(tmp_path):
+    np.save(tmp_path / "y.npy", np.arange(50).astype("datetime64[D]"))
+    with pytest.raises(ValueError, match="datetime64"):
+        shuffle(normal(50, 2), tmp_path / "x.zarr", target=str(tmp_path / "y.npy"))
+
+
+def interrupt(*arguments, **options):
+    with pytest.raises(TornError):
+        shuffle(*arguments, memory_limit=LEAST, progress=stop_after(0.3), **options)
+
+
+def test_a_corrected_target_is_not_mixed_with_an_unfinished_shuffle(tmp_path):
+    X, path, target = normal(3000, 301), tmp_path / "x.zarr", tmp_path / "y.npy"
+    np.save(tmp_path / "x.npy", X)
+    np.save(target, np.zeros(3000))
+    interrupt(tmp_path / "x.npy", path, target=str(target), seed=1)
+    y = np.zeros(3000)
+    y[17] = 1
+    np.save(target, y)
+    with pytest.raises(ValueError, match=r"unfinished shuffle .* with other data or settings"):
+        shuffle(tmp_path / "x.npy", path, target=str(target), seed=1, memory_limit=LEAST)
+    shuffle(tmp_path / "x.npy", path, target=str(target), seed=1, memory_limit=LEAST, force=True)
+    source = ShuffledSource(path)
+    np.testing.assert_array_equal(source.read_vector("target"), y[source.original_rows])
+
+
+@pytest.mark.filterwarnings("ignore:The data type")  # text in Zarr v3
+@pytest.mark.parametrize("change", ["names", "ids", "cells"])
+def test_corrected_data_are_not_mixed_with_an_unfinished_shuffle(tmp_path, change):
+    group = zarr.open_group(str(tmp_path / "data.zarr"), mode="w")
+    X = group.create_array("X", data=normal(3000, 301), chunks=(500, 100), compressors=None)
+    group.create_array("names", data=np.array([f"f{j}" for j in range(301)]))
+    group.create_array("ids", data=np.array([f"s{j}" for j in range(3000)]))
+    interrupt(tmp_path / "data.zarr", tmp_path / "x.zarr", seed=1)
+    if change == "cells":
+        X[1234, 200] = 5  # a row and a column that no sample of cells contains
+    else:
+        group[change][3] = "other"
+    with pytest.raises(ValueError, match=r"unfinished shuffle .* with other data or settings"):
+        shuffle(tmp_path / "data.zarr", tmp_path / "x.zarr", seed=1, memory_limit=LEAST)
+
+
+def test_a_store_that_was_just_finished_is_not_taken_for_that_of_a_corrected_target(tmp_path):
+    X, path, target = normal(500, 3), tmp_path / "x.zarr", tmp_path / "y.npy"
+    np.save(target, np.zeros(500))
+
+    def run():
+        return shuffle(X, path, target=str(target), seed=1)
+
+    partial = tmp_path / "x.zarr.partial"
+    interrupted = shuffle(X, tmp_path / "other.zarr", target=str(target), seed=1)
+    with pytest.raises(TornError):
+        shuffle(X, path, target=str(target), seed=1, progress=stop_after(0))
+    shutil.rmtree(partial / "store")
+    with open(partial / "journal.jsonl", "a") as journal:  # killed between the last two steps
+        journal.write('{"what": "whole"}\n')
+    interrupted.rename(path)
+    kept = partial.with_name("kept")
+    shutil.copytree(partial, kept)
+    assert run() == path
+    assert not partial.exists()
+    kept.rename(partial)
+    np.save(target, np.ones(500))
+    with pytest.raises(FileExistsError):
+        run()
+
+
+def test_a_dataset_within_a_file_is_shuffled(tmp_path):
+    import h5py
+
+    X = normal(300, 5)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["counts/raw"] = X
+        file["counts/other"] = X
+    source = ShuffledSource(shuffle(f"{tmp_path}/x.h5:/counts/raw", tmp_path / "x.zarr", seed=0))
+    np.testing.assert_array_equal(source.read(slice(0, 300), None), X[source.original_rows])
+
+
+def contents(path):
+    """Everything that a screening run can take from a store."""
+    opened = open_file(path, "y")
+    source = opened.source
+    everything = opened.y, opened.ids, source.names, source.original_rows, source.shape
+    return repr([np.asarray(part).tolist() for part in everything]), source.read(
+        slice(0, source.shape[0]), None
+    )
+
+
+def write_small_store(folder, cells):
+    import pandas as pd
+
+    frame = pd.DataFrame(cells, columns=[f"x{j}" for j in range(cells.shape[1])])
+    frame.index = [f"s{k}" for k in range(len(cells))]
+    frame["y"] = np.arange(len(cells)) % 7
+    frame.to_parquet(folder / "x.parquet")
+    return shuffle(folder / "x.parquet", folder / "x.zarr", target="y", seed=1)
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["now", "without a checksum of the record"])
+def test_every_changed_digit_of_the_metadata_is_noticed(tmp_path, early):
+    path = write_small_store(tmp_path, normal(600, 5))
+    if early:
+        meta = json.loads((path / "zarr.json").read_text())
+        fields = meta["attributes"]["banditsis_shuffled"]
+        del fields["record_checksum"]
+        (path / "zarr.json").write_text(json.dumps(meta))
+    expected, cells = contents(path)
+    unnoticed = []
+    for file in [path / "zarr.json"] if early else sorted(path.rglob("zarr.json")):
+        text = file.read_text()
+        for k in [k for k, letter in enumerate(text) if letter.isdigit()]:
+            file.write_text(text[:k] + str((int(text[k]) + 1) % 10) + text[k + 1 :])
+            try:
+                found, found_cells = contents(path)
+            except ValueError as error:
+                assert "store" in str(error) or "modified" in str(error) or "version" in str(error)  # noqa: PT017
+            else:
+                if found != expected or not np.array_equal(found_cells, cells):
+                    unnoticed.append((file.parent.name, text[max(0, k - 60) : k + 20]))
+        file.write_text(text)
+    assert unnoticed == []
+
+
+@pytest.mark.parametrize("name", ["target", "names", "ids", "original_rows"])
+def test_a_changed_vector_is_noticed_when_it_is_read(tmp_path, name):
+    path = write_small_store(tmp_path, normal(300, 5))
+    file = path / name / "c" / "0"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"damaged: the checksum of .*{name}/c/0 is wrong"):
+        contents(path)
+
+
+@pytest.mark.parametrize("dtype", ["O", "object", "complex64", "V8", "datetime64[ns]", "f4,f4", "U4"])
+def test_only_numbers_are_cells_of_a_store(tmp_path, dtype):
+    path = shuffle(normal(300, 5), tmp_path / "x.zarr", seed=0)
+    meta = json.loads((path / "zarr.json").read_text())
+    fields = meta["attributes"]["banditsis_shuffled"]
+    fields.pop("record_checksum", None)
+    fields["dtype"] = dtype
+    (path / "zarr.json").write_text(json.dumps(meta))
+    with pytest.raises(ValueError, match="not a valid shuffled store"):
+        open_source(path)
+
+
+def test_damage_of_compressed_cells_is_reported(tmp_path):
+    path = shuffle(rng.integers(0, 3, (600, 40)).astype("i1"), tmp_path / "x.zarr", seed=0)
+    source, places = ShuffledSource(path), np.random.default_rng(1)
+    shard = path / "rows_1" / "c" / "0" / "0"
+    content = shard.read_bytes()
+    index = len(content) - 16 * 3
+    for k in [*range(16), *places.integers(0, len(content), 100), *range(index, len(content))]:
+        for value in (0, 255, content[k] ^ 64):
+            shard.write_bytes(content[:k] + bytes([value]) + content[k + 1 :])
+            try:
+                ShuffledSource(path).read(slice(0, 600), None)
+            except ValueError as error:
+                assert f"{shard} is damaged" in str(error)  # noqa: PT017
+    assert source.record.compressor is not None
+
+
+def test_too_few_file_descriptors(tmp_path):
+    """A store of many shards is read with a few open files, and the message says what to do without any."""
+    path = shuffle(normal(3000, 301), tmp_path / "x.zarr", seed=0, memory_limit=LEAST)
+    code = """if True:
+        import resource, sys
+        from banditsis.store.reader import ShuffledSource
+        source = ShuffledSource(sys.argv[1])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), 99))
+        try:
+            print(source.read(slice(0, 3000), None).shape)
+        except OSError as error:
+            print(error)
+    """
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", code, path, n], check=True, capture_output=True, text=True
+        ).stdout
+        for n in ("16", "3")
+    ]
+    assert done[0] == "(3000, 301)\n"
+    assert "too many open files" in done[1]
+    assert "ulimit -n" in done[1]

@@ -6,7 +6,9 @@ only the requested byte ranges of uncompressed chunks. Libraries are as fast onl
 
 from __future__ import annotations
 
+import errno
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from io import FileIO
 from itertools import pairwise
@@ -22,6 +24,8 @@ from banditsis.sources.array import ArraySource
 MAX_GAP = 1 << 15  # bytes: smaller gaps between two byte ranges are read, not skipped
 READAHEAD = 1 << 20  # bytes that the system prefetches in one call
 ABSENT = -1  # offset of a chunk that was never written
+#: What decoders raise if their input is damaged.
+DECODING_ERRORS = (RuntimeError, ValueError, TypeError, OSError, EOFError, SystemError, zlib.error)
 
 Decoder = Callable[[Any], Any]
 
@@ -190,6 +194,13 @@ class ChunkReader:
             if self.layout.fill_value is None:
                 raise
             return None
+        except OSError as error:
+            if error.errno == errno.EMFILE:
+                raise OSError(
+                    f"{self.folder} cannot be read because this process has too many open files: close some, "
+                    "or raise the limit (ulimit -n)."
+                ) from error
+            raise
         if hasattr(os, "posix_fadvise"):  # the requested ranges are known: disable automatic read-ahead
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         return file
@@ -201,14 +212,14 @@ class ChunkReader:
         for piece in split_by_chunk(part.lines, shape[0]):
             offset, length = index[piece.chunk].tolist()
             if offset == ABSENT:
-                block[piece.place] = self.layout.fill_value
+                block[piece.place] = self._fill_value(file)
                 continue
             data: Any = self._read_into(file, offset, np.empty(length, np.uint8))
             try:
                 for decode in self.layout.decoders:
                     data = decode(data)
-                chunk = np.frombuffer(data, self.layout.dtype, count=shape[0] * shape[1]).reshape(shape)
-            except (RuntimeError, ValueError, OSError) as error:
+                chunk = np.frombuffer(data, self.layout.dtype).reshape(shape)
+            except DECODING_ERRORS as error:
                 raise _damaged(file, str(error)) from error
             values = select(chunk, piece.inside, part.cells)
             if values.shape == block.shape and values.dtype == block.dtype:
@@ -224,7 +235,7 @@ class ChunkReader:
         for start, stop, lines, place in self._find_ranges(file, part):
             target = block[place]
             if start == ABSENT:
-                target[...] = self.layout.fill_value
+                target[...] = self._fill_value(file)
             elif target.nbytes == stop - start and target.flags.c_contiguous and self.layout.dtype.isnative:
                 self._read_into(file, start, target)
             else:
@@ -279,7 +290,7 @@ class ChunkReader:
     def _packed_index(self, file: tuple[int, int]) -> Array:
         """The index of a shard whose chunks are stored in order; chunks outside the array are not stored."""
         shape, chunk, shard = self.layout.shape, self.layout.chunk, self.layout.file
-        size = chunk[0] * chunk[1] * self.layout.dtype.itemsize
+        size = self._chunk_bytes
         down, across = (-(-min(shard[k], shape[k] - file[k] * shard[k]) // chunk[k]) for k in (0, 1))
         offsets = np.arange(0, down * across * size, size).reshape(down, across)
         return np.stack([offsets, np.full_like(offsets, size)], axis=-1)
@@ -295,7 +306,25 @@ class ChunkReader:
             data = _strip_checksum(data) if self.layout.index_has_checksum else data
         except ValueError as error:
             raise _damaged(file, f"index of its chunks: {error}") from error
-        return np.frombuffer(data, "<u8").reshape(*grid, 2).astype(np.int64)  # 2**64 - 1 becomes ABSENT
+        index = np.frombuffer(data, "<u8").reshape(*grid, 2).astype(np.int64)  # 2**64 - 1 becomes ABSENT
+        offsets, lengths = index[..., 0], index[..., 1]
+        size = os.fstat(file.fileno()).st_size
+        valid = (offsets >= 0) & (lengths >= 0) & (lengths <= size) & (offsets <= size - lengths)
+        if not self.layout.decoders:
+            valid &= lengths == self._chunk_bytes
+        if not (valid | (offsets == ABSENT)).all():
+            raise _damaged(file, "index of its chunks: a chunk is outside the file")
+        return index
+
+    @property
+    def _chunk_bytes(self) -> int:
+        """Bytes of an uncompressed chunk."""
+        return self.layout.chunk[0] * self.layout.chunk[1] * self.layout.dtype.itemsize
+
+    def _fill_value(self, file: FileIO) -> Any:
+        if self.layout.fill_value is None:
+            raise _damaged(file, "a chunk is missing")
+        return self.layout.fill_value
 
     def _read_into(self, file: FileIO, start: int, cells: Array) -> Array:
         """Fill a contiguous array from a file, beginning at an offset."""

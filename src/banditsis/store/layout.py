@@ -113,6 +113,27 @@ def _divide_rows(n: int, itemsize: int) -> Iterator[tuple[int, int, int]]:
         start = stop
 
 
+def check_segments(segments: list[Segment], shape: tuple[int, int]) -> None:
+    """Raise unless segments hold every row of a store once, in whole chunks."""
+    n, p = shape
+    numbers = [n, p, *(value for s in segments for value in (s.start, s.stop, s.columns, *s.chunk, *s.shard))]
+    if not all(type(value) is int and value >= 0 for value in numbers):
+        raise ValueError("a size is not a whole number")
+    edges = [0, *(s.stop for s in segments)]
+    if (
+        not n
+        or not p
+        or edges[-1] != n
+        or any(s.start != edge for s, edge in zip(segments, edges, strict=False))
+    ):
+        raise ValueError(f"its segments do not hold {n:,} rows")
+    for s in segments:
+        chunks = zip(s.shard, s.chunk, strict=True)
+        whole = all(chunk > 0 and shard > 0 and shard % chunk == 0 for shard, chunk in chunks)
+        if s.start >= s.stop or s.columns != p or not whole or type(s.by_column) is not bool:
+            raise ValueError(f"its segment from row {s.start:,} has an impossible layout")
+
+
 def _floor_power_of_two(value: int) -> int:
     return 1 << max(0, value.bit_length() - 1)
 

@@ -9,18 +9,20 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import Array, Indices
+from banditsis.formats.members import to_text
 from banditsis.formats.registry import import_optional
-from banditsis.store.layout import KEY, Segment
+from banditsis.store.layout import KEY, Segment, check_segments, shard_name
 
 VERSION = 1
+MISSING = "missing_value"  # attribute of a vector: the text that stands for a missing value
 ABSENT = 2**64 - 1  # offset and length of a chunk outside the array
 ROWS_AT_ONCE = 256  # rows that are transposed together, so they stay in the cache
 MAX_COMPRESSED = 0.6  # compress if a sample shrinks to this share of its bytes
@@ -52,27 +54,42 @@ class Record:
     n_original: int
     #: names of the vectors: original_rows, names, ids, target
     vectors: list[str]
-    #: size and checksum of each file of cells and vectors
+    #: size and checksum of each file of cells, vectors and metadata of arrays
     files: dict[str, Written]
 
     @property
     def checksum(self) -> str:
         """One checksum of all files."""
-        files = json.dumps(sorted((name, *written) for name, written in self.files.items()))
-        return hashlib.sha256(files.encode()).hexdigest()
+        return _hash(sorted((name, *written) for name, written in self.files.items()))
 
 
 def read_record(path: Path) -> Record:
-    """Read the description of a store, and check that all its files have the right size."""
+    """Read the description of a store; check its metadata, and that all its files have the right size."""
     try:
         fields = json.loads((path / "zarr.json").read_text())["attributes"][KEY]
+        record_checksum = fields.pop("record_checksum", None)  # early stores have none
+        is_modified = record_checksum not in (None, _hash(fields))
         version, checksum = fields.pop("version"), fields.pop("checksum")
-        if version != VERSION:
-            raise ValueError(
-                f"{path} has layout version {version}, and this banditsis reads version {VERSION}: "
-                "shuffle the data again."
-            )
-        fields["shape"] = int(fields["shape"][0]), int(fields["shape"][1])
+    except (KeyError, TypeError, AttributeError, OSError, ValueError) as error:
+        raise _invalid(path, error) from error
+    if version != VERSION:
+        raise ValueError(
+            f"{path} has layout version {version}, and this banditsis reads version {VERSION}: "
+            "shuffle the data again."
+        )
+    record = _parse_record(path, fields)
+    if is_modified or record.checksum != checksum:
+        raise ValueError(f"{path}/zarr.json was modified after it was written: shuffle the data again.")
+    for name, written in record.files.items():
+        _check_size(path / name, written.size)
+        if name.endswith("zarr.json"):
+            _read_checked(path, name, record.files)
+    return record
+
+
+def _parse_record(path: Path, fields: dict[str, Any]) -> Record:
+    try:
+        fields["shape"] = fields["shape"][0], fields["shape"][1]
         fields["dtype"] = np.dtype(fields["dtype"])
         fields["segments"] = [
             Segment(start, stop, p, (chunk[0], chunk[1]), (shard[0], shard[1]), by_column)
@@ -80,15 +97,62 @@ def read_record(path: Path) -> Record:
         ]
         fields["files"] = {name: Written(*written) for name, written in fields["files"].items()}
         record = Record(**fields)
-    except (KeyError, TypeError, IndexError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"{path} is not a valid shuffled store ({error!r}): shuffle the data again."
-        ) from error
-    if record.checksum != checksum:
-        raise ValueError(f"{path}/zarr.json was modified after it was written: shuffle the data again.")
-    for name, written in record.files.items():
-        _check_size(path / name, written.size)
+        _check_record(record)
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, ValueError) as error:
+        raise _invalid(path, error) from error
     return record
+
+
+def _check_record(record: Record) -> None:
+    """Raise if the parts of a record contradict each other, or cannot be read."""
+    if record.dtype.kind not in "fiub":
+        raise ValueError(f"its cells are {record.dtype}, not numbers")
+    check_segments(record.segments, record.shape)
+    if record.compressor is not None and record.compressor["name"] != "blosc":
+        raise ValueError(f"its compressor is {record.compressor['name']}, not blosc")
+    if not {"original_rows"} <= set(record.vectors) <= {"original_rows", "names", "ids", "target"}:
+        raise ValueError(f"its vectors are {record.vectors}")
+    if type(record.n_original) is not int or record.n_original < record.shape[0]:
+        raise ValueError(f"it has {record.shape[0]} of {record.n_original} rows")
+    shards = [
+        (k, (i, j)) for k, s in enumerate(record.segments) for i in range(s.grid[0]) for j in range(s.grid[1])
+    ]
+    for k, position in shards:
+        written = record.files[f"rows_{k}/{shard_name(position)}"]
+        if record.compressor is None and written.size != _shard_size(
+            record.segments[k], position, record.dtype
+        ):
+            raise ValueError(f"shard {position} of rows_{k} has {written.size} bytes")
+
+
+def _shard_size(segment: Segment, position: tuple[int, int], dtype: np.dtype) -> int:
+    """Bytes of an uncompressed shard: whole chunks, and the index."""
+    size, in_shard = dtype.itemsize, 1
+    sides = segment.shard_rows(position[0]), segment.shard_columns(position[1])
+    for (first, end), chunk, shard in zip(sides, segment.chunk, segment.shard, strict=True):
+        size *= -(-(end - first) // chunk) * chunk
+        in_shard *= shard // chunk
+    return size + 16 * in_shard + 4
+
+
+def _invalid(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is not a valid shuffled store ({error!r}): shuffle the data again.")
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_checked(store: Path, name: str, files: Mapping[str, Written]) -> bytes:
+    """Read a small file, and compare it with its checksum if that is known."""
+    data = (store / name).read_bytes()
+    written = Written(len(data), zlib.crc32(data))
+    if files.get(name, written) != written:
+        raise ValueError(
+            f"the store is damaged: the checksum of {store / name} is wrong; shuffle the data again and "
+            "replace the store."
+        )
+    return data
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -104,7 +168,11 @@ def write_record(path: Path, record: Record) -> None:
     """Write the metadata of all arrays, then that of the group, which makes the store complete."""
     for k, segment in enumerate(record.segments):
         _write_json(path / f"rows_{k}", _segment_metadata(segment, record.dtype, record.compressor))
+    arrays = [f"rows_{k}" for k in range(len(record.segments))] + record.vectors
+    metadata = {f"{name}/zarr.json": compute_checksum(path / name / "zarr.json") for name in arrays}
+    record = replace(record, files=record.files | metadata)
     fields = {**vars(record), "dtype": record.dtype.name, "version": VERSION, "checksum": record.checksum}
+    fields["record_checksum"] = _hash(fields)
     _write_json(path, {"zarr_format": 3, "node_type": "group", "attributes": {KEY: fields}})
 
 
@@ -132,27 +200,59 @@ def compute_checksum(path: Path) -> Written:
 def write_vector(store: Path, name: str, values: Array, axis: str) -> tuple[str, Written]:
     """Write a vector of numbers or strings as a Zarr array; return its file with size and checksum."""
     values = np.asarray(values)
-    if values.dtype.kind in "OUST":
-        data, data_type = _pack_strings([str(value) for value in values.tolist()]), "string"
-        codec: dict[str, Any] = {"name": "vlen-utf8"}
-    else:
-        data = values.astype(values.dtype.newbyteorder("<")).tobytes()
-        data_type, codec = values.dtype.newbyteorder("=").name, _bytes_codec(values.dtype)
+    data, data_type, attributes = _encode(values)
+    codec = {"name": "vlen-utf8"} if data_type == "string" else _bytes_codec(values.dtype)
     path = store / name / "c" / "0"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     n = len(values)
-    _write_json(store / name, _array_metadata((n,), data_type, (max(1, n),), codec, (axis,)))
+    metadata = _array_metadata((n,), data_type, (max(1, n),), codec, (axis,))
+    _write_json(store / name, {**metadata, "attributes": attributes})
     return str(path.relative_to(store)), compute_checksum(path)
 
 
-def read_vector(store: Path, name: str) -> Array:
-    """Read what :func:`write_vector` wrote; strings are returned as objects."""
-    data_type = json.loads((store / name / "zarr.json").read_text())["data_type"]
-    data = (store / name / "c" / "0").read_bytes()
-    if data_type == "string":
-        return np.array(_unpack_strings(data), dtype=object)
-    return np.frombuffer(data, np.dtype(data_type).newbyteorder("<")).astype(data_type)
+def vector_checksum(values: Array) -> int:
+    """Checksum of the values of a vector, with its type and its missing values."""
+    data, *about = _encode(np.asarray(values))
+    return zlib.crc32(data, zlib.crc32(json.dumps(about).encode()))
+
+
+def _encode(values: Array) -> tuple[bytes, str, dict[str, str]]:
+    """Bytes, Zarr data type and attributes; an attribute gives the text that stands for a missing value."""
+    if values.dtype.kind in "cmMV":
+        raise ValueError(f"a store cannot hold values of {values.dtype}: use numbers or text.")
+    if values.dtype.kind not in "OUST":
+        data = values.astype(values.dtype.newbyteorder("<")).tobytes()
+        return data, values.dtype.newbyteorder("=").name, {}
+    texts = [None if value is None or value != value else to_text(value) for value in values.tolist()]
+    missing, known = "", set(texts)
+    while missing in known:
+        missing += "_"
+    data = _pack_strings([missing if text is None else text for text in texts])
+    return data, "string", {MISSING: missing} if None in known else {}
+
+
+def read_vector(store: Path, name: str, files: Mapping[str, Written], length: int) -> Array:
+    """Read what :func:`write_vector` wrote, and check it; strings become objects, None if missing."""
+    metadata_file, data_file = f"{name}/zarr.json", f"{name}/c/0"
+    metadata, data = (_read_checked(store, file, files) for file in (metadata_file, data_file))
+    try:
+        values = _decode(json.loads(metadata), data)
+        if len(values) != length:
+            raise ValueError(f"{len(values):,} {name} instead of {length:,}")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise _invalid(store, error) from error
+    return values
+
+
+def _decode(metadata: dict[str, Any], data: bytes) -> Array:
+    if metadata["data_type"] == "string":
+        texts, missing = _unpack_strings(data), metadata["attributes"].get(MISSING)
+        return np.array([None if text == missing else text for text in texts], dtype=object)
+    dtype = np.dtype(metadata["data_type"])
+    if dtype.kind not in "fiub":
+        raise ValueError(f"a vector of {dtype}")
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
 
 
 def _pack_strings(values: Sequence[str]) -> bytes:
@@ -163,10 +263,15 @@ def _pack_strings(values: Sequence[str]) -> bytes:
 
 def _unpack_strings(data: bytes) -> list[str]:
     values, start = [], 4
-    for _ in range(int.from_bytes(data[:4], "little")):
+    n_values = int.from_bytes(data[:4], "little")
+    if 4 * n_values > len(data):
+        raise ValueError(f"{n_values:,} strings in {len(data):,} bytes")
+    for _ in range(n_values):
         size = int.from_bytes(data[start : start + 4], "little")
         values.append(data[start + 4 : start + 4 + size].decode())
         start += 4 + size
+    if start != len(data):
+        raise ValueError(f"strings of {start:,} bytes in {len(data):,} bytes")
     return values
 
 

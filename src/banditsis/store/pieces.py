@@ -142,7 +142,8 @@ def plan_work(source: Source, rows: Indices | None, memory: int, folder: Path, j
     else:
         shards = tuple((k, i) for k, s in enumerate(segments) for i in range(s.grid[0]))
         pieces = [Piece(shards, j) for j in range(segments[0].grid[1])]
-    order = read_vector(folder / "store", "original_rows").astype(np.intp)
+    files = {name: Written(*written) for name, written in journal.entries["vectors"]["files"].items()}
+    order = read_vector(folder / "store", "original_rows", files, n).astype(np.intp)
     if rows is not None:
         sorter = np.argsort(rows)
         order = sorter[np.searchsorted(rows, order, sorter=sorter)]

@@ -48,13 +48,18 @@ class ShuffledSource(BlockSource):
         self.shape = self.record.shape
         self.dtype = self.record.dtype
         self.chunk = self.segments[0].chunk
-        self.names = read_vector(self.path, "names").tolist() if "names" in self.record.vectors else None
+        self.names = self.read_vector("names").tolist() if "names" in self.record.vectors else None
         self._readers = [_make_reader(self.path, self.record, k) for k in range(len(self.segments))]
 
     @cached_property
     def original_rows(self) -> Indices:
         """Row number of each row in the original data."""
-        return read_vector(self.path, "original_rows").astype(np.intp)
+        return self.read_vector("original_rows").astype(np.intp)
+
+    def read_vector(self, name: str) -> Array:
+        """Read names, ids, target or original_rows."""
+        length = self.shape[1] if name == "names" else self.shape[0]
+        return read_vector(self.path, name, self.record.files, length)
 
     def row_number(self, row: int) -> int:
         return int(self.original_rows[row])
@@ -169,9 +174,9 @@ def open_shuffled(path: Path, target: str | None = None, **options: Any) -> Open
     """Open a store that ``banditsis shuffle`` wrote, with its target and ids."""
     source = ShuffledSource(path)
     record = source.record
-    ids = read_vector(path, "ids") if "ids" in record.vectors else None
+    ids = source.read_vector("ids") if "ids" in record.vectors else None
     if target is None:
         return Opened(source, None, ids)
     if "target" in record.vectors and target == record.target:
-        return Opened(source, read_vector(path, "target"), ids, target)
+        return Opened(source, source.read_vector("target"), ids, target)
     return split_target_column(source, target, path, ids)

@@ -18,7 +18,7 @@ from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.store.layout import is_shuffled
-from banditsis.store.metadata import Record, Written, read_vector, write_record, write_vector
+from banditsis.store.metadata import Record, Written, vector_checksum, write_record, write_vector
 from banditsis.store.pieces import Journal, Work, fill_buckets, plan_work, write_piece
 from banditsis.store.reader import stored_below
 
@@ -80,15 +80,18 @@ def shuffle(
         raise ValueError(f"the memory limit must be at least 16 MiB, got {memory:,} bytes.")
     _check_not_inside(data, destination)
     folder = destination.with_name(destination.name + ".partial")
-    if _was_just_finished(folder, destination):
-        shutil.rmtree(folder)
-        return destination
-    _check_destination(destination, force)
+    was_moved = _was_just_moved(folder, destination)
+    _check_destination(destination, force or was_moved)
     opened = _open(data, target, memory)
+    about = {"source": opened.name, "target": None if target is None else str(target)}
+    about |= _fingerprint(opened, data)
     with _lock(folder):
         journal = Journal(folder / "journal.jsonl")
-        about = {"source": opened.name, "target": None if target is None else str(target)}
-        seed = _begin_or_resume(journal, about | _fingerprint(opened.source, data), seed, force)
+        if was_moved and _is_same_run(journal, about, seed):
+            shutil.rmtree(folder)
+            return destination
+        _check_destination(destination, force)
+        seed = _begin_or_resume(journal, about, seed, force)
         if not (folder / "store" / "zarr.json").exists():
             _write_store(opened, seed, memory, journal, progress)
         journal.add("whole")
@@ -114,7 +117,7 @@ def _check_not_inside(data: Any, destination: Path) -> None:
         raise ValueError(f"{destination} contains the data to be shuffled: choose another name.")
 
 
-def _was_just_finished(folder: Path, destination: Path) -> bool:
+def _was_just_moved(folder: Path, destination: Path) -> bool:
     """Whether a run was interrupted after it had moved the store to its destination."""
     moved = folder.is_dir() and is_shuffled(destination) and not (folder / "store").exists()
     return moved and "whole" in Journal(folder / "journal.jsonl").entries
@@ -183,21 +186,34 @@ def _open(data: Any, target: str | None, memory: int) -> Data:
         return Data(source, y, ids, name, name, label, rows, n)
     record = store.record
     if label is None and "target" in record.vectors:
-        y, label = read_vector(store.path, "target"), record.target
+        y, label = store.read_vector("target"), record.target
     rows = store.original_rows if rows is None else store.original_rows[rows]
     return Data(source, y, ids, name, record.source, label, rows, record.n_original)
 
 
-def _fingerprint(source: Source, data: Any) -> dict[str, Any]:
-    """Properties that identify the data: size, time of modification, checksum of a few rows."""
+def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
+    """Properties that identify the data: sizes and times of files, checksums of some rows and all vectors."""
+    source = opened.source
     n, p = source.shape
     rows = np.unique(np.linspace(0, n - 1, 16).astype(np.intp))
     sample = np.ascontiguousarray(source.read(rows, slice(0, min(p, 1024))))
     fingerprint = {"shape": [n, p], "dtype": source.dtype.name, "sample": zlib.crc32(sample.tobytes())}
+    names = None if source.names is None else np.array(list(source.names), dtype=object)
+    for name, values in (("y", opened.y), ("ids", opened.ids), ("names", names), ("rows", opened.rows)):
+        fingerprint[name] = None if values is None else vector_checksum(values)
     if isinstance(data, (str, os.PathLike)):
-        stat = Path(data).stat()
-        fingerprint |= {"changed": stat.st_mtime_ns, "size": stat.st_size}
+        path = split_path(Path(data))[0]
+        stats = [file.stat() for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
+        files = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+        fingerprint["files"] = zlib.crc32(repr(files).encode())
     return fingerprint
+
+
+def _is_same_run(journal: Journal, about: dict[str, Any], seed: int | None) -> bool:
+    """Whether the run in the journal has the same data, target and seed."""
+    begun = journal.entries["begun"]["about"]
+    same = all(begun.get(key) == value for key, value in about.items())
+    return same and seed in (None, begun["seed"])
 
 
 def _begin_or_resume(journal: Journal, about: dict[str, Any], seed: int | None, force: bool) -> int:
@@ -205,8 +221,7 @@ def _begin_or_resume(journal: Journal, about: dict[str, Any], seed: int | None, 
     folder = journal.path.parent
     if "begun" in journal.entries:
         begun = journal.entries["begun"]["about"]
-        same = all(begun.get(key) == value for key, value in about.items())
-        if same and seed in (None, begun["seed"]):
+        if _is_same_run(journal, about, seed):
             return int(begun["seed"])
         if not force:
             n, p = begun["shape"]
