@@ -25,7 +25,7 @@ from banditsis.results import ScreeningResult, describe_floor
 MAX_FEATURES_SHOWN = 20
 
 
-def print_result(result: ScreeningResult, itemsize: int, seconds: float) -> None:
+def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> None:
     """Print the rounds, the best features, the cost, the detection floor and the notes."""
     n_selected, n_cells = len(result.selected), result.n_rows * result.n_features
     print(rounds_table(result.rounds), end="\n\n")
@@ -34,8 +34,8 @@ def print_result(result: ScreeningResult, itemsize: int, seconds: float) -> None
         print(f"… and {n_selected - MAX_FEATURES_SHOWN:,} more: use --output or --json to list all.")
     print(
         f"\n{n_selected:,} of {count(result.n_features, 'feature')} selected; read {result.cells_read:,} of "
-        f"{n_cells:,} cells ({format_share(result.fraction_read)}, "
-        f"{format_bytes(result.cells_read * itemsize)}) in {format_duration(seconds)}."
+        f"{n_cells:,} cells ({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
+        f"{format_duration(seconds)}."
     )
     floor = describe_floor(result)
     print(floor[:1].upper() + floor[1:])

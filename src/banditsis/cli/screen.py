@@ -113,7 +113,7 @@ def _run(options: ScreenOptions) -> None:
     if options.verbose:
         rounded = resolve_row_order(source, plan, options.row_order).plan
         _print_task(path, opened, joined, rounded, source.block_rows if rounded.cells > plan.cells else None)
-    itemsize, started = source.dtype.itemsize, time.perf_counter()
+    started = time.perf_counter()
     try:
         with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
             result = screen(
@@ -132,10 +132,10 @@ def _run(options: ScreenOptions) -> None:
     except Interrupted as interruption:
         if interruption.result is None:
             fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
-        _print_result(options, interruption.result, itemsize, time.perf_counter() - started)
+        _print_result(options, interruption.result, source, time.perf_counter() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     assert isinstance(result, ScreeningResult)
-    _print_result(options, result, itemsize, time.perf_counter() - started)
+    _print_result(options, result, source, time.perf_counter() - started)
     _write_files(options, result)
 
 
@@ -200,11 +200,21 @@ def _print_task(path: Path, source: Source, joined: str, plan: Plan, rounded_to:
     )
 
 
-def _print_result(options: ScreenOptions, result: ScreeningResult, itemsize: int, seconds: float) -> None:
+def _print_result(options: ScreenOptions, result: ScreeningResult, source: Source, seconds: float) -> None:
     if options.as_json:
         print(result.to_json(), flush=True)
     elif not options.quiet:
-        print_result(result, itemsize, seconds)
+        print_result(result, bytes_touched(source, result), seconds)
+
+
+def bytes_touched(source: Source, result: ScreeningResult) -> float:
+    """Return the bytes of the pages, chunks or cache lines that the finished rounds have read."""
+    touched = 0.0
+    for finished in result.rounds:
+        n_rows = finished.cells // max(1, finished.n_features)
+        scattered = result.parameters["row_order"] == "random" and n_rows < result.n_rows
+        touched += source.bytes_touched(n_rows, finished.n_features, scattered=scattered)
+    return touched
 
 
 def _write_files(options: ScreenOptions, result: ScreeningResult) -> None:

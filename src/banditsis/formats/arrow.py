@@ -22,6 +22,7 @@ from banditsis.formats.tables import (
     open_table,
 )
 from banditsis.sources.array import ArraySource
+from banditsis.sources.memmap import raise_if_shorter
 from banditsis.sources.tables import FrameSource, RowGroup, Table
 
 MAX_READERS = 32  # open files of a thread
@@ -194,6 +195,8 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
     """Map an Arrow file into memory; only the requested columns are decompressed."""
     import pyarrow as pa
 
+    size = path.stat().st_size
+
     def open_reader(columns: Sequence[int] | None) -> Any:
         fields = None if columns is None else list(columns)
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
@@ -201,6 +204,7 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
 
     def make_group(number: int, length: int) -> RowGroup:
         def load(columns: Sequence[int], n_rows: int) -> list[Any]:
+            raise_if_shorter(path, path.stat().st_size, size)
             with _valid(path, "Arrow"):
                 reader = cache.get((path, tuple(columns)), lambda: open_reader(columns))
                 return _check_content(reader.get_batch(number))

@@ -28,9 +28,9 @@ from banditsis.formats.registry import (
     split_target_column,
 )
 from banditsis.formats.tables import check_unique_names, damaged
-from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
 
 MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
@@ -199,7 +199,7 @@ def _open_file(path: Path) -> Any:
 
 def _open_dataset(dataset: Any, names: list[str] | None) -> Source:
     mapped = _map_dataset(dataset)
-    return Hdf5Source(dataset, names) if mapped is None else ArraySource(mapped, names)
+    return Hdf5Source(dataset, names) if mapped is None else MappedSource(mapped, names)
 
 
 def _map_dataset(dataset: Any) -> Array | None:

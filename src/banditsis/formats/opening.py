@@ -17,7 +17,7 @@ from banditsis.arrays import Array
 from banditsis.formats.registry import Opened, find_format, import_optional, open_file, split_target_column
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
-from banditsis.sources.memmap import MappedSource
+from banditsis.sources.memmap import MappedSource, find_memmap
 from banditsis.validation import is_dask
 
 #: Packages that fsspec needs for each protocol.
@@ -156,7 +156,7 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
         from banditsis.sources.sparse import SparseSource
 
         return SparseSource(data, names)
-    if isinstance(data, np.memmap):
+    if find_memmap(data) is not None:
         return MappedSource(data, names)
     return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
 
