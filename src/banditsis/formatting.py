@@ -66,14 +66,29 @@ def count(number: int, noun: str) -> str:
 
 
 def to_single_line(name: str) -> str:
-    """Replace line breaks and tabs by spaces.
+    """Replace line breaks and tabs by spaces, and escape other characters that are not printable.
 
     Examples
     --------
     >>> to_single_line("a name\\nin two lines")
     'a name in two lines'
     """
-    return " ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name
+    return printable(" ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name)
+
+
+def printable(text: str) -> str:
+    r"""Escape all characters that are not printable except line breaks, as ``repr`` does.
+
+    Control characters in a name would otherwise change the terminal.
+
+    Examples
+    --------
+    >>> print(printable("a \x1b[31mred name"))
+    a \x1b[31mred name
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shorten(name: str, max_length: int = 32) -> str:
@@ -84,7 +99,7 @@ def shorten(name: str, max_length: int = 32) -> str:
     >>> shorten("a name that goes on and on and on", 12)
     'a name…nd on'
     """
-    name = encodable(" ".join(name.split()))
+    name = to_single_line(name)
     if len(name) <= max_length:
         return name
     half = max_length // 2
@@ -92,7 +107,7 @@ def shorten(name: str, max_length: int = 32) -> str:
 
 
 def encodable(text: str) -> str:
-    r"""Escape lone surrogates, which UTF-8 cannot encode.
+    r"""Escape lone surrogates in a name for a table of Arrow or pandas, whose text is UTF-8.
 
     Examples
     --------
@@ -171,5 +186,5 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> Path:
     """Write a text file atomically."""
     with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path

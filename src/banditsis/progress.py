@@ -113,7 +113,7 @@ class ProgressBar:
         transient: bool = False,
     ) -> None:
         self.description, self.unit, self.transient = description, unit, transient
-        self.shown = sys.stderr.isatty() if shown is None else shown
+        self.shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
         self.start_time = time.perf_counter() + delay
         self.rounds: list[Round] = []
         self._bar: Any = None

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.formatting import count, encodable, format_duration, rounds_table, to_single_line, write_text
+from banditsis.formatting import (
+    count,
+    encodable,
+    format_duration,
+    printable,
+    rounds_table,
+    to_single_line,
+    write_text,
+)
 from banditsis.plans.detection_floor import detection_floor, error_level
 from banditsis.statistics.null_distributions import METHODS, NullDistribution, StoredPvalues, reject_nulls
 from banditsis.validation import check_choice, check_real
@@ -388,14 +396,15 @@ class ScreeningResult:
     def to_json(self, all_scores: bool = False) -> str:
         """The result as JSON: selected features, rounds, parameters and versions.
 
-        JSON has no infinity: the logarithm of a p-value of 0 is stored as -1e308.
+        The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
+        of 0 is stored as -1e308.
 
         Parameters
         ----------
         all_scores : bool
             Whether to store the scores of all features instead of only the selected ones.
         """
-        return encodable(json.dumps(_to_record(self, all_scores), ensure_ascii=False))
+        return json.dumps(_to_record(self, all_scores))
 
     @classmethod
     def from_json(cls, text: str) -> ScreeningResult:
@@ -450,7 +459,7 @@ class ScreeningResult:
             describe_floor(self),
             *(f"note: {note}" for note in self.notes),
         ]
-        return encodable("\n".join(lines))
+        return printable("\n".join(lines))
 
     __repr__ = __str__
 

@@ -90,7 +90,29 @@ def test_planning_as_json():
     ],
 )
 def test_planning_the_impossible_gets_a_message(options, message):
-    result = banditsis("plan", "--rows", "1e6", "--features", "1e4", "--keep", "10", *options)
+    sizes = () if "--rows" in options else ("--rows", "1e6")
+    result = banditsis("plan", *sizes, "--features", "1e4", "--keep", "10", *options)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    "command", ["", "screen", "shuffle", "info", "plan", "demo", "reproduce", "reproduce table1"]
+)
+def test_short_and_long_help_are_the_same(command):
+    short, long = banditsis(*command.split(), "-h"), banditsis(*command.split(), "--help")
+    assert (short.returncode, short.stdout) == (0, long.stdout)
+    assert "-h" in short.stdout
+
+
+def test_confidence_needs_a_minimum_correlation():
+    sizes = ("plan", "--rows", "1e6", "--features", "1e4", "--keep", "10", "--confidence", "0.9", "--json")
+    result = banditsis(*sizes)
+    assert result.returncode == 2
+    assert "--confidence is the probability for --min-correlation" in result.stderr
+    likely = json.loads(banditsis(*sizes, "--min-correlation", "0.1").stdout)
+    assert (
+        likely["steps"]
+        != json.loads(banditsis(*sizes[:-3], "--json", "--min-correlation", "0.1").stdout)["steps"]
+    )

@@ -521,3 +521,196 @@ def test_keys_that_data_target_and_covariates_share(tmp_path):
     assert list(scores) == expected.selected.tolist()
     np.testing.assert_allclose(list(scores.values()), expected.scores[expected.selected], atol=1e-12)
     assert sum("joined on the column 'customer_id' of both" in note for note in record["notes"]) == 2
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("given", ["x", "y", "z"])
+@pytest.mark.parametrize("spelling", ["{}.csv", "./../{}/{}.csv", "symbolic.csv", "hard.csv"])
+def test_no_output_replaces_an_input(tmp_path, monkeypatch, given, spelling):
+    """Neither the data, the target nor the covariates, by any of their names."""
+    for name in "xyz":
+        (tmp_path / name).mkdir()
+        pd.DataFrame({"a": X[:50, 0], "b": Y[:50]}).to_csv(tmp_path / name / f"{name}.csv", index=False)
+    monkeypatch.chdir(tmp_path / given)
+    os.symlink(f"{given}.csv", "symbolic.csv")
+    os.link(f"{given}.csv", "hard.csv")
+    before = contents(tmp_path)
+    files = ("../x/x.csv", "--target", "../y/y.csv:b", "--covariates", "../z/z.csv:a")
+    result = run("screen", *files, "--keep", 1, "--output", spelling.format(given, given))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"would change the input ../{given}/{given}.csv" in said(result)
+    assert contents(tmp_path) == before
+
+
+def test_no_output_is_added_to_a_folder_of_data(folder, tmp_path):
+    (tmp_path / "parts").mkdir()
+    pd.DataFrame({"a": X[:50, 0], "b": Y[:50]}).to_parquet(tmp_path / "parts" / "1.parquet")
+    run("shuffle", folder / "both.npy", tmp_path / "x.zarr", "--target", "x60", "--quiet")
+    before = contents(tmp_path)
+    for data, target in {"parts": "b", "x.zarr": "x60"}.items():
+        for option in (("--output", "best.parquet"), ("--report", "new.html"), ("--output", "zarr.json")):
+            output = tmp_path / "parts" / ".." / data / option[1]
+            result = run("screen", tmp_path / data, "--target", target, "--keep", 1, option[0], output)
+            assert result.exit_code == 2
+            assert "would change the input" in said(result)
+    assert contents(tmp_path) == before
+
+
+def test_outputs_are_checked_before_the_run(folder, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    for name, message in {"folder.csv": "is a folder", "n" * 300 + ".csv": "File name too long"}.items():
+        result = screened(folder, "--output", tmp_path / name)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in said(result)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
+
+
+def start(folder, tmp_path, *options, env=None, **streams):
+    """Screen in a real process that writes best.csv."""
+    command = [sys.executable, "-m", "banditsis.cli.app", "screen", str(folder / "x.npy"), "--keep", "30"]
+    command += ["--target", str(folder / "y.npy"), "--output", str(tmp_path / "best.csv"), *options]
+    return subprocess.run(
+        command, check=False, env={**os.environ, **(env or {})}, **({"stderr": subprocess.PIPE} | streams)
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_files_are_written_though_nobody_reads_the_output(folder, tmp_path, options):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = start(folder, tmp_path, *options, stdout=writer)
+    assert done.returncode == 141
+    assert b"Error" not in done.stderr
+    assert len((tmp_path / "best.csv").read_text().splitlines()) == 31
+    (tmp_path / "best.csv").unlink()
+    done = start(folder, tmp_path, *options, stdout=writer, stderr=writer)
+    os.close(writer)
+    assert done.returncode == 141
+    assert (tmp_path / "best.csv").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_standard_output_is_one_line(folder, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = start(folder, tmp_path, "--json", stdout=full)
+        assert done.returncode == 1
+        assert done.stderr == b"error: cannot write to standard output: No space left on device.\n"
+        assert (tmp_path / "best.csv").exists()
+        (tmp_path / "best.csv").unlink()
+        done = start(folder, tmp_path, stdout=subprocess.PIPE, stderr=full)  # messages can be lost
+    assert done.returncode == 0
+    assert b"30 of 60 features selected" in done.stdout
+    assert (tmp_path / "best.csv").exists()
+
+
+def test_closed_streams(folder, tmp_path):
+    """Files must not take the place of a closed stream."""
+    python = f"{sys.executable} -m banditsis.cli.app screen {folder / 'x.npy'} --target {folder / 'y.npy'}"
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        done = subprocess.run(
+            f"{python} --keep 30 --output {tmp_path / 'best.csv'} {closed}", shell=True, capture_output=True
+        )
+        assert done.returncode == 0
+        assert len((tmp_path / "best.csv").read_text().splitlines()) == 31
+        assert b"Data:" not in done.stdout  # a message for the closed stream
+        (tmp_path / "best.csv").unlink()
+
+
+HOSTILE = "größe \x1b[31m\x07\x9b2J\u202e"
+
+
+def test_names_that_cannot_be_encoded(tmp_path):
+    frame = pd.DataFrame(X[:50, :2], columns=[HOSTILE, "y"])
+    frame.to_parquet(tmp_path / "x.parquet")
+    command = [sys.executable, "-m", "banditsis.cli.app", "screen", str(tmp_path / "x.parquet"), "--target"]
+    command += ["y", "--exact", "--output", str(tmp_path / "best.csv")]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert rb"gr\xf6\xdfe \x1b[31m\x07\x9b2J\u202e" in done.stdout
+    done = subprocess.run([*command, "--json"], capture_output=True, env=environment, check=False)
+    assert json.loads(done.stdout)["features"][0]["name"] == HOSTILE
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path):
+    """In names of columns, classes and files: in tables, notes, errors, warnings and reports."""
+    folder = tmp_path / HOSTILE
+    folder.mkdir()
+    path, report = folder / f"{HOSTILE}.parquet", folder / "report.html"
+    frame = pd.DataFrame(X[:60, :3], columns=[HOSTILE, HOSTILE + "\r\n2", "c"])
+    frame["kind"], frame["y"] = HOSTILE, Y[:60]
+    frame.loc[::2, "kind"] = "other"
+    frame.to_parquet(path)
+    commands = [
+        ("info", path),
+        (
+            "screen",
+            path,
+            "--target",
+            "y",
+            "--one-hot",
+            "--keep",
+            5,
+            "--report",
+            report,
+            "-o",
+            folder / "o.csv",
+        ),
+        ("screen", path, "--target", "y"),
+        ("screen", path, "--target", HOSTILE),
+        ("screen", path, "--target", HOSTILE + "?"),
+        ("screen", folder / f"{HOSTILE}?", "--target", "y"),
+        ("screen", path, "--target", "kind", "--one-hot"),
+        ("screen", path, "--target", "y", "--statistic", HOSTILE),
+        ("screen", path, "--target", "y", "--output", folder / HOSTILE),
+        ("screen", path, "--target", "y", "--keep", HOSTILE),
+        ("screen", path, "--target", "y", "--budget", HOSTILE),
+        ("shuffle", path, folder / f"{HOSTILE}.zarr"),
+        ("shuffle", path, folder / f"{HOSTILE}.zarr", "--target", "y"),
+        ("plan", "--rows", 10, "--features", 10, "--keep", 1, "--dtype", HOSTILE),
+    ]
+    for command in commands:
+        result = run(*command)
+        text = result.stdout + result.stderr
+        assert text
+        assert not set(text) & set("\x1b\x07\x9b\u202e\r"), command
+    assert not set(report.read_text("utf-8")) & set("\x1b\x07\x9b\u202e")
+    names = pd.read_csv(folder / "o.csv", lineterminator="\n")["name"]
+    assert HOSTILE in set(names)
+
+
+def test_a_spreadsheet_formula_is_a_name_like_any_other(tmp_path):
+    """Names are data: what is written is read back equal."""
+    names = ["=1+1", "+a", "-b", "@c", "\td", "'e", 'f"g', "h,i"]
+    frame = pd.DataFrame(X[:60, : len(names)], columns=names)
+    frame["y"] = Y[:60]
+    frame.to_parquet(tmp_path / "x.parquet")
+    options = ("--target", "y", "--exact", "--keep", 8, "--output", tmp_path / "o.csv")
+    result = run("screen", tmp_path / "x.parquet", *options)
+    assert result.exit_code == 0, result.stderr
+    assert set(pd.read_csv(tmp_path / "o.csv")["name"]) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--confidence", 0.9), "--confidence is the probability for --min-correlation"),
+        (("--exact", "--row-order", "stored"), "--row-order has no effect with --exact"),
+        (("--target", "z"), "'--target': given more than once"),
+        (("--keep", 3, "--keep", 4), "'--keep': given more than once"),
+        (("--alpha", 1, "--budget", 0.1), "error: --alpha and --budget are mutually exclusive"),
+    ],
+)
+def test_no_option_is_ignored(tmp_path, options, message):
+    result = run("screen", tmp_path / "gone.npy", "--target", "y", *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_smallest_memory_limit(folder, tmp_path):
+    result = run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--memory-limit", "15MB")
+    assert "must be at least 16,000,000 bytes (16 MB), got 15,000,000." in said(result)
+    assert run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--memory-limit", "16MB").exit_code == 0

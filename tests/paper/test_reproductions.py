@@ -145,7 +145,7 @@ def test_commands_run_and_write(tmp_path, command):
 def test_different_settings_give_a_one_line_error(tmp_path):
     reproduce_figure2(replications=1, jobs=1, out=tmp_path)
     done = reproduce("figure2", "--replications", 1, "--jobs", 1, "--seed", 1, "--out", tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "seed 0 there and 1 here" in done.stderr
     assert "output folder" in done.stderr
     assert "Traceback" not in done.stderr

@@ -160,11 +160,8 @@ def test_a_guaranteed_plan_prints():
         ({"min_correlation": 1.2}, r"min_correlation must be in \(0, 1\), got 1.2"),
         ({"min_correlation": 0}, r"min_correlation must be in \(0, 1\), got 0"),
         ({"min_correlation": 0.1, "confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
-        (
-            {"min_correlation": 0.1, "budget": 0.5},
-            "mutually exclusive, got budget = 0.5 and min correlation = 0.1",
-        ),
-        ({"alpha": 0.5, "budget": 0.5}, "mutually exclusive, got alpha = 0.5 and budget = 0.5"),
+        ({"min_correlation": 0.1, "budget": 0.5}, "budget and minimum correlation are mutually exclusive"),
+        ({"alpha": 0.5, "budget": 0.5}, "alpha and budget are mutually exclusive: choose one"),
         ({"min_correlation": 0.1, "row_order": "stored"}, "random row order, got 'stored'"),
         ({"min_correlation": 0.1, "missing": "pairwise"}, "complete data, got 'pairwise'"),
         ({"min_correlation": 0.1, "statistic": "anova"}, "Pearson statistic, got 'anova'"),

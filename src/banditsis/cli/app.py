@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from banditsis import __version__
-from banditsis.cli.errors import exit_codes
+from banditsis.cli.command import Command
+from banditsis.cli.errors import check_confidence, exit_codes, usage_errors
+from banditsis.cli.terminal import prepare_streams
 from banditsis.paper.cli import app as reproduce
 
 
@@ -79,7 +81,9 @@ MinCorrelation = Annotated[
     float | None,
     typer.Option(metavar="R", help="Keep every feature with |r| ≥ R, with probability --confidence."),
 ]
-Confidence = Annotated[float, typer.Option(help="Probability for --min-correlation.")]
+Confidence = Annotated[
+    float | None, typer.Option(show_default="0.95", help="Probability for --min-correlation.")
+]
 Seed = Annotated[int | None, typer.Option(min=0, show_default="random", help="Random seed.")]
 MemoryLimit = Annotated[
     int | None,
@@ -89,7 +93,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and e
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 
 EPILOG = "Exit codes: 0 success, 1 invalid input, 2 wrong usage, 130 interrupted (Ctrl-C)."
-app = typer.Typer(name="banditsis", epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="banditsis",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.add_typer(reproduce, name="reproduce")
 
 
@@ -106,9 +116,10 @@ def main(
     ] = False,
 ) -> None:
     """Select the features most associated with a response, reading only a small part of the data."""
+    prepare_streams()
 
 
-@app.command()
+@app.command(cls=Command)
 @exit_codes()
 def demo(
     rows: Annotated[int, typer.Option(min=1000, help="Number of rows.")] = 200_000,
@@ -130,7 +141,7 @@ SCREEN_EXAMPLES = """Examples:
   banditsis screen data.csv --target class --statistic anova -o best.csv"""
 
 
-@app.command(epilog=SCREEN_EXAMPLES)
+@app.command(cls=Command, epilog=SCREEN_EXAMPLES)
 @exit_codes()
 def screen(
     data: Data,
@@ -140,7 +151,7 @@ def screen(
     alpha: Alpha = None,
     budget: Budget = None,
     min_correlation: MinCorrelation = None,
-    confidence: Confidence = 0.95,
+    confidence: Confidence = None,
     statistic: Annotated[
         str, typer.Option(autocompletion=_complete_statistics, help="Measure of association.")
     ] = "pearson",
@@ -203,7 +214,7 @@ SHUFFLE_EXAMPLES = """Examples:
 Run the same command again to resume an interrupted shuffle."""
 
 
-@app.command(epilog=SHUFFLE_EXAMPLES)
+@app.command(cls=Command, epilog=SHUFFLE_EXAMPLES)
 @exit_codes()
 def shuffle(
     data: Data,
@@ -222,7 +233,7 @@ def shuffle(
     )
 
 
-@app.command()
+@app.command(cls=Command)
 @exit_codes()
 def info(
     data: Data,
@@ -245,7 +256,7 @@ PLAN_EXAMPLES = """Examples:
   banditsis plan --rows 1e6 --features 1e5 --keep 100 --budget 0.01 --compare"""
 
 
-@app.command(epilog=PLAN_EXAMPLES)
+@app.command(cls=Command, epilog=PLAN_EXAMPLES)
 @exit_codes()
 def plan(
     rows: Annotated[float, typer.Option(min=1, metavar="N", help="Number of rows, such as 1e6.")],
@@ -254,13 +265,12 @@ def plan(
     alpha: Alpha = None,
     budget: Budget = None,
     min_correlation: MinCorrelation = None,
-    confidence: Confidence = 0.95,
+    confidence: Confidence = None,
     dtype: Annotated[str, typer.Option(help="Data type of the cells, for their size in bytes.")] = "float32",
     compare: Annotated[bool, typer.Option("--compare", help="Compare with more plans.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a plan reads and which correlations it detects. Needs no data."""
-    from banditsis.cli.errors import usage_errors
     from banditsis.cli.plan import run_plan
     from banditsis.plans.factory import make_plan
 
@@ -272,7 +282,7 @@ def plan(
             alpha=alpha,
             budget=budget,
             min_correlation=min_correlation,
-            confidence=confidence,
+            confidence=check_confidence(confidence, min_correlation),
         )
         run_plan(made, dtype, compare=compare, as_json=as_json)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.cli.output import features_table
+from banditsis.cli.terminal import print_output
 from banditsis.datasets import make_m1
 from banditsis.formatting import format_bytes, format_duration, rounds_table
 from banditsis.plans.plan import Plan
@@ -20,20 +21,20 @@ N_RUNS = 3
 
 def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
     """Simulate data, screen them twice and print a comparison."""
-    print("Simulating data ...", flush=True)
+    print_output("Simulating data ...")
     X, y, active = make_m1(rows, features, seed, dtype=np.float32)
-    print(
+    print_output(
         f"{rows:,} rows × {features:,} features, {format_bytes(X.nbytes)} as float32.\n"
         f"The response is the sum of {len(active)} features plus noise.\n"
     )
     exact, exact_seconds = _time_screening("SIS", X, y, Plan.exact(rows, features, keep), seed)
     bandit, bandit_seconds = _time_screening("BanditSIS", X, y, Plan.paper(rows, features, keep), seed)
-    print(f"SIS reads all cells: {format_duration(exact_seconds)}\n{rounds_table(exact.rounds)}\n")
-    print(f"BanditSIS, α = 0.5: {format_duration(bandit_seconds)}\n{rounds_table(bandit.rounds)}\n")
-    print(f"Best features by BanditSIS\n{features_table(bandit, limit=10)}\n")
+    print_output(f"SIS reads all cells: {format_duration(exact_seconds)}\n{rounds_table(exact.rounds)}\n")
+    print_output(f"BanditSIS, α = 0.5: {format_duration(bandit_seconds)}\n{rounds_table(bandit.rounds)}\n")
+    print_output(f"Best features by BanditSIS\n{features_table(bandit, limit=10)}\n")
     n_active = len(np.intersect1d(active, bandit.selected))
     n_common = len(np.intersect1d(exact.selected, bandit.selected))
-    print(
+    print_output(
         "BanditSIS\n"
         f"  read {bandit.fraction_read:.2%} of the cells,\n"
         f"  was {exact_seconds / bandit_seconds:.1f} times as fast as SIS,\n"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
+
+from banditsis.cli.terminal import print_message
 
 INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -25,6 +26,15 @@ def usage_errors() -> Iterator[None]:
         yield
     except (ValueError, TypeError, OverflowError) as error:
         raise UsageError(str(error)) from None
+
+
+def check_confidence(confidence: float | None, min_correlation: float | None) -> float:
+    """Return the confidence or its default. Raise if it is set without a minimum correlation."""
+    if confidence is None:
+        return 0.95
+    if min_correlation is None:
+        raise UsageError("--confidence is the probability for --min-correlation: set that too, or omit it.")
+    return confidence
 
 
 @contextmanager
@@ -43,7 +53,7 @@ def exit_codes() -> Iterator[None]:
 
 def fail(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
-    print(f"error: {message}", file=sys.stderr)
+    print_message(f"error: {message}")
     raise typer.Exit(code) from None
 
 
@@ -57,7 +67,7 @@ def _is_user_error(error: Exception) -> bool:
 def _message(error: Exception) -> str:
     """Return the message of an error without line breaks."""
     if isinstance(error, MemoryError):
-        return "not enough memory: set --memory-limit, or shuffle the data first."
+        return "not enough memory: set a memory limit, shuffle the data first, or use fewer rows."
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
     return " ".join(str(error).split()) or type(error).__name__
@@ -68,7 +78,7 @@ def _short_warnings() -> Iterator[None]:
     """Print each warning as one line."""
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+        print_message(f"warning: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

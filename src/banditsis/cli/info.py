@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from banditsis.cli.terminal import print_output
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.registry import find_format, format_label, open_file
-from banditsis.formatting import count, encodable, format_bytes, format_share, text_table, to_single_line
+from banditsis.formatting import count, format_bytes, format_share, text_table, to_single_line
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar, add_up
 from banditsis.sources.base import Source
@@ -27,13 +28,13 @@ def run_info(path: Path, keep: int | None, *, as_json: bool, verify: bool, memor
     if verify:
         record["verified"] = True
     if as_json:
-        print(json.dumps(record, ensure_ascii=False, indent=2))
+        print_output(json.dumps(record, indent=2))
         return
     for name, text in _lines(record).items():
-        print(f"{name + ':':<12}{encodable(text)}")
+        print_output(f"{name + ':':<12}{to_single_line(text)}")
     if record["costs"]:
-        print(f"\nCost of screening, keeping {count(record['costs'][0]['keep'], 'feature')}:\n")
-        print(_costs_table(record["costs"]))
+        print_output(f"\nCost of screening, keeping {count(record['costs'][0]['keep'], 'feature')}:\n")
+        print_output(_costs_table(record["costs"]))
 
 
 def _verify(path: Path, source: Source) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from banditsis.cli.errors import UsageError
+from banditsis.cli.terminal import print_output
 from banditsis.formatting import (
     count,
     encodable,
@@ -19,6 +21,7 @@ from banditsis.formatting import (
     rounds_table,
     shorten,
     text_table,
+    to_single_line,
 )
 from banditsis.results import ScreeningResult, describe_floor
 
@@ -28,19 +31,19 @@ MAX_FEATURES_SHOWN = 20
 def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> None:
     """Print the rounds, the best features, the cost, the detection floor and the notes."""
     n_selected, n_cells = len(result.selected), result.n_rows * result.n_features
-    print(rounds_table(result.rounds), end="\n\n")
-    print(features_table(result, MAX_FEATURES_SHOWN))
+    print_output(rounds_table(result.rounds) + "\n")
+    print_output(features_table(result, MAX_FEATURES_SHOWN))
     if n_selected > MAX_FEATURES_SHOWN:
-        print(f"… and {n_selected - MAX_FEATURES_SHOWN:,} more: use --output or --json to list all.")
-    print(
+        print_output(f"… and {n_selected - MAX_FEATURES_SHOWN:,} more: use --output or --json to list all.")
+    print_output(
         f"\n{n_selected:,} of {count(result.n_features, 'feature')} selected; read {result.cells_read:,} of "
         f"{n_cells:,} cells ({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
         f"{format_duration(seconds)}."
     )
     floor = describe_floor(result)
-    print(floor[:1].upper() + floor[1:])
+    print_output(floor[:1].upper() + floor[1:])
     for note in result.notes:
-        print(f"Note: {encodable(note)}")
+        print_output(f"Note: {to_single_line(note)}")
 
 
 def features_table(result: ScreeningResult, limit: int) -> str:
@@ -79,16 +82,34 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
     return columns
 
 
-def check_output(path: Path, suffixes: tuple[str, ...], option: str) -> None:
-    """Raise if a file cannot be written, before any data are read."""
+def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:
+    """Raise if a file cannot be written or would overwrite an input, before any data are read."""
     if path.suffix.lower() not in suffixes:
         raise UsageError(f"{option} {path} must end in {' or '.join(suffixes)}: the suffix sets the format.")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{option} {path}: the folder {path.absolute().parent} does not exist.")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: the folder {folder} does not exist.")
+    try:
+        tempfile.NamedTemporaryFile(dir=folder, prefix=path.name).close()
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written: {error.strerror}.") from None
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder: give the name of a file.")
+    for given in inputs:
+        if _is_within(path, given):
+            raise UsageError(f"{option} {path} would change the input {given}: choose another file.")
     if path.suffix.lower() == ".parquet":
         from banditsis.formats.registry import import_optional
 
         import_optional("pyarrow.parquet", "parquet")
+
+
+def _is_within(path: Path, given: Path) -> bool:
+    """Whether a path is the given file or folder, by any of its names, or lies in the folder."""
+    resolved = path.resolve()
+    if given.resolve() in (resolved, *resolved.parents):
+        return True
+    return path.exists() and given.exists() and path.samefile(given)
 
 
 def write_output(result: ScreeningResult, path: Path) -> None:

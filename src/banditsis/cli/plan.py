@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from banditsis.cli.terminal import print_output
 from banditsis.formatting import format_bytes, format_share, text_table
 from banditsis.plans.plan import Plan
 
@@ -18,17 +19,17 @@ def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
     if as_json:
         plans = compared_plans(plan, more=True) if compare else {"plan": plan}
         records = {name: to_record(other, itemsize) for name, other in plans.items()}
-        print(json.dumps(records if compare else records["plan"], indent=2, ensure_ascii=False))
+        print_output(json.dumps(records if compare else records["plan"], indent=2))
         return
     floor = plan.detection_floor()
-    print(plan)
-    print(
+    print_output(str(plan))
+    print_output(
         f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or\n"
         "above it is kept with probability 95%.\n\n"
         f"Comparison (sizes as {dtype}; the last column is the detection floor for all\n"
         "features simultaneously):\n"
     )
-    print(_comparison_table(compared_plans(plan, more=compare), itemsize))
+    print_output(_comparison_table(compared_plans(plan, more=compare), itemsize))
 
 
 def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:

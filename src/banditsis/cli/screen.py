@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from banditsis.cli.covariates import id_names, read_covariates
-from banditsis.cli.errors import INTERRUPTED, UsageError, fail, usage_errors
+from banditsis.cli.errors import INTERRUPTED, UsageError, check_confidence, fail, usage_errors
 from banditsis.cli.output import check_output, print_result, write_output
+from banditsis.cli.terminal import print_message, print_output
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING
-from banditsis.formats.registry import find_format, format_label
-from banditsis.formats.targets import open_with_target
-from banditsis.formatting import count, format_bytes, format_share
-from banditsis.plans.factory import make_plan
+from banditsis.formats.registry import find_format, format_label, split_path
+from banditsis.formats.targets import open_with_target, split_target
+from banditsis.formatting import count, format_bytes, format_share, to_single_line
+from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan
 from banditsis.progress import ProgressBar
 from banditsis.results import Interrupted, ScreeningResult
@@ -39,7 +41,7 @@ class ScreenOptions:
     alpha: float | None
     budget: int | float | None
     min_correlation: float | None
-    confidence: float
+    confidence: float | None
     statistic: str
     covariates: str | None
     pvalues: bool
@@ -76,27 +78,39 @@ def run_screen(options: ScreenOptions) -> None:
 
 def check_options(options: ScreenOptions) -> None:
     """Raise for invalid options before any data are read, because opening a large text file converts it."""
-    plans = {
-        "--exact": options.exact or None,
-        "--alpha": options.alpha,
-        "--budget": options.budget,
-        "--min-correlation": options.min_correlation,
-    }
-    given = [name for name, value in plans.items() if value is not None]
-    if len(given) > 1:
-        raise UsageError(f"{', '.join(plans)} are mutually exclusive, got {' and '.join(given)}.")
     with usage_errors():
+        check_exclusive(
+            {
+                "--exact": options.exact or None,
+                "--alpha": options.alpha,
+                "--budget": options.budget,
+                "--min-correlation": options.min_correlation,
+            }
+        )
         find_statistic(options.statistic)
         check_choice("--row-order", options.row_order, ROW_ORDERS)
         check_choice("--missing", options.missing or "raise", MISSING)
+    check_confidence(options.confidence, options.min_correlation)
+    if options.exact and options.row_order != "auto":
+        raise UsageError("--row-order has no effect with --exact, which reads every row: omit one of them.")
     if options.jobs == 0:
         raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
     if options.scheduler is not None and options.interactions:
         raise UsageError("--interactions runs on one machine only: omit --scheduler.")
+    inputs = list(_input_files(options))
     if options.output is not None:
-        check_output(options.output, (".csv", ".parquet", ".json"), "--output")
+        check_output(options.output, (".csv", ".parquet", ".json"), "--output", inputs)
     if options.report is not None:
-        check_output(options.report, (".html",), "--report")
+        check_output(options.report, (".html",), "--report", inputs)
+
+
+def _input_files(options: ScreenOptions) -> Iterator[Path]:
+    yield split_path(options.data)[0]
+    for given in filter(None, (options.target, options.covariates)):
+        with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
+            file, _ = split_target(given)
+            if file is not None:
+                yield file
 
 
 def _run(options: ScreenOptions) -> None:
@@ -135,8 +149,14 @@ def _run(options: ScreenOptions) -> None:
         _print_result(options, interruption.result, source, time.perf_counter() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     assert isinstance(result, ScreeningResult)
-    _print_result(options, result, source, time.perf_counter() - started)
-    _write_files(options, result)
+    seconds = time.perf_counter() - started
+    try:
+        _write_files(options, result)
+    finally:  # a full disk must not hide the result
+        _print_result(options, result, source, seconds)
+    if options.verbose:
+        for file in filter(None, (options.output, options.report)):
+            print_message(f"Wrote {file}.")
 
 
 def _stored_target(path: Path) -> str:
@@ -178,7 +198,7 @@ def _make_plan(options: ScreenOptions, n: int, p: int) -> Plan:
             alpha=options.alpha,
             budget=options.budget,
             min_correlation=options.min_correlation,
-            confidence=options.confidence,
+            confidence=check_confidence(options.confidence, options.min_correlation),
             rereads=find_statistic(options.statistic).rereads,
             pvalues=options.pvalues,
         )
@@ -191,18 +211,17 @@ def _print_task(path: Path, source: Source, joined: str, plan: Plan, rounded_to:
     kept = f"keeps {count(plan.n_keep, 'feature')}" if plan.n_keep else "keeps every feature that passes"
     why = "" if rounded_to is None else f", rounded up to whole blocks of {rounded_to:,} rows"
     cost = f"reads {plan.cells:,} cells ({format_share(plan.fraction)}){why}"
-    print(
-        f"Data:   {path}: {format_label(find_format(path))}, {count(n, 'row')} × {count(p, 'feature')}, "
-        f"{source.dtype}, {size}.\n"
-        f"Target: {joined}\n"
-        f"Plan:   {plan.name}, {count(plan.n_steps, 'round')}, {kept}, {cost}.\n",
-        file=sys.stderr,
+    print_message(
+        f"Data:   {to_single_line(str(path))}: {format_label(find_format(path))}, {count(n, 'row')} × "
+        f"{count(p, 'feature')}, {source.dtype}, {size}.\n"
+        f"Target: {to_single_line(joined)}\n"
+        f"Plan:   {plan.name}, {count(plan.n_steps, 'round')}, {kept}, {cost}.\n"
     )
 
 
 def _print_result(options: ScreenOptions, result: ScreeningResult, source: Source, seconds: float) -> None:
     if options.as_json:
-        print(result.to_json(), flush=True)
+        print_output(result.to_json())
     elif not options.quiet:
         print_result(result, bytes_touched(source, result), seconds)
 
@@ -222,6 +241,3 @@ def _write_files(options: ScreenOptions, result: ScreeningResult) -> None:
         write_output(result, options.output)
     if options.report is not None:
         result.to_html(options.report, title=f"Screening of {options.data.name}")
-    if options.verbose:
-        for path in filter(None, (options.output, options.report)):
-            print(f"Wrote {path}.", file=sys.stderr)

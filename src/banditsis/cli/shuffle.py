@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from banditsis.cli.errors import INTERRUPTED, fail
+from banditsis.cli.terminal import print_message
 from banditsis.formatting import format_bytes, format_duration
 from banditsis.progress import ProgressBar
 from banditsis.store.writer import shuffle
@@ -25,5 +25,5 @@ def run_shuffle(data: Path, destination: Path, *, quiet: bool, **options: Any) -
         return
     size = sum(file.stat().st_size for file in destination.rglob("*") if file.is_file())
     seconds = format_duration(time.perf_counter() - started)
-    print(f"Wrote {destination}, {format_bytes(size)}, in {seconds}.", file=sys.stderr)
-    print(f"Next: banditsis info {destination}", file=sys.stderr)
+    print_message(f"Wrote {destination}, {format_bytes(size)}, in {seconds}.")
+    print_message(f"Next: banditsis info {destination}")

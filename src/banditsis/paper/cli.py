@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from banditsis import paper  # loads each reproduction on first use, so --help is fast
+from banditsis.cli.command import Command
+from banditsis.cli.errors import exit_codes
+from banditsis.cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
     from banditsis.paper.output import Reproduction
@@ -37,7 +38,7 @@ Folder = Annotated[
 OUT = Path("paper-results")
 
 
-@app.command()
+@app.command(cls=Command)
 def table1(
     replications: Replications = None, jobs: Jobs = None, seed: Seed = 0, out: Out = OUT, quick: Quick = False
 ) -> None:
@@ -45,7 +46,7 @@ def table1(
     _run(lambda: paper.reproduce_table1(replications, jobs, seed, out, quick))
 
 
-@app.command()
+@app.command(cls=Command)
 def table2(
     movielens: Folder = None,
     replications: Users = None,
@@ -58,7 +59,7 @@ def table2(
     _run(lambda: paper.reproduce_table2(movielens, replications, jobs, seed, out, quick))
 
 
-@app.command()
+@app.command(cls=Command)
 def figure1(
     replications: Replications = None, jobs: Jobs = None, seed: Seed = 0, out: Out = OUT, quick: Quick = False
 ) -> None:
@@ -66,7 +67,7 @@ def figure1(
     _run(lambda: paper.reproduce_figure1(seed, out))
 
 
-@app.command()
+@app.command(cls=Command)
 def figure2(
     replications: Replications = None, jobs: Jobs = None, seed: Seed = 0, out: Out = OUT, quick: Quick = False
 ) -> None:
@@ -74,7 +75,7 @@ def figure2(
     _run(lambda: paper.reproduce_figure2(replications, jobs, seed, out, quick))
 
 
-@app.command()
+@app.command(cls=Command)
 def figure3(
     replications: Replications = None, jobs: Jobs = None, seed: Seed = 0, out: Out = OUT, quick: Quick = False
 ) -> None:
@@ -83,22 +84,11 @@ def figure3(
 
 
 def _run(reproduce: Callable[[], Reproduction]) -> None:
-    """Print the report, and on stderr the files written. Show user errors in one line."""
-    try:
+    """Print the report, and on stderr the files written."""
+    with exit_codes():
         result = reproduce()
-    except OSError as error:
-        message = str(error)
-        if error.errno is not None:  # raised by the operating system
-            message = f"cannot use {error.filename} ({error.strerror}): choose another output folder (--out)."
-        print(f"banditsis: {message}", file=sys.stderr)
-        raise typer.Exit(2) from None
-    except (ImportError, MemoryError, ValueError) as error:
-        print(f"banditsis: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    print(result)
-    print("Files written:", *(os.fspath(path) for path in result.files), sep="\n  ", file=sys.stderr)
+        print_output(str(result))
+    print_message("\n  ".join(["Files written:", *map(str, result.files)]))
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def _check_memory(n: int, p: int) -> None:
         return
     available, needed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 4 * n * p
     if needed > 0.8 * available:
-        raise MemoryError(
+        raise ValueError(
             f"{n:,} × {p:,} cells take {needed / 1e9:.1f} GB and this machine has {available / 1e9:.1f} GB: "
             f"use the quick version, which stops at {QUICK_ROWS[-1]:,} rows."
         )

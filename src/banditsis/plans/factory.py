@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Integral
 
 from banditsis.plans.plan import Plan, default_size
@@ -62,12 +63,14 @@ def make_plan(
     >>> make_plan(10**6, 10**4, min_correlation=0.1).n_keep  # 0: all that pass
     0
     """
-    _check_exclusive(
-        exact=exact or None,
-        max_samples=max_samples,
-        alpha=alpha,
-        budget=budget,
-        min_correlation=min_correlation,
+    check_exclusive(
+        {
+            "exact": exact or None,
+            "max samples": max_samples,
+            "alpha": alpha,
+            "budget": budget,
+            "minimum correlation": min_correlation,
+        }
     )
     if d is not None:
         check_integer("the number of features to keep", d, 1)
@@ -86,11 +89,11 @@ def make_plan(
     return paper.rereading(rereads)
 
 
-def _check_exclusive(**options: object) -> None:
-    given = {name: value for name, value in options.items() if value is not None}
+def check_exclusive(options: Mapping[str, object]) -> None:
+    """Raise if more than one of these options is set, that is, not None."""
+    given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
-        values = " and ".join(f"{name.replace('_', ' ')} = {value}" for name, value in given.items())
-        raise ValueError(f"{', '.join(options).replace('_', ' ')} are mutually exclusive, got {values}.")
+        raise ValueError(f"{' and '.join(given)} are mutually exclusive: choose one of them.")
 
 
 def _count_samples(max_samples: int | float, n: int) -> int:

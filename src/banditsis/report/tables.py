@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formatting import encodable, format_duration, shorten
+from banditsis.formatting import format_duration, printable, shorten
 from banditsis.plotting import value_or_none
 from banditsis.results import ScreeningResult
 
@@ -18,8 +18,8 @@ from banditsis.results import ScreeningResult
 MAX_LISTED = 100_000
 #: With more features than this, only the selected ones are listed because ranking all takes too long.
 MAX_RANKED = 10_000_000
-# Characters that could end a script element or that JavaScript treats as line breaks.
-_JSON_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+# Characters that could end a script element.
+_JSON_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
@@ -57,8 +57,7 @@ def _round_values(values: Array) -> list[float | None]:
 
 def embed_json(value: Any) -> str:
     """JSON for a script element."""
-    content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return encodable(content.translate(_JSON_ESCAPES))
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_JSON_ESCAPES)
 
 
 def rounds_table(result: ScreeningResult) -> str:
@@ -106,5 +105,5 @@ def bullet_list(sentences: Iterable[str]) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Text escaped for HTML; a lone surrogate, which UTF-8 cannot encode, becomes an escape sequence."""
-    return encodable(escape(text))
+    """Text escaped for HTML; characters that are not printable become escape sequences."""
+    return escape(printable(text))

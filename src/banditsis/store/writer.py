@@ -24,7 +24,7 @@ from banditsis.store.reader import stored_below
 
 __all__ = ["shuffle"]
 
-DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 1 << 24
+DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 16_000_000
 
 
 def shuffle(
@@ -77,7 +77,7 @@ def shuffle(
     destination = Path(destination)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     if memory < MIN_MEMORY:
-        raise ValueError(f"the memory limit must be at least 16 MiB, got {memory:,} bytes.")
+        raise ValueError(f"the memory limit must be at least {MIN_MEMORY:,} bytes (16 MB), got {memory:,}.")
     _check_not_inside(data, destination)
     folder = destination.with_name(destination.name + ".partial")
     was_moved = _was_just_moved(folder, destination)

@@ -1,0 +1,52 @@
+"""Text on standard output and standard error: encoded, escaped, and robust against closed or full streams."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+import typer
+
+from banditsis.formatting import printable
+
+#: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
+CLOSED_PIPE = 141
+
+
+def prepare_streams() -> None:
+    """Make printing safe: open closed streams, and escape characters that a stream cannot encode."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # or else the next file that is opened takes its place
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def print_output(text: str) -> None:
+    """Print on standard output; end quietly if its reader has closed it, as ``head`` does."""
+    try:
+        _print(text, sys.stdout)
+    except BrokenPipeError:
+        raise typer.Exit(CLOSED_PIPE) from None
+    except OSError as error:
+        raise OSError(f"cannot write to standard output: {error.strerror}.") from None
+
+
+def print_message(text: str) -> None:
+    """Print on standard error. A message that cannot be written does not end the run."""
+    with suppress(OSError):
+        _print(text, sys.stderr)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        print(printable(text), file=stream, flush=True)
+    except OSError:
+        # Python flushes the rest at exit, and would fail again.
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        raise
