@@ -174,7 +174,7 @@ def test_missing_responses_shrink_the_plan(data):
     selector = BanditSIS(3, missing="pairwise", random_state=0).fit(X, y)
     assert selector.result_.n_rows == 3000
     np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
-    with pytest.raises(ValueError, match=r"y contains NaN in row 0: .*'pairwise'"):
+    with pytest.raises(ValueError, match=r"the response contains NaN in row 0: .*'pairwise'"):
         BanditSIS(3).fit(X, y)
 
 

@@ -149,7 +149,7 @@ def test_hardly_any_known_response():
             screen(X, y, Plan.exact(100, 4, 2), missing="pairwise")
         with pytest.raises(ValueError, match=f"y is known in {known} rows"):
             SIS(missing="pairwise").fit(X, y)
-    with pytest.raises(ValueError, match=r"y \(response 1\) is known in 2 rows"):
+    with pytest.raises(ValueError, match=r"the response \(column 1\) is known in 2 rows"):
         screen(X, np.column_stack([X[:, 0], y]), Plan.exact(100, 4, 2), missing="pairwise")
 
 

@@ -100,9 +100,11 @@ def check_shape(source: Source) -> None:
     """Check that there are enough rows and features."""
     n, p = source.shape
     if p == 0:
-        raise ValueError(f"X has 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
+        raise ValueError(f"the data have 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if n < MIN_ROWS:
-        raise ValueError(f"X has {n} row(s), but screening needs at least {MIN_ROWS} (n_samples={n}).")
+        raise ValueError(
+            f"the data have {n} row(s), but screening needs at least {MIN_ROWS} (n_samples={n})."
+        )
 
 
 def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> None:
@@ -122,7 +124,7 @@ def check_guarantee_possible(statistic: str, row_order: str, missing: str, covar
     for setting, value, required in (
         ("the Pearson statistic", statistic, "pearson"),
         ("complete data", missing, "raise"),
-        ("no covariates", "covariates" if covariates else "", ""),
+        ("no covariates", "some" if covariates else "", ""),
         ("random row order", row_order, "random"),
     ):
         if value != required:
@@ -188,7 +190,7 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
         )
     responses = responses.reshape(n, -1)
     if responses.dtype.kind == "c":
-        raise ValueError("Complex data not supported: y must be real.")
+        raise ValueError("Complex data not supported: the response must be real.")
     if responses.dtype.kind == "O":
         responses = _from_objects(responses)
     if responses.dtype.kind not in "fiubUSO":
@@ -252,11 +254,11 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
         if bad.any():
             row, k = (int(i) for i in np.argwhere(bad)[0])
             value = "infinity" if np.isinf(part[row, k]) else "NaN" if y.dtype.kind == "f" else "no label"
-            response = "" if y.shape[1] == 1 else f" of response {k}"
+            response = "" if y.shape[1] == 1 else f" (column {k})"
             pairwise = can_allow and not allow_missing and value != "infinity"
             remedy = f", or set missing to 'pairwise' to omit rows with {value}" if pairwise else ""
             raise ValueError(
-                f"y contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
+                f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
             )
         has_missing |= bool(np.isnan(part).any())
     return has_missing
@@ -266,9 +268,9 @@ def _check_enough_known(responses: Responses) -> None:
     n_known = [np.count_nonzero(responses.known(k)) for k in range(responses.values.shape[1])]
     if min(n_known) < MIN_ROWS:
         k = int(np.argmin(n_known))
-        response = "" if len(n_known) == 1 else f" (response {k})"
+        response = "" if len(n_known) == 1 else f" (column {k})"
         raise ValueError(
-            f"y{response} is known in {n_known[k]} rows, but screening needs at least {MIN_ROWS}."
+            f"the response{response} is known in {n_known[k]} rows, but screening needs at least {MIN_ROWS}."
         )
 
 
@@ -287,7 +289,7 @@ def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool
         row = source.row_number(row + part.start if isinstance(part, slice) else int(part[row]))
         remedy = ", or set missing to 'pairwise' to ignore NaN" if value == "NaN" else ""
         raise ValueError(
-            f"Input X contains {value} in column {name!r}, row {row:,}: drop or replace it{remedy}."
+            f"the data contain {value} in column {name!r}, row {row:,}: drop or replace it{remedy}."
         )
     if columns is not None:
         wider = "" if source.dtype == np.float64 else ", or pass X as float64"

@@ -85,7 +85,10 @@ def test_planning_as_json():
         (("--alpha", "1", "--budget", "0.1"), "mutually exclusive"),
         (("--min-correlation", "2"), "must be in (0, 1), got 2"),
         (("--rows", "many"), "--rows"),
-        (("--rows", "inf"), "infinity"),
+        (("--rows", "inf"), "'inf' is not a positive integer"),
+        (("--rows", "1.5"), "'1.5' is not a positive integer"),
+        (("--dtype", "text"), "--dtype must be a type of numbers such as float32 or int8, got 'text'"),
+        (("--dtype", "object"), "--dtype must be a type of numbers"),
         (("--budget", "half"), "'half' is not a number"),
     ],
 )

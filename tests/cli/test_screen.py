@@ -190,7 +190,7 @@ def test_sorted_rows_are_not_trusted(folder, tmp_path):
         (("empty.npy", "--target", "y.npy"), 1, "is empty"),
         (("torn.npy", "--target", "y.npy"), 1, "torn.npy"),
         (("picture.parquet", "--target", "y.npy"), 1, "named as a Parquet file"),
-        (("gaps.npy", "--target", "y.npy"), 1, "contains NaN in column"),
+        (("gaps.npy", "--target", "y.npy"), 1, "contain NaN in column"),
     ],
 )
 def test_a_mistake_gets_one_line_and_a_code(folder, monkeypatch, arguments, code, message):
@@ -714,3 +714,31 @@ def test_the_smallest_memory_limit(folder, tmp_path):
     result = run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--memory-limit", "15MB")
     assert "must be at least 16,000,000 bytes (16 MB), got 15,000,000." in said(result)
     assert run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--memory-limit", "16MB").exit_code == 0
+
+
+def test_messages_name_concepts(folder, tmp_path):
+    """A person at the command line does not know X, y and their attributes."""
+    frame = pd.DataFrame({"a": X[:50, 0], "b": X[:50, 1], "one": 1.0, "y": Y[:50]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.assign(y=np.where(np.arange(50) == 3, np.inf, Y[:50])).to_parquet(tmp_path / "infinite.parquet")
+    frame[:2].to_parquet(tmp_path / "two.parquet")
+    np.save(tmp_path / "complex.npy", Y[:50] * 1j)
+    for arguments in (
+        ("infinite.parquet", "--target", "y"),
+        ("infinite.parquet", "--target", "a"),
+        ("two.parquet", "--target", "y"),
+        ("x.parquet", "--target", "one"),
+        ("x.parquet", "--target", tmp_path / "complex.npy"),
+        ("x.parquet", "--target", "y", "--statistic", "cox"),
+        ("x.parquet", "--target", "y", "--covariates", "y"),
+        ("x.parquet", "--target", "y", "--covariates", "a", "--missing", "pairwise"),
+        ("x.parquet", "--target", "y", "--covariates", tmp_path / "gone.csv"),
+        ("x.parquet", "--target", "y", "--min-correlation", 0.1, "--covariates", "a"),
+        ("x.parquet", "--target", "y", "--min-correlation", 2),
+    ):
+        result = run("screen", tmp_path / arguments[0], *arguments[1:])
+        assert result.exit_code != 0
+        assert re.search(r"^error: .{20}", result.stderr, re.M)
+        assert not re.search(
+            r"\b[Xy]\b(?!')|_(?!samples)", said(result).split("error: ")[1].replace(str(tmp_path), "")
+        )

@@ -109,7 +109,7 @@ def test_forms_of_a_target(tmp_path, monkeypatch):
     assert split_target(f"{file}") == (file, None)
     assert split_target("rs123:A") == (None, "rs123:A")
     for target in ("gone.csv:y", "gone.npy"):
-        with pytest.raises(FileNotFoundError, match=r"target file gone\.\w+ does not exist"):
+        with pytest.raises(FileNotFoundError, match=r"the file gone\.\w+ does not exist"):
             split_target(target)
 
 

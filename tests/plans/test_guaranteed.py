@@ -157,8 +157,8 @@ def test_a_guaranteed_plan_prints():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_correlation": 1.2}, r"min_correlation must be in \(0, 1\), got 1.2"),
-        ({"min_correlation": 0}, r"min_correlation must be in \(0, 1\), got 0"),
+        ({"min_correlation": 1.2}, r"the minimum correlation must be in \(0, 1\), got 1.2"),
+        ({"min_correlation": 0}, r"the minimum correlation must be in \(0, 1\), got 0"),
         ({"min_correlation": 0.1, "confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
         ({"min_correlation": 0.1, "budget": 0.5}, "budget and minimum correlation are mutually exclusive"),
         ({"alpha": 0.5, "budget": 0.5}, "alpha and budget are mutually exclusive: choose one"),

@@ -196,5 +196,5 @@ def test_too_few_rows_for_the_covariates():
         screen(X, Y, Plan.subsample(N, P, 5, 5), covariates=Z)
     with pytest.raises(ValueError, match="guaranteed with no covariates"):
         screen(X, Y, Plan.guaranteed(N, P, 5, 0.3), covariates=Z)
-    with pytest.raises(ValueError, match="classes of y are linear combinations of the covariates"):
+    with pytest.raises(ValueError, match="classes of the response are linear combinations of the covariates"):
         exact(y=LABELS, statistic="anova", covariates=(LABELS[:, None] == ["a", "b"]).astype(float))

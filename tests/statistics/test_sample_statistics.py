@@ -366,7 +366,7 @@ def test_invalid_input(name):
         BanditSIS(2, min_correlation=0.3, statistic=name).fit(X, labels if name == "mv" else y)
     with pytest.raises(ValueError, match=r"continuous response" if name == "mv" else r"'anova' or 'mv'"):
         screen(X, y if name == "mv" else labels, Plan.exact(200, 5, 2), statistic=name)
-    with pytest.raises(ValueError, match=r"one class|y is constant, 1"):
+    with pytest.raises(ValueError, match=r"one class|the response is constant, 1"):
         screen(X, np.ones(200), Plan.exact(200, 5, 2), statistic=name)
     for bad, missing, what in (
         (np.nan, "raise", "NaN"),

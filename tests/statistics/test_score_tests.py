@@ -137,7 +137,7 @@ BAD = {
     "fractions": (COUNTS / 2, "poisson", None, "needs counts, 0, 1, 2, …, got 0.5 in row"),
     "words": (np.where(BINARY, "a", "b"), "poisson", None, "needs counts, got labels"),
     "only zeros": (COUNTS, "poisson", LEVEL, "all counts are 0"),
-    "one column": (TIMES, "cox", None, r"needs y as \(time, event\), an array of shape \(n, 2\)"),
+    "one column": (TIMES, "cox", None, r"needs two columns as response, time and event \(0 or 1\)"),
     "events": (np.column_stack([EVENTS, TIMES]), "cox", None, "events that are 0 .* in the second column"),
     "times": (np.column_stack([-TIMES, EVENTS]), "cox", None, "needs times of 0 or more, got -"),
     "no events": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, "have no events"),

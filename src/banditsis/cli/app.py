@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,17 @@ def _parse_budget(text: str) -> int | float:
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a number such as 0.05 or 1e6.") from None
     return int(value) if value > 1 and value.is_integer() else value
+
+
+def _parse_count(text: str) -> int:
+    """Read a positive integer, also as 1e6."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value >= 1 and value.is_integer()):
+        raise typer.BadParameter(f"{text!r} is not a positive integer such as 1000 or 1e6.")
+    return int(value)
 
 
 def _parse_size(text: str) -> int:
@@ -259,9 +271,9 @@ PLAN_EXAMPLES = """Examples:
 @app.command(cls=Command, epilog=PLAN_EXAMPLES)
 @exit_codes()
 def plan(
-    rows: Annotated[float, typer.Option(min=1, metavar="N", help="Number of rows, such as 1e6.")],
-    features: Annotated[float, typer.Option(min=1, metavar="P", help="Number of features.")],
-    keep: Annotated[float, typer.Option(min=1, metavar="D", help="Features to keep.")],
+    rows: Annotated[int, typer.Option(parser=_parse_count, metavar="N", help="Number of rows, such as 1e6.")],
+    features: Annotated[int, typer.Option(parser=_parse_count, metavar="P", help="Number of features.")],
+    keep: Annotated[int, typer.Option(parser=_parse_count, metavar="D", help="Features to keep.")],
     alpha: Alpha = None,
     budget: Budget = None,
     min_correlation: MinCorrelation = None,
@@ -276,9 +288,9 @@ def plan(
 
     with usage_errors():
         made = make_plan(
-            int(rows),
-            int(features),
-            int(keep),
+            rows,
+            features,
+            keep,
             alpha=alpha,
             budget=budget,
             min_correlation=min_correlation,

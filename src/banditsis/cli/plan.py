@@ -15,7 +15,7 @@ from banditsis.plans.plan import Plan
 
 def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
     """Print a plan and a comparison with other plans; ``compare`` adds more of them."""
-    itemsize = np.dtype(dtype).itemsize
+    itemsize = _item_size(dtype)
     if as_json:
         plans = compared_plans(plan, more=True) if compare else {"plan": plan}
         records = {name: to_record(other, itemsize) for name, other in plans.items()}
@@ -30,6 +30,16 @@ def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
         "features simultaneously):\n"
     )
     print_output(_comparison_table(compared_plans(plan, more=compare), itemsize))
+
+
+def _item_size(dtype: str) -> int:
+    try:
+        parsed = np.dtype(dtype)
+    except TypeError:
+        parsed = np.dtype(object)
+    if parsed.kind not in "fiub":
+        raise ValueError(f"--dtype must be a type of numbers such as float32 or int8, got {dtype!r}.")
+    return parsed.itemsize
 
 
 def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:

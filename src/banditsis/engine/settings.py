@@ -59,8 +59,8 @@ class Settings:
         adjust = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
         if adjust is not None and missing == "pairwise":
             raise ValueError(
-                "covariates cannot be combined with missing values: fill the gaps of X and drop rows whose "
-                "response is missing, or omit the covariates."
+                "covariates cannot be combined with missing values: fill the gaps of the features and drop "
+                "rows whose response is missing, or omit the covariates."
             )
         return cls(
             statistic=kind,

@@ -145,7 +145,7 @@ def split_target(target: str) -> tuple[Path | None, str | None]:
                 return Path(name), rest
             missing = missing or name
     if missing is not None:
-        raise FileNotFoundError(f"the target file {missing} does not exist: check the name and the folder.")
+        raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
     return None, target
 
 

@@ -225,7 +225,7 @@ class Plan:
         (3522, '4.4e-06')
         """
         _check_size(n, p, 1 if d is None else d)
-        check_real("min_correlation", min_correlation, 0, 1)
+        check_real("the minimum correlation", min_correlation, 0, 1)
         check_real("confidence", confidence, 0, 1)
         if d is not None and d >= p:
             return cls.exact(n, p, d)

@@ -152,9 +152,10 @@ class Statistic(ABC):
 
     def constant_response(self, response: int, value: Any) -> ValueError:
         """Create the error for a response that is constant in all rows."""
+        which = describe_response(response, self.n_responses)
         return ValueError(
-            f"y{describe_response(response, self.n_responses)} is constant, {value}, in all {len(self.y):,} "
-            "rows, and features cannot be ranked by it: check that the right column is used as the response."
+            f"the response{which} is constant, {value}, in all {len(self.y):,} rows, and features cannot be "
+            "ranked by it: check that the right column is used as the response."
         )
 
 
@@ -265,7 +266,7 @@ def no_covariates(name: str) -> CovariateError:
 
 def describe_response(response: int, n_responses: int) -> str:
     """For a message: which response, if there are several."""
-    return "" if n_responses == 1 else f" (response {response})"
+    return "" if n_responses == 1 else f" (column {response})"
 
 
 def show(label: object) -> str:

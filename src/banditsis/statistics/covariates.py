@@ -125,8 +125,8 @@ def _ranges(values: Array) -> tuple[Floats, Floats]:
             k, row = (int(i) for i in np.argwhere(~np.isfinite(part))[0])
             what = "NaN" if np.isnan(part[k, row]) else "infinity"
             raise ValueError(
-                f"covariates contain {what} in row {rows.start + row:,}, column {k}: drop such rows of X, y "
-                "and the covariates, or fill the missing values."
+                f"covariates contain {what} in row {rows.start + row:,}, column {k}: drop these rows, or "
+                "fill the missing values."
             )
     return low, high
 

@@ -80,7 +80,8 @@ class Cox(SampleStatistic):
             values = np.column_stack([_as_numbers(values[time]), _as_numbers(values[event])])
         if values.ndim != 2 or values.shape[1] != 2:
             raise ValueError(
-                f"statistic 'cox' needs y as (time, event), an array of shape (n, 2), got {values.shape}."
+                "statistic 'cox' needs two columns as response, time and event (0 or 1), got shape "
+                f"{values.shape}."
             )
         return _as_numbers(values) if values.dtype.kind in "OUS" else values
 
@@ -93,8 +94,8 @@ class Cox(SampleStatistic):
         if invalid.any():
             row = int(np.argmax(invalid))
             raise ValueError(
-                "statistic 'cox' needs events that are 0 (censored) or 1, in the second column of y; got "
-                f"{event[row]:g} in row {row:,}."
+                "statistic 'cox' needs events that are 0 (censored) or 1, in the second column of the "
+                f"response; got {event[row]:g} in row {row:,}."
             )
         return self.copy_with(y=y, pairwise=pairwise)
 
@@ -108,7 +109,9 @@ class Cox(SampleStatistic):
         check_residual_rows(rows, 0 if self.covariates is None else self.covariates.rank, len(self.y))
         if self.constant_responses(rows):
             what = "different times" if self.y[rows, 1].any() else "events"
-            raise ValueError(f"all {len(self.y):,} rows have no {what}: check that y is (time, event).")
+            raise ValueError(
+                f"all {len(self.y):,} rows have no {what}: check that the response is (time, event)."
+            )
         return self
 
     def constant_responses(self, rows: Rows) -> list[int]:

@@ -168,8 +168,8 @@ class PartialPearson(PartialStatistic):
         if (residual <= 1e-10 * total).any():
             k = int(np.argmax(residual <= 1e-10 * total))
             raise CovariateError(
-                f"y{describe_response(k, self.n_responses)} is a linear combination of the covariates, and "
-                "features have nothing to explain: omit these covariates."
+                f"the response{describe_response(k, self.n_responses)} is a linear combination of the "
+                "covariates, and features have nothing to explain: omit these covariates."
             )
         return ready.copy_with(slope=slope)
 
@@ -229,8 +229,8 @@ class PartialAnova(PartialStatistic):
         ready = super().calibrate(rows)
         if len(self._contrasts(self.summary(rows))) == 0:
             raise CovariateError(
-                "the classes of y are linear combinations of the covariates, and features have nothing to "
-                "explain: omit these covariates."
+                "the classes of the response are linear combinations of the covariates, and features have "
+                "nothing to explain: omit these covariates."
             )
         return ready
 
