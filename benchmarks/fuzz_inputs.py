@@ -168,7 +168,10 @@ CASES = {
     "h5ad CSR": Case("x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csr_matrix"), "age", weight=2),
     "h5ad CSC": Case("x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csc_matrix"), "age", weight=2),
     "h5ad CSR on disk": Case(
-        "x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csr_matrix", chunks=(64,)), "age", memory_limit=1
+        "x.h5ad",
+        lambda path: files.write_h5ad(SPARSE, NAMES, "csr_matrix", chunks=(64,)),
+        "age",
+        memory_limit=1,
     ),
     "h5ad CSC on disk": Case(
         "x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csc_matrix"), "age", memory_limit=1

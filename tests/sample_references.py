@@ -58,7 +58,9 @@ def sliced_wasserstein_of_all_pairs(x, y, directions=8):
     z, v = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
     angles = np.pi * (np.arange(directions) + 0.5) / directions
     squares = [
-        np.mean((np.repeat(np.sort(c * z + s * v), len(y)) - np.sort(np.add.outer(c * z, s * v).ravel())) ** 2)
+        np.mean(
+            (np.repeat(np.sort(c * z + s * v), len(y)) - np.sort(np.add.outer(c * z, s * v).ravel())) ** 2
+        )
         for c, s in zip(np.cos(angles), np.sin(angles), strict=True)
     ]
     return np.sqrt(np.mean(squares))

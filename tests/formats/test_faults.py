@@ -321,3 +321,44 @@ def test_flipped_bits_in_gzip(ending):
         path.write_bytes(text[:place] + bytes([text[place] ^ 16]) + text[place + 1 :])
         if place not in (4, 5, 6, 7, 8, 9):  # time, level and system mean nothing
             assert str(path) in message_of(path)
+
+
+MATRIX = b"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n"
+ENDS = {
+    b"4\0\n": "it contains zero bytes",
+    b"4\0": "it contains zero bytes",
+    b"4E": "it ends in '4E', which is not a number",
+    b"4 x": "it ends in 'x', which is not a number",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_matrix_market_that_ends_within_a_number(end):
+    path = files.new_path("data.mtx")
+    path.write_bytes(MATRIX + end)
+    assert message_of(path) == f"{path} cannot be read as Matrix Market: {ENDS[end]}"
+
+
+def test_matrix_market_without_a_last_line_break():
+    path = files.new_path("data.mtx")
+    path.write_bytes(MATRIX + b"4")
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 2), None), [[1, 3], [2, 4]])
+
+
+@pytest.mark.parametrize("name", ["data.mtx.gz", "data.svm.gz"])
+def test_corrupted_gzip_of_a_sparse_matrix(name):
+    path = files.new_path(name)
+    lines = b"".join(b"%d 1:%d 2:7\n" % (k, k * k) for k in range(2000))
+    path.write_bytes(gzip.compress(b"%%MatrixMarket matrix array real general\n" * ("mtx" in name) + lines))
+    corrupt(path, 200, 100)
+    assert f"{path} cannot be read as" in message_of(path)
+
+
+@pytest.mark.parametrize("ending", [".bim", ".fam"])
+def test_plink_with_a_number_that_is_too_large(ending):
+    path = write_bed(X, NAMES)
+    table = path.with_suffix(ending)
+    lines = [line.split() for line in table.read_text().splitlines()]
+    lines[0][3 if ending == ".bim" else 4] = str(10**30)
+    table.write_text("".join("\t".join(line) + "\n" for line in lines))
+    assert "cannot be read" in message_of(path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -82,11 +83,38 @@ def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> 
 
     check_memory(path, path.stat().st_size, options.get("memory_limit"))
     try:
-        matrix = mmread(path)
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            matrix = mmread(_CheckedText(file))
     except (ValueError, OverflowError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as Matrix Market: {error}") from error
     source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return split_target_column(source, target, path)
+
+
+class _CheckedText:
+    """The text of a Matrix Market file without what makes SciPy crash.
+
+    SciPy looks for the line break after each number, and reads beyond the text if a zero byte or the end of
+    the file comes first.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.tail = file, b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        if b"\0" in data:
+            raise ValueError("it contains zero bytes")
+        if data or self.tail.endswith(b"\n"):
+            self.tail = (self.tail + data)[-64:]
+            return data
+        last = self.tail.split()[-1].decode("ascii", "replace") if self.tail.strip() else ""
+        try:
+            float(last or 0)
+        except ValueError:
+            raise ValueError(f"it ends in {last!r}, which is not a number") from None
+        self.tail = b"\n"
+        return b"\n"
 
 
 def open_svmlight(path: Path, target: str | None = None, **options: Any) -> Opened:

@@ -56,7 +56,7 @@ def open_plink(path: Path, target: str | None = None, **options: Any) -> Opened:
     try:
         bed = library.open_bed(path, iid_count=n, sid_count=p, num_threads=1)
         names, ids = _names(bed), np.char.add(np.char.add(bed.fid, "\t"), bed.iid)
-    except (OSError, ValueError, RuntimeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{path}, or its .bim or .fam, cannot be read: {error}") from error
     check_unique_names(names, path)
     source = PlinkSource(bed, names)
