@@ -159,6 +159,8 @@ class Screener(SelectorMixin, BaseEstimator):
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
             return self._read_selected(X)
+        if hasattr(X, "columns"):
+            frame_names(X)  # raises for repeated names
         if is_dask(X):  # stays lazy
             _check_n_features(self, X, reset=False)
             chosen = self.get_support(indices=True)
@@ -169,7 +171,6 @@ class Screener(SelectorMixin, BaseEstimator):
             kept = self._transform(self._check_array(X, reset=False))
             return check_array(kept, accept_sparse=True, dtype=None, ensure_all_finite=finite)
         if hasattr(X, "columns"):  # select the columns before the frame is copied into one array
-            frame_names(X)  # raises for repeated names
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
             kept = self._transform(X)

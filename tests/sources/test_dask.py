@@ -414,3 +414,12 @@ def test_missing_values_of_sparse_blocks_far_from_zero():
     found = screen(x, Y, PLAN, random_state=0, row_order="random", missing="pairwise")
     np.testing.assert_array_equal(found.selected, expected.selected)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+
+
+def test_repeated_column_names_are_reported():
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 3)), columns=["a", "b", "a"])
+    lazy = dd.from_pandas(frame, npartitions=2)
+    selector = SIS(1).fit(frame.to_numpy(), frame["b"])
+    for use in (open_source, lambda data: SIS(1).fit(data, frame["b"]), selector.transform):
+        with pytest.raises(ValueError, match="the frame has several columns called 'a'"):
+            use(lazy)

@@ -149,9 +149,10 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if isinstance(data, Source):
         return data
     if is_dask(data):
+        from banditsis.formats.arrow import frame_names
         from banditsis.sources.dask import DaskSource
 
-        return DaskSource(data, names)
+        return DaskSource(data, frame_names(data, names) if hasattr(data, "columns") else names)
     if is_sparse(data):
         from banditsis.sources.sparse import SparseSource
 
