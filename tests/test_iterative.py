@@ -117,7 +117,7 @@ def test_refused_before_any_work():
         IterativeSIS(base=SIS(statistic="spearman")).fit(X, y)
     with pytest.raises(TypeError, match="IterativeSIS needs X in memory"):
         IterativeSIS().fit(open_source(X), y)
-    with pytest.raises(ValueError, match="y is a linear combination of the covariates"):
+    with pytest.raises(ValueError, match="the response is a linear combination of the covariates"):
         IterativeSIS().fit(X, y, covariates=y)
     with pytest.raises(ValueError, match="estimator must have coef_ or feature_importances_"):
         IterativeSIS(estimator=KNeighborsRegressor()).fit(X, y)

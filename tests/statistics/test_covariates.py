@@ -182,7 +182,11 @@ def test_detection_floor_and_interval_count_the_covariates():
         ({"covariates": scipy.sparse.csr_array(Z)}, TypeError, r"pass covariates\.toarray\(\)"),
         ({"covariates": LABELS}, TypeError, "covariates must hold numbers, got dtype"),
         ({"covariates": Z, "missing": "pairwise"}, ValueError, "cannot be combined with missing values"),
-        ({"covariates": np.column_stack([Z, Y])}, ValueError, "y is a linear combination of the covariates"),
+        (
+            {"covariates": np.column_stack([Z, Y])},
+            ValueError,
+            "the response is a linear combination of the covariates",
+        ),
         ({"covariates": Z, "statistic": "kendall"}, ValueError, "'kendall' does not support covariates"),
     ],
 )

@@ -64,7 +64,7 @@ class _Announcement(event.Listener):
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__
-        if not self.printed and module.startswith("banditsis.") and sys.stderr.isatty():
+        if not self.printed and module.startswith("banditsis.") and sys.stderr and sys.stderr.isatty():
             self.printed = True
             print(
                 "banditsis: compiling kernels: this takes a few seconds, once on this machine …",
