@@ -145,9 +145,9 @@ def test_hardly_any_known_response():
     X, y = rng.standard_normal((100, 4)), np.full(100, np.nan)
     for known in (0, 2):
         y[:known] = np.arange(known)
-        with pytest.raises(ValueError, match=f"y is known in {known} rows"):
+        with pytest.raises(ValueError, match=f"the response is known in {known} rows"):
             screen(X, y, Plan.exact(100, 4, 2), missing="pairwise")
-        with pytest.raises(ValueError, match=f"y is known in {known} rows"):
+        with pytest.raises(ValueError, match=f"the response is known in {known} rows"):
             SIS(missing="pairwise").fit(X, y)
     with pytest.raises(ValueError, match=r"the response \(column 1\) is known in 2 rows"):
         screen(X, np.column_stack([X[:, 0], y]), Plan.exact(100, 4, 2), missing="pairwise")
