@@ -4,12 +4,23 @@ import gzip
 import subprocess
 import sys
 
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
 import h5py
+import numcodecs
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+import zarr
 from bed_reader import to_bed
 from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
@@ -362,3 +373,198 @@ def test_plink_with_a_number_that_is_too_large(ending):
     lines[0][3 if ending == ".bim" else 4] = str(10**30)
     table.write_text("".join("\t".join(line) + "\n" for line in lines))
     assert "cannot be read" in message_of(path)
+
+
+def warning_of(path):
+    with pytest.warns(UserWarning, match="read as 0") as caught:
+        source = open_source(path)
+    assert source.read(slice(0, 1), None).shape == (1, source.shape[1])
+    return str(caught[0].message)
+
+
+def test_hdf5_chunks_that_were_never_written():
+    path = files.new_path("data.h5")
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("X", (400, 6), "f8", chunks=(100, 3))
+        data[:100] = X[:100]
+    assert f"{path}:/X: 6 of 8 chunks were never written" in warning_of(path)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", (400, 6), "f8")
+    assert f"{path}:/X: it was never written" in warning_of(path)
+    path = WRITERS["sparse AnnData"](X, NAMES)
+    with h5py.File(path, "a") as file:
+        n = len(file["X/data"])
+        del file["X/data"]
+        file.create_dataset("X/data", (n,), "f8", chunks=(40,))
+    assert f"{path}:/X/data: 60 of 60 chunks were never written" in warning_of(path)
+
+
+@pytest.mark.parametrize("fault", ["no file", "no dataset"])
+def test_virtual_hdf5_without_a_source(fault):
+    parts = [files.write_hdf5(X[:200], NAMES), files.write_hdf5(X[200:], NAMES)]
+    path = files.new_path("data.h5")
+    layout = h5py.VirtualLayout((400, 6), "f8")
+    for k, part in enumerate(parts):
+        layout[200 * k : 200 * k + 200] = h5py.VirtualSource(part, "features", (200, 6))
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("X", layout)
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 400), None), X)
+    if fault == "no file":
+        parts[1].unlink()
+    else:
+        with h5py.File(parts[1], "a") as file:
+            del file["features"]
+    assert f"1 of its source files are missing ({parts[1]})" in warning_of(path)
+
+
+def write_filtered(code):
+    """A dataset with a filter that may not be installed; its chunks are not what the filter expects."""
+    path = files.new_path("data.h5")
+    with h5py.File(path, "w") as file:
+        settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        settings.set_chunk((400, 6))
+        settings.set_filter(code, h5py.h5z.FLAG_OPTIONAL, ())
+        space = h5py.h5s.create_simple((400, 6))
+        made = h5py.h5d.create(file.id, b"X", h5py.h5t.IEEE_F64LE, space, settings)
+        made.write_direct_chunk((0, 0), X.tobytes())
+    return path
+
+
+def test_a_filter_that_is_not_installed_is_named():
+    path = write_filtered(32015)  # zstd
+    with pytest.raises(ImportError, match=r"is compressed with a filter .* pip install hdf5plugin"):
+        open_and_screen(path)
+
+
+def test_filters_of_hdf5plugin_are_loaded_if_it_is_installed(tmp_path):
+    (tmp_path / "hdf5plugin.py").write_text("print('loaded')")  # what the package does on import
+    code = f"from banditsis import open_source; open_source({str(files.write_hdf5(X, NAMES))!r})"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stdout == "loaded\n"
+
+
+@pytest.mark.parametrize("kind", ["HDF5", "chunked HDF5", "AnnData", "sparse AnnData"])
+def test_damaged_hdf5_metadata(kind):
+    """Whatever byte is damaged, the file is read, or one line says that it is not valid."""
+    path = WRITERS[kind](X[:40], NAMES)
+    whole = path.read_bytes()
+    places = np.random.default_rng(0)
+    for _ in range(300):
+        k = int(places.integers(8, len(whole)))
+        path.write_bytes(whole[:k] + bytes([whole[k] ^ int(places.integers(1, 256))]) + whole[k + 1 :])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                open_source(path).read(slice(0, 1), None)
+            except (ValueError, ImportError) as error:
+                assert "\n" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+@pytest.mark.parametrize("value", [-1, 6, 1 << 40])
+@pytest.mark.parametrize("limit", [None, 1])
+def test_indices_outside_a_sparse_matrix(part, value, limit):
+    path = WRITERS["sparse AnnData"](X, NAMES)
+    with h5py.File(path, "a") as file:
+        values = file["X"][part][...].astype("i8")
+        del file["X"][part]
+        values[5] = value
+        file["X"][part] = values
+    assert f"{path} has a sparse matrix with inconsistent parts" in message_of(path, memory_limit=limit)
+
+
+@pytest.mark.parametrize("code", [-2, 2])
+def test_codes_outside_the_categories(code):
+    path = files.write_h5ad(X, NAMES)
+    with h5py.File(path, "a") as file:
+        file["obs/kind/codes"][3] = code
+    with pytest.raises(ValueError, match="for 2 categories"):
+        open_source(path, target="kind")
+
+
+@pytest.mark.parametrize("codec", ["zlib", "gzip", "blosc", "zstd"])
+def test_damaged_zarr_chunks(codec):
+    compressor = numcodecs.get_codec({"id": codec})
+    path = files.new_path("data.zarr")
+    array = zarr.create_array(
+        str(path), shape=X.shape, dtype="f8", chunks=(400, 6), zarr_format=2, compressors=compressor
+    )
+    array[:] = np.round(X)
+    whole = (path / "0.0").read_bytes()
+    told = 0
+    for k in range(0, len(whole), max(1, len(whole) // 100)):
+        for value in (0, 255, whole[k] ^ 8):
+            (path / "0.0").write_bytes(whole[:k] + bytes([value]) + whole[k + 1 :])
+            try:
+                open_source(path).read(slice(0, 400), None)
+            except ValueError as error:
+                assert "0.0 is damaged" in str(error)  # noqa: PT017
+                told += 1
+    assert told
+
+
+@pytest.mark.parametrize("place", ["offset", "length"])
+def test_a_damaged_index_of_a_shard(place):
+    """Without a checksum, the index may give any range of bytes."""
+    bytes_only = {"index_codecs": [zarr.codecs.BytesCodec()]}
+    codec = zarr.codecs.ShardingCodec(chunk_shape=(100, 3), codecs=[zarr.codecs.BytesCodec()], **bytes_only)
+    path = files.new_path("data.zarr")
+    array = zarr.create(
+        store=str(path), shape=X.shape, dtype="f8", chunks=(400, 6), codecs=[codec], zarr_format=3
+    )
+    array[:] = X
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 400), None), X)
+    shard = path / "c" / "0" / "0"
+    whole = bytearray(shard.read_bytes())
+    start = len(whole) - 16 * 8 + (8 if place == "length" else 0)
+    whole[start : start + 8] = (1 << 50).to_bytes(8, "little")
+    shard.write_bytes(whole)
+    assert f"{shard} is damaged (index of its chunks" in message_of(path)
+
+
+class RunsCode:
+    def __reduce__(self):
+        return Path.touch, (RunsCode.mark,)
+
+
+@pytest.mark.parametrize("member", ["ids", "names", "X", "y"])
+def test_zarr_codecs_that_run_code_are_not_used(member, monkeypatch):
+    monkeypatch.setattr(
+        numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False
+    )  # as before 0.16.6
+    path = files.new_path("data.zarr")
+    RunsCode.mark = path.with_name("executed")
+    group = zarr.open_group(str(path), mode="w", zarr_format=2)
+    group.create_array("X", data=X, chunks=(400, 6), compressors=None)
+    shape = {"X": [400, 6], "names": [6]}.get(member, [400])
+    about = {"zarr_format": 2, "shape": shape, "chunks": shape, "fill_value": None, "order": "C"}
+    pickled, text = {"id": "pickle", "protocol": 4}, {"id": "vlen-utf8"}
+    (path / member).mkdir(exist_ok=True)
+    (path / member / ("0.0" if member == "X" else "0")).write_bytes(pickle.dumps(RunsCode()))
+    for dtype, filters, compressor in (
+        ("|O", [pickled], None),
+        ("|O", [text], pickled),
+        ("<f8", None, pickled),
+        ("<f8", [pickled], {"id": "no_such_codec"}),
+    ):
+        more = {"dtype": dtype, "filters": filters, "compressor": compressor}
+        (path / member / ".zarray").write_text(json.dumps(about | more))
+        with pytest.raises(ValueError, match=r"codec|metadata"):
+            open_source(path, target="y").read(slice(0, 2), None)
+        assert not RunsCode.mark.exists()
+
+
+def test_text_of_zarr_version_2_is_read():
+    path = files.new_path("data.zarr")
+    group = zarr.open_group(str(path), mode="w", zarr_format=2)
+    group.create_array("X", data=X, chunks=(400, 6))
+    names = group.create_array("names", shape=(6,), dtype=str, chunks=(6,))
+    names[:] = np.array(NAMES, dtype=object)
+    assert list(open_source(path).names) == NAMES

@@ -1,10 +1,14 @@
 """What formats bring besides their cells: targets, names, ids, missing values; and that little is read."""
 
+import base64
 import gzip
 import os
 import shutil
 import tempfile
 import warnings
+
+
+import struct
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -477,3 +481,186 @@ def test_well_compressed_text_is_not_held_in_memory():
     assert 40 * path.stat().st_size < 2_000_000
     with pytest.warns(UserWarning, match=r"needs about 0\.006\d* GB in memory, and 0\.003 GB may be used"):
         open_source(path, memory_limit=3_000_000)
+
+
+def write_packed(kind, cells, attributes, y):
+    """A matrix X and a vector y with attributes of the CF conventions, as xarray and netCDF write them."""
+    path = files.new_path("data.h5" if kind.startswith("HDF5") else "data.zarr")
+    if kind.startswith("HDF5"):
+        with h5py.File(path, "w") as file:
+            options = {"chunks": (20, 3), "compression": "gzip"} if "chunked" in kind else {}
+            for name, values in (("X", cells), ("y", y)):
+                data = file.create_dataset(name, data=values, **(options if values.ndim == 2 else {}))
+                # netCDF writes arrays of one number, in the type of the cells.
+                data.attrs.update({key: np.array([value]) for key, value in attributes.items()})
+        return path
+    group = zarr.open_group(str(path), mode="w", zarr_format=int(kind[-1]))
+    for name, values in (("X", cells), ("y", y)):
+        chunks = (20, 3)[: values.ndim]
+        array = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=chunks)
+        array[:] = values
+        array.attrs.update(attributes)
+    return path
+
+
+PACKED = ["HDF5", "HDF5, chunked", "Zarr 2", "Zarr 3"]
+
+
+@pytest.mark.parametrize("kind", PACKED)
+@pytest.mark.parametrize("dtype", ["i2", ">i2", "i4", "u1"])
+def test_packed_integers_are_decoded(kind, dtype):
+    cells = np.random.default_rng(1).integers(1, 100, (90, 7)).astype(dtype)
+    cells[::5, 2] = 200
+    y = cells[:, 2].copy()
+    path = write_packed(kind, cells, {"_FillValue": 200, "scale_factor": 0.25, "add_offset": -3.0}, y)
+    expected = np.where(cells == 200, np.nan, cells * 0.25 - 3.0)
+    source, target = open_source(path, target="y")
+    np.testing.assert_array_equal(source.read(slice(0, 90), None), expected[target_rows(expected)])
+    np.testing.assert_array_equal(target, expected[target_rows(expected), 2])
+    source = open_source(path)
+    np.testing.assert_array_equal(
+        source.read(np.array([0, 5, 77]), np.array([2, 6])), expected[[0, 5, 77]][:, [2, 6]]
+    )
+    assert source.dtype == np.float64
+    assert "200 count as missing and values are cells × 0.25 + -3" in source.notes[0]
+    plan = Plan.exact(90, 7, 7)
+    y = np.arange(90.0)
+    found = screen(source, y, plan, missing="pairwise")
+    np.testing.assert_allclose(found.scores, screen(expected, y, plan, missing="pairwise").scores, atol=1e-12)
+
+
+def target_rows(expected):
+    return np.flatnonzero(~np.isnan(expected[:, 2]))
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_codes_of_missing_floats_become_nan(kind):
+    cells = np.random.default_rng(1).standard_normal((90, 7)).astype("f4")
+    cells[::5, 2], cells[1::5, 3] = 9.96921e36, -999  # the first one is netCDF's default
+    path = write_packed(kind, cells, {"_FillValue": 9.96921e36, "missing_value": -999.0}, cells[:, 0])
+    expected = np.where((cells == np.float32(9.96921e36)) | (cells == -999), np.nan, cells)
+    source = open_source(path)
+    assert source.dtype == np.float32
+    np.testing.assert_array_equal(source.read(slice(0, 90), None), expected)
+
+
+def test_fill_values_as_xarray_writes_them_to_zarr():
+    cells = np.random.default_rng(1).standard_normal((90, 7))
+    cells[::5, 2] = -999
+    expected = np.where(cells == -999, np.nan, cells)
+    as_text = base64.standard_b64encode(struct.pack("<d", -999)).decode()  # version 3
+    path = write_packed("Zarr 3", cells, {"_FillValue": as_text}, cells[:, 0])
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 90), None), expected)
+    path = files.new_path("data.zarr")
+    array = zarr.create_array(str(path), data=cells, chunks=(20, 3), fill_value=-999.0, zarr_format=2)
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 90), None), cells)  # not from xarray
+    array.attrs["_ARRAY_DIMENSIONS"] = ["time", "station"]
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 90), None), expected)
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_attributes_that_change_nothing(kind):
+    cells = np.random.default_rng(1).integers(0, 256, (90, 7)).astype("u1")
+    for attributes in (
+        {"_FillValue": -1},
+        {"missing_value": np.nan},
+        {"scale_factor": 1.0, "add_offset": 0.0},
+    ):
+        source = open_source(write_packed(kind, cells, attributes, cells[:, 0]))
+        np.testing.assert_array_equal(source.read(slice(0, 90), None), cells)
+        assert source.dtype == np.uint8
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_unsigned_cells_in_signed_integers(kind):
+    cells = np.random.default_rng(1).integers(0, 256, (90, 7)).astype("u1")
+    path = write_packed(
+        kind,
+        cells.view("i1"),
+        {"_Unsigned": "true", "_FillValue": -1} if "Z" in kind else {"_FillValue": -1},
+        cells[:, 0],
+    )
+    if "Z" not in kind:
+        with h5py.File(path, "a") as file:
+            file["X"].attrs["_Unsigned"] = "true"
+    expected = np.where(cells == 255, np.nan, cells)
+    np.testing.assert_array_equal(open_source(path).read(slice(0, 90), None), expected)
+
+
+def test_a_packing_that_is_no_number_is_reported():
+    cells = np.ones((20, 3), "i2")
+    path = write_packed("Zarr 3", cells, {"scale_factor": "a tenth"}, cells[:, 0])
+    with pytest.raises(ValueError, match="attribute scale_factor is 'a tenth'; it must be a number"):
+        open_source(path)
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix"])
+def test_duplicate_entries_of_sparse_anndata_are_summed(kind):
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 60, 500), rng.integers(0, 8, 500)
+    entries = rng.standard_normal(500)
+    expected = np.zeros((60, 8))
+    for i, j, value in zip(rows, columns, entries, strict=True):
+        expected[i, j] += value
+    lines, others = (rows, columns) if kind == "csr_matrix" else (columns, rows)
+    order = np.argsort(lines, kind="stable")
+    path = files.write_h5ad(expected, [f"g{j}" for j in range(8)], kind)
+    with h5py.File(path, "a") as file:
+        for name in ("data", "indices", "indptr"):
+            del file["X"][name]
+        file["X/data"], file["X/indices"] = entries[order], others[order]
+        file["X/indptr"] = np.searchsorted(lines[order], np.arange(expected.shape[kind == "csc_matrix"] + 1))
+    for limit in (None, 1):
+        source = open_source(path, memory_limit=limit)
+        np.testing.assert_allclose(source.read(slice(0, 60), None), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            source.read(np.array([3, 50]), np.array([1, 7])), expected[[3, 50]][:, [1, 7]]
+        )
+
+
+def test_layers_and_raw_counts_of_anndata():
+    X = np.random.default_rng(0).poisson(1.0, (60, 8)).astype("f4")
+    path = files.write_h5ad(X[:, :5], list("abcde"), "csr_matrix")
+    with h5py.File(path, "a") as file:
+        file["layers/counts"] = X[:, :5] + 1
+        file.copy("X", "layers/sparse")
+        file["raw/X"] = X
+        file["raw/var/_index"] = np.array(list("abcdefgh"), dtype=object)
+        file["raw/var"].attrs["_index"] = "_index"
+    expected = {"/layers/counts": X[:, :5] + 1, "/layers/sparse": X[:, :5], "/raw/X": X, "/X": X[:, :5]}
+    for inner, cells in expected.items():
+        source, y = open_source(f"{path}:{inner}", target="age")
+        np.testing.assert_array_equal(source.read(slice(0, 60), None), cells)
+        assert list(source.names) == list("abcdefgh")[: cells.shape[1]]
+        np.testing.assert_array_equal(y, np.arange(60.0))
+    with pytest.raises(
+        ValueError, match=r"no matrix layers/count; open one of X, raw/X, layers/counts, layers/sparse"
+    ):
+        open_source(f"{path}:/layers/count")
+
+
+def test_nullable_text_of_anndata():
+    X = np.random.default_rng(0).standard_normal((6, 3))
+    path = files.write_h5ad(X, list("abc"))
+    with h5py.File(path, "a") as file:
+        for part, labels in (
+            ("obs/_index", list("uvwxyz")),
+            ("var/_index", list("abc")),
+            ("obs/site", list("ABABAB")),
+        ):
+            if part in file:
+                del file[part]
+            group = file.create_group(part)
+            group.attrs["encoding-type"] = "nullable-string-array"
+            group["values"] = np.array(labels, dtype=object)
+            group["mask"] = np.zeros(len(labels), bool)
+        file["obs/site/mask"][1] = True
+    source, y = open_source(path, target="site")
+    assert list(source.names) == list("abc")
+    assert y.tolist() == ["A", "A", "B", "A", "B"]
+    np.testing.assert_array_equal(source.read(slice(0, 5), None), X[[0, 2, 3, 4, 5]])
+    assert open_file(path).ids.tolist() == list("uvwxyz")
+    with h5py.File(path, "a") as file:
+        file["obs/_index/mask"][2] = True
+    with pytest.raises(ValueError, match="missing names in obs"):
+        open_source(path)

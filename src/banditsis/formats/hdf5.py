@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.arrays import Array, Columns, Indices, Rows, count_rows
 from banditsis.formats.chunks import select, split_by_chunk
 from banditsis.formats.members import (
     add_target_and_ids,
@@ -19,6 +23,7 @@ from banditsis.formats.members import (
     read_vector,
     to_text,
 )
+from banditsis.formats.packing import unpack
 from banditsis.formats.registry import (
     Opened,
     allowed_memory,
@@ -37,6 +42,28 @@ MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
 DEFLATE, SHUFFLE = 1, 2  # HDF5's filter numbers
 SPARSE_AXIS = {"csr_matrix": 0, "csc_matrix": 1}
 ENTRIES_AT_ONCE = 1 << 16  # of an uncompressed sparse matrix
+#: What h5py raises if a file is damaged, besides ValueError.
+DAMAGE = (OSError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError, SystemError)
+
+
+@contextmanager
+def _explained_errors(path: Path) -> Iterator[None]:
+    """Raise one error that says what to do if the HDF5 library cannot read a file."""
+    try:
+        yield
+    except (*DAMAGE, UnicodeDecodeError) as error:
+        raise _explain(path, error) from error
+
+
+def _explain(path: Path, error: Exception) -> Exception:
+    """The error to raise instead of one from the HDF5 library; a missing filter is named if it says so."""
+    text = str(error)
+    if "required filter" in text or "plugin" in text:
+        return ImportError(
+            f"{path} is compressed with a filter that this HDF5 library does not have ({text}): "
+            "pip install hdf5plugin"
+        )
+    return damaged(path, "HDF5", error)
 
 
 class Hdf5Source(BlockSource):
@@ -78,8 +105,8 @@ class Hdf5Source(BlockSource):
                 else:
                     return self._decode(data, skipped)
             return np.asarray(self.dataset[top : top + height, left : left + width])
-        except (OSError, RuntimeError, ValueError, zlib.error) as error:
-            raise damaged(Path(self.dataset.file.filename), "HDF5", error) from error
+        except (*DAMAGE, ValueError, zlib.error) as error:
+            raise _explain(Path(self.dataset.file.filename), error) from error
 
     def _decode(self, data: Any, skipped: int) -> Array:
         """Undo the filters, last one first; bit k of ``skipped`` is set if filter k was not applied."""
@@ -111,11 +138,15 @@ class Hdf5SparseSource(BlockSource):
         self.shape, self.axis, self.names, self.path = shape, axis, names, Path(group.file.filename)
         self.starts: Array = group["indptr"][...].astype(np.int64)
         parts = [group[name] for name in ("data", "indices")]
+        for part in (*parts, group["indptr"]):
+            _warn_of_missing_cells(self.path, part)
         maps = [_map_dataset(part) for part in parts]
         self.data, self.indices = (m if m is not None else part for m, part in zip(maps, parts, strict=True))
-        consistent = self.starts[-1] == len(self.data) == len(self.indices)
-        if len(self.starts) != shape[axis] + 1 or not consistent:
-            raise ValueError(f"{self.path} has a sparse X with inconsistent parts: write the file again.")
+        consistent = (self.starts[-1],) == self.data.shape == self.indices.shape
+        kinds = np.dtype(self.data.dtype).kind in "fiub" and np.dtype(self.indices.dtype).kind in "iu"
+        increasing = self.starts[0] == 0 and (np.diff(self.starts) >= 0).all()
+        if self.starts.shape != (shape[axis] + 1,) or not (consistent and kinds and increasing):
+            raise self._inconsistent()
         self.dtype = np.dtype(self.data.dtype).newbyteorder("=")
         chunk_entries = (parts[0].chunks or (ENTRIES_AT_ONCE,))[0]
         lines = max(1, int(chunk_entries * shape[axis] / max(1, len(self.data))))
@@ -123,12 +154,22 @@ class Hdf5SparseSource(BlockSource):
         self.block_lines = min(shape[axis], lines)
         self.chunk = (self.block_lines, shape[1]) if axis == 0 else (shape[0], self.block_lines)
 
+    def _inconsistent(self) -> ValueError:
+        return ValueError(
+            f"{self.path} has a sparse matrix with inconsistent parts (data, indices, indptr): rewrite it."
+        )
+
+    def _read_entries(self, first: int, last: int) -> tuple[Array, Array]:
+        """Values and indices of a range of entries."""
+        with _explained_errors(self.path):
+            data, indices = np.asarray(self.data[first:last]), np.asarray(self.indices[first:last])
+        if last > first and not 0 <= indices.min() <= indices.max() < self.shape[1 - self.axis]:
+            raise self._inconsistent()
+        return data, indices
+
     def load(self) -> SparseSource:
         """Read the matrix into memory."""
-        try:
-            parts = np.asarray(self.data[:]), np.asarray(self.indices[:]), self.starts
-        except (OSError, RuntimeError) as error:
-            raise damaged(self.path, "HDF5", error) from error
+        parts = *self._read_entries(0, len(self.data)), self.starts
         make = scipy.sparse.csr_array if self.axis == 0 else scipy.sparse.csc_array
         return SparseSource(make(parts, shape=self.shape), self.names)
 
@@ -154,17 +195,15 @@ class Hdf5SparseSource(BlockSource):
     def _fill(self, lines: Indices, position: Indices, block: Array) -> None:
         """Fill lines that are close together from one range of entries."""
         first, last = int(self.starts[lines[0]]), int(self.starts[lines[-1] + 1])
-        try:
-            data, indices = self.data[first:last], self.indices[first:last]
-            place = position[indices]
-        except (OSError, RuntimeError, IndexError) as error:
-            raise damaged(self.path, "HDF5", error) from error
+        data, indices = self._read_entries(first, last)
+        place = position[indices]
         lengths = np.diff(self.starts[lines[0] : lines[-1] + 2])
         line = np.full(len(lengths), -1)
         line[lines - lines[0]] = np.arange(len(lines))
         line = np.repeat(line, lengths)
         requested = (place >= 0) & (line >= 0)
-        block[line[requested], place[requested]] = data[requested]
+        cells = line[requested] * block.shape[1] + place[requested]
+        np.add.at(block.reshape(-1), cells, data[requested].astype(block.dtype))  # duplicates are summed
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         density = len(self.data) / (self.shape[0] * self.shape[1])
@@ -176,30 +215,71 @@ def open_hdf5(path: Path, target: str | None = None, **options: Any) -> Opened:
     """Open the only two-dimensional dataset of a file, or the one named by ``file.h5:/name``."""
     file_path, inner = split_path(path)
     file = _open_file(file_path)
-    _check_not_pandas(file_path, file)
-    if inner is not None and inner not in file:
-        choices = ", ".join(sorted(_datasets(file))[:5]) or "none"
-        raise ValueError(f"{file_path} has no dataset {inner}; its datasets are: {choices}.")
-    dataset = file if inner is None else file[inner]
-    if not hasattr(dataset, "dtype"):
-        dataset = find_matrix(path, _datasets(dataset), ":/" if inner is None else "/")
-    _, p = check_matrix(path, dataset)
-    members = _datasets(dataset.parent)
-    names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p)
-    return add_target_and_ids(_open_dataset(dataset, names), target, path, members)
+    with _explained_errors(file_path):
+        _check_not_pandas(file_path, file)
+        if inner is not None and inner not in file:
+            choices = ", ".join(sorted(_datasets(file))[:5]) or "none"
+            raise ValueError(f"{file_path} has no dataset {inner}; its datasets are: {choices}.")
+        dataset = file if inner is None else file[inner]
+        if not hasattr(dataset, "dtype"):
+            dataset = find_matrix(path, _datasets(dataset), ":/" if inner is None else "/")
+        _, p = check_matrix(path, dataset)
+        members = _datasets(dataset.parent)
+        names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p)
+        return add_target_and_ids(_open_dataset(dataset, names), target, path, members)
 
 
 def _open_file(path: Path) -> Any:
     h5py = import_optional("h5py", "hdf5")
+    with suppress(ImportError):
+        import_module("hdf5plugin")  # adds filters to the HDF5 library
     try:
         return h5py.File(path, "r")
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise damaged(path, "HDF5", error) from error
+    except (*DAMAGE, ValueError) as error:
+        raise _explain(path, error) from error
 
 
 def _open_dataset(dataset: Any, names: list[str] | None) -> Source:
+    _warn_of_missing_cells(Path(dataset.file.filename), dataset)
     mapped = _map_dataset(dataset)
-    return Hdf5Source(dataset, names) if mapped is None else MappedSource(mapped, names)
+    return unpack(Hdf5Source(dataset, names) if mapped is None else MappedSource(mapped, names), dataset)
+
+
+def _warn_of_missing_cells(path: Path, dataset: Any) -> None:
+    """Warn if cells were never written, or their source is missing: they read as the fill value."""
+    what = None
+    if dataset.is_virtual:
+        absent = sorted({s.file_name for s in dataset.virtual_sources() if not _has_source(path, s)})
+        what = (
+            f"{len(absent):,} of its source files are missing ({', '.join(absent[:3])})" if absent else None
+        )
+    elif dataset.chunks:
+        pairs = zip(dataset.shape, dataset.chunks, strict=True)
+        expected = int(np.prod([-(-length // chunk) for length, chunk in pairs]))
+        absent = expected - dataset.id.get_num_chunks()
+        what = f"{absent:,} of {expected:,} chunks were never written" if absent > 0 else None
+    elif dataset.size and not dataset.external and dataset.id.get_storage_size() == 0:
+        what = "it was never written"
+    if what is not None:
+        warnings.warn(
+            f"{path}:{dataset.name}: {what}; these cells read as {dataset.fillvalue}. If the file is "
+            "incomplete, write it again.",
+            stacklevel=3,
+        )
+
+
+def _has_source(path: Path, source: Any) -> bool:
+    """Whether a source of a virtual dataset exists; a name with % stands for a series of files."""
+    if "%" in source.file_name:
+        return True
+    import h5py
+
+    file = path if source.file_name == "." else path.parent / source.file_name
+    try:
+        with h5py.File(file, "r") as opened:
+            return source.dset_name in opened
+    except DAMAGE:
+        return False
 
 
 def _map_dataset(dataset: Any) -> Array | None:
@@ -234,21 +314,31 @@ def _check_not_pandas(path: Path, file: Any) -> None:
 def open_h5ad(
     path: Path, target: str | None = None, *, memory_limit: int | None = None, **options: Any
 ) -> Opened:
-    """Open X of an AnnData file; the target is a column of ``obs``, or a variable."""
+    """Open X of an AnnData file, or ``file.h5ad:/layers/name`` or ``file.h5ad:/raw/X``.
+
+    The target is a column of ``obs``, or a variable.
+    """
+    path, inner = split_path(path)
     file = _open_file(path)
-    for part in ("X", "obs", "var"):
+    with _explained_errors(path):
+        return _open_anndata(path, file, "X" if inner is None else inner.strip("/"), target, memory_limit)
+
+
+def _open_anndata(path: Path, file: Any, matrix: str, target: str | None, memory_limit: int | None) -> Opened:
+    var_name = "raw/var" if matrix == "raw/X" else "var"
+    if matrix != "X" and matrix not in (matrices := _anndata_matrices(file)):
+        raise ValueError(f"{path} has no matrix {matrix}; open one of {', '.join(matrices)}.")
+    for part in (matrix, "obs", var_name):
         if part not in file:
             contents = ", ".join(file) or "nothing"
             raise ValueError(f"{path} is not an AnnData file: it has no {part} and contains {contents}.")
-    obs, var = file["obs"], file["var"]
+    obs, var = file["obs"], file[var_name]
     if hasattr(obs, "dtype") or hasattr(var, "dtype"):
         raise ValueError(f"{path} was written by anndata < 0.7: read and rewrite it with a newer version.")
-    names = [to_text(name) for name in _read_labels(path, var, "var")]
+    names = [to_text(name) for name in _read_labels(path, var, var_name)]
     check_unique_names(names, path)
-    source = _open_matrix(path, file["X"], names, memory_limit)
-    if len(names) != source.shape[1]:
-        raise ValueError(f"{path} has {len(names):,} variables and {source.shape[1]:,} columns of X.")
     ids = _read_labels(path, obs, "obs")
+    source = _open_matrix(f"{matrix} of {path}", file[matrix], (len(ids), len(names)), names, memory_limit)
     if target is None:
         return Opened(source, None, ids)
     columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
@@ -258,16 +348,29 @@ def open_h5ad(
     return Opened(source, _read_column(obs, column), ids)
 
 
-def _open_matrix(path: Path, node: Any, names: list[str], memory_limit: int | None) -> Source:
-    """Open X; a sparse X is loaded if it fits in memory."""
-    if hasattr(node, "dtype"):
-        check_matrix(f"X of {path}", node)
+def _anndata_matrices(file: Any) -> list[str]:
+    """Paths of the matrices whose columns are variables."""
+    layers = [f"layers/{name}" for name in file.get("layers", ())]
+    return [name for name in ("X", "raw/X", *layers) if name in file]
+
+
+def _open_matrix(
+    where: str, node: Any, expected: tuple[int, int], names: list[str], memory_limit: int | None
+) -> Source:
+    """Open a matrix; a sparse one is loaded if it fits in memory."""
+    is_dense = hasattr(node, "dtype")
+    kind = "dense" if is_dense else to_text(node.attrs.get("encoding-type", "unknown"))
+    if not is_dense and kind not in SPARSE_AXIS:
+        raise ValueError(f"{where} is stored as {kind}; it must be dense, csr_matrix or csc_matrix.")
+    shape = check_matrix(where, node) if is_dense else tuple(int(length) for length in node.attrs["shape"])
+    if shape != expected:
+        n, p = expected
+        raise ValueError(
+            f"{where} has shape {shape}, and the file has {n:,} observations and {p:,} variables."
+        )
+    if is_dense:
         return _open_dataset(node, names)
-    kind = to_text(node.attrs.get("encoding-type", "unknown"))
-    if kind not in SPARSE_AXIS:
-        raise ValueError(f"X of {path} is stored as {kind}; it must be dense, csr_matrix or csc_matrix.")
-    n, p = (int(length) for length in node.attrs["shape"])
-    source = Hdf5SparseSource(node, (n, p), SPARSE_AXIS[kind], names)
+    source = Hdf5SparseSource(node, expected, SPARSE_AXIS[kind], names)
     n_bytes = len(source.data) * (source.dtype.itemsize + source.indices.dtype.itemsize)
     return source if n_bytes > allowed_memory(memory_limit) else source.load()
 
@@ -276,7 +379,10 @@ def _read_labels(path: Path, group: Any, part: str) -> Array:
     name = to_text(group.attrs.get("_index", "_index"))
     if name not in group:
         raise ValueError(f"{path} has no names in {part}: rewrite it with a newer anndata.")
-    return np.array(_read_column(group, name), str)
+    labels = _read_column(group, name)
+    if labels.dtype.kind == "O" and any(label is None for label in labels):
+        raise ValueError(f"{path} has missing names in {part}: give every row a name.")
+    return np.array(labels, str)
 
 
 def _read_column(group: Any, name: str) -> Array:
@@ -289,14 +395,18 @@ def _read_column(group: Any, name: str) -> Array:
     if "codes" in node:
         return _decode_categories(read_vector(node["categories"]), node["codes"][...])
     if "mask" in node:
-        values: Floats = np.array(node["values"][...], np.float64)
-        values[node["mask"][...]] = np.nan
+        values, mask = read_vector(node["values"]), np.asarray(node["mask"][...], bool)
+        is_text = values.dtype.kind == "U"
+        values = values.astype(object if is_text else np.float64)
+        values[mask] = None if is_text else np.nan
         return values
     raise ValueError(f"column {name!r} of {group.name[1:]} has an unsupported encoding.")
 
 
 def _decode_categories(categories: Array, codes: Array) -> Array:
     """The category of each code; code -1 is a missing value."""
+    if codes.size and not -1 <= codes.min() <= codes.max() < len(categories):
+        raise ValueError(f"codes {codes.min()} to {codes.max()} for {len(categories)} categories.")
     if (codes >= 0).all():
         return categories[codes]
     numeric = categories.dtype.kind in "fiub"

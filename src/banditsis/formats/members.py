@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.packing import find_packing
 from banditsis.formats.registry import Opened, split_target_column
 from banditsis.sources.base import Source
 
@@ -82,6 +83,9 @@ def add_target_and_ids(source: Source, target: str | None, where: object, member
 def read_vector(member: Any) -> Array:
     """Values of a vector: numbers unchanged, everything else as text."""
     values = np.asarray(member[...]).reshape(-1)
+    packing = find_packing(member)
+    if packing is not None:
+        return packing.decode(values.astype(values.dtype.newbyteorder("=")))
     return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
 
 

@@ -13,11 +13,18 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Rows
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.members import add_target_and_ids, check_matrix, find_matrix, find_names
+from banditsis.formats.packing import unpack
 from banditsis.formats.registry import Opened, import_optional
 from banditsis.sources.blocks import BlockSource
 from banditsis.store.layout import KEY
 
 MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
+#: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
+CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes"} | {
+    *("zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "lzma", "packbits", "shuffle", "delta", "astype"),
+    *("quantize", "bitround", "fixedscaleoffset"),
+    *("crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
+}
 
 
 class ZarrSource(BlockSource):
@@ -109,30 +116,54 @@ def _find_chunk_layout(
 
 def open_zarr(path: Path | str, target: str | None = None, **options: Any) -> Opened:
     """Open a folder or an address; the target is a one-dimensional array of the group, or a feature."""
-    node = _open_node(path)
+    node, members = _open_node(path)
     group = node if hasattr(node, "arrays") else None
     if group is not None and KEY in group.attrs:
         raise ValueError(
             f"{path} is a shuffled store, which can only be read from a local disk: copy it first."
         )
-    members = dict(group.arrays()) if group is not None else {}
+    for name, member in (members or {"": node}).items():
+        _check_codecs(f"{path}/{name}".rstrip("/"), member.metadata.to_dict())
     array = node if group is None else find_matrix(path, members, "/")
     _, p = check_matrix(path, array)
     attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
     source = ZarrSource(array, find_names(path, attributes, members, p))
     if source.folder is not None:
         _warn_of_missing_chunks(path, array, source.folder)
-    return add_target_and_ids(source, target, path, members)
+    return add_target_and_ids(unpack(source, array), target, path, members)
 
 
-def _open_node(path: Path | str) -> Any:
+def _check_codecs(where: str, metadata: dict[str, Any]) -> None:
+    """Raise if an array was written with a codec that is not known to be safe."""
+    unknown = [name for name in _codec_names(metadata) if name.removeprefix("numcodecs.") not in CODECS]
+    if unknown:
+        raise ValueError(
+            f"{where} was written with the codec {unknown[0]}, which is not supported: write the array "
+            "again, for example with zstd."
+        )
+
+
+def _codec_names(metadata: dict[str, Any]) -> list[str]:
+    """Names of all codecs of an array, or of the chunks within its shards."""
+    if metadata.get("zarr_format") == 2:
+        codecs = [*(metadata.get("filters") or ()), metadata.get("compressor")]
+        return [str(codec["id"]) for codec in codecs if codec]
+    names = []
+    for codec in [*metadata.get("codecs", ()), *metadata.get("index_codecs", ())]:
+        names += [str(codec["name"]), *_codec_names(codec.get("configuration") or {})]
+    return names
+
+
+def _open_node(path: Path | str) -> tuple[Any, dict[str, Any]]:
+    """Open a folder or an address: an array or a group, and the arrays of a group."""
     zarr = import_optional("zarr", "zarr")
     if isinstance(path, Path) and not path.is_dir():
         raise ValueError(f"{path} is not a folder: give the folder of the Zarr store.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about files that do not belong to the store
-            return zarr.open(str(path), mode="r")
+            node = zarr.open(str(path), mode="r")
+            return node, dict(node.arrays()) if hasattr(node, "arrays") else {}
     except FileNotFoundError as error:
         raise ValueError(
             f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
