@@ -522,7 +522,7 @@ def test_packed_integers_are_decoded(kind, dtype):
         source.read(np.array([0, 5, 77]), np.array([2, 6])), expected[[0, 5, 77]][:, [2, 6]]
     )
     assert source.dtype == np.float64
-    assert "200 count as missing and values are cells × 0.25 + -3" in source.notes[0]
+    assert "values are cells × 0.25 + -3, and cells that are 200 count as missing" in source.notes[0]
     plan = Plan.exact(90, 7, 7)
     y = np.arange(90.0)
     found = screen(source, y, plan, missing="pairwise")

@@ -48,12 +48,9 @@ class Packing(NamedTuple):
     def describe(self) -> str:
         """A note for the result."""
         codes = ", ".join(str(code) for code in self.missing)
-        parts = [f"cells that are {codes} count as missing"] if codes else []
-        if self.stored.kind == "u":
-            parts.append("cells are unsigned")
-        if (self.scale, self.offset) != (1, 0):
-            parts.append(f"values are cells × {self.scale:g} + {self.offset:g}")
-        return f"by the CF attributes of the data, {' and '.join(parts)}."
+        values = f"values are cells × {self.scale:g} + {self.offset:g}"
+        missing = f", and cells that are {codes} count as missing" if codes else ""
+        return f"by the CF attributes of the data, {values}{missing}."
 
 
 def find_packing(array: Any) -> Packing | None:
