@@ -1,8 +1,14 @@
 """Files of NumPy, SciPy and scikit-learn; which format a file has; one clear message for what is wrong."""
 
+import bz2
+import contextlib
 import gzip
+import lzma
+import sqlite3
+from zipfile import ZipFile
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from scipy.io import mmwrite
@@ -11,6 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 from banditsis import BanditSIS, Plan, open_source, screen
 from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats.registry import FORMATS, find_column, find_format, open_file
+from banditsis.formats.targets import read_target
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
 
@@ -223,3 +230,82 @@ def test_columns_by_name_and_number():
         find_column(["price", "age"], "prize", "x")
     with pytest.raises(ValueError, match="there are 'a', 'b'"):
         find_column(["a", "b"], "3", "x")
+
+
+def _zip(path, *names):
+    with ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, "1,2\n")
+
+
+def _arrow_stream(path):
+    table = pa.table({"a": [1.0, 2.0]})
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _sqlite(path):
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE t (a REAL)")
+        database.commit()
+
+
+VCF = b"##fileformat=VCFv4.2\n#CHROM\tPOS\tID\n"
+UNSUPPORTED = {
+    "x.xlsx": (
+        lambda p: _zip(p, "[Content_Types].xml", "xl/workbook.xml"),
+        "an Excel workbook.*: save its sheet",
+    ),
+    "x.docx": (lambda p: _zip(p, "word/document.xml"), "a Word document.*: save its table as CSV"),
+    "x.ods": (lambda p: _zip(p, "mimetype", "content.xml"), "an OpenDocument file.*: save its sheet"),
+    "x.csv.zip": (lambda p: _zip(p, "x.csv"), "a zip archive.*: unpack it"),
+    "x.zarr.zip": (lambda p: _zip(p, "zarr.json", "c/0/0"), "a zip archive.*: unpack it"),
+    "other.npz": (lambda p: _zip(p, "x.csv"), "a zip archive.*: unpack it"),
+    "book.csv": (lambda p: _zip(p, "xl/workbook.xml"), "an Excel workbook.*: save its sheet"),
+    "x.xls": (lambda p: _write(p, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)), "an Excel workbook"),
+    "x.arrows": (_arrow_stream, "an Arrow stream.*: write it as an Arrow file or Parquet"),
+    "x.arrow": (_arrow_stream, "an Arrow stream.*: write it as an Arrow file or Parquet"),
+    "x.feather": (lambda p: _write(p, b"FEA1" + bytes(60)), "a Feather file of version 1.*: write it again"),
+    "x.vcf": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-bed"),
+    "x.vcf.gz": (lambda p: _write(p, gzip.compress(VCF)), "a VCF file.*plink2 --vcf FILE --make-bed"),
+    "x.txt": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-bed"),
+    "x.bgen": (lambda p: _write(p, b"\x14\0\0\0" * 4 + b"bgen" + bytes(20)), "a BGEN file.*plink2 --bgen"),
+    "x.pgen": (lambda p: _write(p, b"\x6c\x1b\x10" + bytes(20)), "a PLINK 2 file.*plink2 --pfile"),
+    "x.sqlite": (_sqlite, "an SQLite database.*: write the table as Parquet"),
+    "unnamed": (_sqlite, "an SQLite database.*: write the table as Parquet"),
+    "x.duckdb": (lambda p: _write(p, bytes(8) + b"DUCK\x40" + bytes(40)), "a DuckDB database.*COPY name TO"),
+    "x.rds": (lambda p: _write(p, gzip.compress(b"X\n")), "an R file.*arrow::write_parquet"),
+    "x.csv.zst": (lambda p: _write(p, b"\x28\xb5\x2f\xfd" + bytes(9)), "compressed with zstd.*zstd -d"),
+    "x.csv.bz2": (lambda p: _write(p, bz2.compress(b"a\n1\n")), "compressed with bzip2.*bunzip2"),
+    "x.csv.xz": (lambda p: _write(p, lzma.compress(b"a\n1\n")), "compressed with xz.*unxz"),
+    "bz2.csv": (lambda p: _write(p, bz2.compress(b"a\n1\n")), "compressed with bzip2.*bunzip2"),
+    "x.json": (lambda p: _write(p, b"[1]"), "a JSON file.*pandas.read_json"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+@pytest.mark.parametrize("use", ["data", "target"])
+def test_formats_that_cannot_be_read_are_named(name, use, tmp_path):
+    write, message = UNSUPPORTED[name]
+    write(tmp_path / name)
+    with pytest.raises(ValueError, match=f"{name} is .*{message}") as caught:
+        open_source(tmp_path / name) if use == "data" else read_target(tmp_path / name, None)
+    assert "\n" not in str(caught.value)
+    assert "rename" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "header", ["FEA1,FEA2", "ORC,b", "BZh91,b", "GOOSE,A,DUCK", "0123456789abcdef,bgen", "PK,b"]
+)
+def test_headers_that_look_like_other_formats(header, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(f"{header}\n" + ",".join("1" * len(header.split(","))) + "\n")
+    assert open_source(path).names == header.split(",")
+
+
+def test_formats_of_urls():
+    assert find_format("s3://bucket/data.parquet") == "parquet"
+    with pytest.raises(ValueError, match="s3://bucket/data has an unknown extension"):
+        find_format("s3://bucket/data")
+    with pytest.raises(ValueError, match=r"target s3://bucket/y\.csv is a URL: copy the file"):
+        open_source(X, target="s3://bucket/y.csv:y")

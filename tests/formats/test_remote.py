@@ -3,18 +3,23 @@
 import functools
 import gc
 import http.server
+import json
 import logging
+import tempfile
 import threading
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import s3fs
 import zarr
 from moto.server import ThreadedMotoServer
+from typer.testing import CliRunner
 
 from banditsis import Plan, open_source, screen
-from banditsis.formats.opening import is_url
+from banditsis.cli.app import app
+from banditsis.formats.registry import is_url
 
 # fsspec keeps its connections until they are collected.
 pytestmark = [
@@ -101,3 +106,34 @@ def test_a_file_behind_http(tmp_path):
         source = open_source(f"http://127.0.0.1:{server.server_port}/x.npy")
         server.shutdown()
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X)
+
+
+def test_the_command_line_takes_urls(bucket, stored, tmp_path):
+    np.save(tmp_path / "y.npy", Y)
+    pd.DataFrame(X, columns=[f"x{j}" for j in range(30)]).assign(y=Y).to_csv(tmp_path / "x.csv", index=False)
+    s3fs.S3FileSystem().put(str(tmp_path / "x.csv"), f"{bucket}/x.csv")
+    best = screen(X, Y, PLAN).selected.tolist()
+    for url, target in ((stored, tmp_path / "y.npy"), (f"{bucket}/x.csv", "y")):
+        command = ["screen", url, "--target", str(target), "--exact", "--keep", "2"]
+        done = CliRunner().invoke(app, [*command, "--json"])
+        assert done.exit_code == 0, done.stderr
+        assert [feature["index"] for feature in json.loads(done.stdout)["features"]] == best
+        assert f"Data:   {url}: " in CliRunner().invoke(app, command).stderr
+        described = json.loads(CliRunner().invoke(app, ["info", url, "--json"]).stdout)
+        assert (described["path"], described["n_rows"]) == (url, 400)
+    store = tmp_path / "store.zarr"
+    done = CliRunner().invoke(app, ["shuffle", f"{bucket}/x.csv", str(store), "--target", "y", "--quiet"])
+    assert done.exit_code == 0, done.stderr
+    assert open_source(store).shape == (400, 30)
+    done = CliRunner().invoke(app, ["screen", f"{bucket}/none.csv", "--target", "y"])
+    assert f"error: {bucket}/none.csv does not exist or is not readable: check the URL." in done.stderr
+
+
+def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
+    (tmp_path / "bad.csv").write_text("a,b\n1\n")
+    s3fs.S3FileSystem().put(str(tmp_path / "bad.csv"), f"{bucket}/bad.csv")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with pytest.raises(ValueError, match="has 1 values in line 2"):
+        open_source(f"{bucket}/bad.csv")
+    assert not list((tmp_path / "temporary").iterdir())

@@ -69,7 +69,8 @@ def _complete_statistics(incomplete: str) -> list[str]:
 
 # Options that several commands share.
 Data = Annotated[
-    Path, typer.Argument(help="File or folder: Parquet, Arrow, CSV, Zarr, HDF5, h5ad, .bed, .npy, …")
+    str,  # and not Path, which would change a URL
+    typer.Argument(help="File, folder or URL: Parquet, Arrow, CSV, Zarr, HDF5, h5ad, .bed, .npy, …"),
 ]
 Target = Annotated[
     str | None,

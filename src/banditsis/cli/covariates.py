@@ -16,7 +16,7 @@ from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 
 
-def id_names(data: Path | str, covariates: str | None) -> Sequence[str] | None:
+def id_names(data: str, covariates: str | None) -> Sequence[str] | None:
     """Return the names of the columns with sample ids in the file of the covariates, if there are any.
 
     A column of the data with the same name holds sample ids too.
@@ -29,7 +29,7 @@ def id_names(data: Path | str, covariates: str | None) -> Sequence[str] | None:
     return None if values.ids is None else values.id_names
 
 
-def read_covariates(path: Path | str, source: Source, ids: Array | None, covariates: str) -> Array:
+def read_covariates(path: str, source: Source, ids: Array | None, covariates: str) -> Array:
     """Read columns of the data, or ``FILE:columns``, for the rows with a target."""
     # Columns of the data take precedence over a file of the same name.
     in_data = set(source.names or ()).issuperset(covariates.split(","))
@@ -42,7 +42,7 @@ def read_covariates(path: Path | str, source: Source, ids: Array | None, covaria
     return np.column_stack([_join_column(source, ids, file, values) for values in read])
 
 
-def _read_column(path: Path | str, source: Source, name: str) -> Array:
+def _read_column(path: str, source: Source, name: str) -> Array:
     n, p = source.shape
     column = find_column([source.name(j) for j in range(p)], name, path)
     return np.asarray(source.read(slice(0, n), slice(column, column + 1))[:, 0])

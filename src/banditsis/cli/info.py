@@ -8,7 +8,8 @@ from typing import Any
 
 from banditsis.cli.terminal import print_output
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
-from banditsis.formats.registry import find_format, format_label, open_file
+from banditsis.formats.opening import open_data
+from banditsis.formats.registry import find_format, format_label
 from banditsis.formatting import count, format_bytes, format_share, text_table, to_single_line
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar, add_up
@@ -19,9 +20,9 @@ from banditsis.store.reader import ShuffledSource
 MAX_NAMES = 5
 
 
-def run_info(path: Path, keep: int | None, *, as_json: bool, verify: bool, memory_limit: int | None) -> None:
+def run_info(path: str, keep: int | None, *, as_json: bool, verify: bool, memory_limit: int | None) -> None:
     """Print what a file contains; ``verify`` reads a shuffled store completely."""
-    opened = open_file(path, None, memory_limit=memory_limit)
+    opened = open_data(path, None, memory_limit=memory_limit)
     if verify:
         _verify(path, opened.source)
     record = describe(path, opened.source, opened.ids is not None, keep)
@@ -37,12 +38,12 @@ def run_info(path: Path, keep: int | None, *, as_json: bool, verify: bool, memor
         print_output(_costs_table(record["costs"]))
 
 
-def _verify(path: Path, source: Source) -> None:
+def _verify(path: str, source: Source) -> None:
     if not isinstance(source, ShuffledSource):
         raise ValueError(f"{path} has no checksums: only stores written by `banditsis shuffle` have them.")
     total = sum(written.size for written in source.record.files.values())
     with ProgressBar("verifying", "bytes", transient=True) as bar:
-        damaged = find_damaged_files(path, source.record, add_up(bar, total))
+        damaged = find_damaged_files(Path(path), source.record, add_up(bar, total))
     if damaged:
         files = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
         raise ValueError(
@@ -50,12 +51,12 @@ def _verify(path: Path, source: Source) -> None:
         )
 
 
-def describe(path: Path, source: Source, has_ids: bool, keep: int | None) -> dict[str, Any]:
+def describe(path: str, source: Source, has_ids: bool, keep: int | None) -> dict[str, Any]:
     """Return the description of a file as plain data."""
     n, p = source.shape
     names = None if source.names is None else [source.name(j) for j in range(min(p, MAX_NAMES))]
     return {
-        "path": str(path),
+        "path": path,
         "format": find_format(path),
         "n_rows": n,
         "n_features": p,

@@ -15,7 +15,7 @@ from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.terminal import print_message, print_output
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING
-from banditsis.formats.registry import find_format, format_label, split_path
+from banditsis.formats.registry import find_format, format_label, is_url, split_path
 from banditsis.formats.targets import open_with_target, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
 from banditsis.plans.factory import check_exclusive, make_plan
@@ -34,7 +34,7 @@ from banditsis.validation import check_choice
 class ScreenOptions:
     """The options of the command."""
 
-    data: Path
+    data: str
     target: str | None
     keep: int | None
     exact: bool
@@ -159,9 +159,9 @@ def _run(options: ScreenOptions) -> None:
             print_message(f"Wrote {file}.")
 
 
-def _stored_target(path: Path) -> str:
+def _stored_target(path: str) -> str:
     """Return the name of the target that a shuffled store contains."""
-    stored = read_record(path).target if find_format(path) == "shuffled" else None
+    stored = read_record(Path(path)).target if find_format(path) == "shuffled" else None
     if stored is None:
         raise UsageError(
             f"no target: set --target to the name of a column of {path}, to another file or to FILE:COLUMN."
@@ -169,9 +169,9 @@ def _stored_target(path: Path) -> str:
     return stored
 
 
-def _default_missing(path: Path) -> str:
+def _default_missing(path: str) -> str:
     """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
-    original = read_record(path).source if find_format(path) == "shuffled" else str(path)
+    original = read_record(Path(path)).source if find_format(path) == "shuffled" else path
     return "pairwise" if original.lower().endswith(".bed") else "raise"
 
 
@@ -184,7 +184,8 @@ def _wrap(source: Source, options: ScreenOptions, target: str, opening: dict[str
     if options.scheduler is not None:
         from banditsis.sources.dask.windows import FileOnWorkers
 
-        return FileOnWorkers(options.data.resolve(), source, target=target, **opening)
+        path = options.data if is_url(options.data) else Path(options.data).resolve()
+        return FileOnWorkers(path, source, target=target, **opening)
     return source
 
 
@@ -204,7 +205,7 @@ def _make_plan(options: ScreenOptions, n: int, p: int) -> Plan:
         )
 
 
-def _print_task(path: Path, source: Source, joined: str, plan: Plan, rounded_to: int | None) -> None:
+def _print_task(path: str, source: Source, joined: str, plan: Plan, rounded_to: int | None) -> None:
     """Print what will be read; ``rounded_to`` are the rows of a block if the plan was rounded up."""
     n, p = source.shape
     size = format_bytes(n * p * source.dtype.itemsize)
@@ -240,4 +241,4 @@ def _write_files(options: ScreenOptions, result: ScreeningResult) -> None:
     if options.output is not None:
         write_output(result, options.output)
     if options.report is not None:
-        result.to_html(options.report, title=f"Screening of {options.data.name}")
+        result.to_html(options.report, title=f"Screening of {Path(options.data).name}")

@@ -13,7 +13,7 @@ from banditsis.progress import ProgressBar
 from banditsis.store.writer import shuffle
 
 
-def run_shuffle(data: Path, destination: Path, *, quiet: bool, **options: Any) -> None:
+def run_shuffle(data: str, destination: Path, *, quiet: bool, **options: Any) -> None:
     """Shuffle a file into a store; ``options`` are those of :func:`banditsis.shuffle`."""
     started = time.perf_counter()
     try:

@@ -41,7 +41,7 @@ class Dialect(NamedTuple):
     cells_per_byte: float
 
     @property
-    def index(self) -> list[int]:
+    def index_columns(self) -> list[int]:
         """The column of row names: pandas and R write no name for it."""
         return [0] if len(self.names) > 1 and self.has_header and self.names[0] == "" else []
 
@@ -205,7 +205,7 @@ def open_csv(
     """Open a table of text: in memory if it fits, else as a Parquet file that is written once."""
     import_optional("pyarrow", "parquet", "CSV")
     dialect = find_dialect(path)
-    index = dialect.index
+    index = dialect.index_columns
     size = _text_size(path)
     # Two of these are in memory at once: the text, the Arrow columns, the array.
     needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(memory_limit)
@@ -238,7 +238,7 @@ def _text_size(path: Path) -> int:
         return size
     with _open_text(path) as file:
         n_read = sum(len(file.read(BLOCK)) for _ in range(4))
-        n_packed = file.fileobj.tell()
+        n_packed = int(file.fileobj.tell())
     with open(path, "rb") as packed:
         packed.seek(-4, os.SEEK_END)
         last_size = int.from_bytes(packed.read(), "little")  # of the last part of the file, modulo 4 GiB
@@ -336,7 +336,7 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
     schema = _read_first(path, dialect).schema
     types = {field.name: widened.get(field.type, field.type) for field in schema}
-    types |= {dialect.names[j]: pa.string() for j in dialect.index}
+    types |= {dialect.names[j]: pa.string() for j in dialect.index_columns}
     height = int(np.clip(GROUP_BYTES // (8 * len(dialect.names)), 1024, 1 << 17))
     batches: list[Any] = []
     with _explained(path, dialect):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import weakref
@@ -14,7 +13,14 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.registry import Opened, find_format, import_optional, open_file, split_target_column
+from banditsis.formats.registry import (
+    Opened,
+    find_format,
+    import_optional,
+    is_url,
+    open_file,
+    split_target_column,
+)
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
@@ -162,17 +168,6 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
     return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
 
 
-def is_url(data: Any) -> bool:
-    """Whether data is a URL and not a path.
-
-    Examples
-    --------
-    >>> is_url("s3://bucket/x.zarr"), is_url("x.zarr")
-    (True, False)
-    """
-    return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
-
-
 def open_url(url: str, target: str | None, **options: Any) -> Opened:
     """Open a remote file through fsspec.
 
@@ -194,7 +189,11 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
         return open_zarr(url, target)
     folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
     copy = folder / path.rsplit("/", 1)[-1]
-    files.get(path, str(copy), recursive=files.isdir(path))
-    opened = open_file(copy, target, **options)
+    try:
+        files.get(path, str(copy), recursive=files.isdir(path))
+        opened = open_file(copy, target, **options)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     weakref.finalize(opened.source, shutil.rmtree, folder, ignore_errors=True)
     return opened

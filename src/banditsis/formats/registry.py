@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
 from banditsis.store.layout import is_shuffled
@@ -116,6 +118,8 @@ def find_format(path: str | os.PathLike[str]) -> str:
     Traceback (most recent call last):
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
+    if is_url(path):
+        return _format_by_name(Path(str(path))) or _raise_unknown(path)
     path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_similar_file(path)}.")
@@ -125,9 +129,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
     if named is None:
         if content is not None and content != "gzip":
             return content
-        raise ValueError(
-            f"{path} has an unknown extension: rename it to end in one of {', '.join(EXTENSIONS)}."
-        )
+        _raise_unknown(path)
     is_gzip = path.name.lower().endswith(".gz")
     expected = "gzip" if is_gzip else SIGNATURES.get(FORMATS[named].signature)
     if content == expected:
@@ -139,6 +141,21 @@ def find_format(path: str | os.PathLike[str]) -> str:
     else:
         problem = f"its content is that of a {format_label(content)} file: change its extension."
     raise ValueError(f"{path} is named as a {format_label(named)} file, but {problem}")
+
+
+def _raise_unknown(path: object) -> NoReturn:
+    raise ValueError(f"{path} has an unknown extension: rename it to end in one of {', '.join(EXTENSIONS)}.")
+
+
+def is_url(data: Any) -> bool:
+    """Whether data is a URL and not a path.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/x.zarr"), is_url("x.zarr")
+    (True, False)
+    """
+    return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
 
 
 def split_path(path: Path) -> tuple[Path, str | None]:
@@ -160,10 +177,13 @@ def _format_by_name(path: Path) -> str | None:
 
 def _format_by_content(path: Path) -> str | None:
     with open(path, "rb") as file:
-        head = file.read(16)
+        head = file.read(32)
     if not head:
         raise ValueError(f"{path} is empty.")
-    return next((name for signature, name in SIGNATURES.items() if head.startswith(signature)), None)
+    content = next((name for signature, name in SIGNATURES.items() if head.startswith(signature)), None)
+    if content in (None, "gzip", "npz"):
+        check_supported(path, head)
+    return content
 
 
 def _folder_format(path: Path) -> str:

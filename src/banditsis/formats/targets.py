@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names, open_data
-from banditsis.formats.registry import ColumnNotFoundError, Opened
+from banditsis.formats.registry import ColumnNotFoundError, Opened, is_url
 from banditsis.formats.tables import as_ids, match_names
 from banditsis.formats.target_files import (
     TargetValues,
@@ -20,6 +20,7 @@ from banditsis.formats.target_files import (
     read_npy,
     read_text,
 )
+from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.store.reader import stored_below
@@ -144,6 +145,8 @@ def split_target(target: str) -> tuple[Path | None, str | None]:
             if Path(name).is_file():
                 return Path(name), rest
             missing = missing or name
+    if is_url(missing):
+        raise ValueError(f"the target {missing} is a URL: copy the file to this machine first.")
     if missing is not None:
         raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
     return None, target
@@ -156,6 +159,8 @@ def read_target(path: Path, column: str | None, data_columns: Collection[str] = 
     """
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
+    with open(path, "rb") as file:
+        check_supported(path, file.read(32))
     name = path.name.lower()
     if name.endswith(".npy"):
         return read_npy(path, column)

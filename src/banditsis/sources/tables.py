@@ -200,10 +200,11 @@ def _chunk_codes(chunk: Any, levels: list[Any]) -> Array:
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(chunk.type):  # not decoded: pyarrow cannot decode views of text
-        places = {level: k for k, level in enumerate(levels)}
+        numbers = {level: k for k, level in enumerate(levels)}
         values = chunk.dictionary.to_pylist()
-        codes = np.array([*(places.get(value, -1) for value in values), -1], dtype=np.int32)
-        return codes[pc.fill_null(chunk.indices.cast(pa.int64()), len(values)).to_numpy()]
+        codes = np.array([*(numbers.get(value, -1) for value in values), -1], dtype=np.int32)
+        places = pc.fill_null(chunk.indices.cast(pa.int64()), len(values))
+        return np.asarray(codes[places.to_numpy()])
     chunk = _without_views(chunk)
     codes = pc.fill_null(pc.index_in(chunk, value_set=pa.array(levels, chunk.type)), -1)
     return np.asarray(codes.to_numpy(zero_copy_only=False))

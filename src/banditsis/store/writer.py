@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.registry import split_path
+from banditsis.formats.registry import is_url, split_path
 from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
@@ -109,7 +109,7 @@ def _check_not_inside(data: Any, destination: Path) -> None:
     store = stored_below(data) if isinstance(data, Source) else None
     if store is not None:
         path = store.path
-    elif isinstance(data, (str, os.PathLike)):
+    elif isinstance(data, (str, os.PathLike)) and not is_url(data):
         path = split_path(Path(data))[0]
     else:
         return
@@ -201,7 +201,7 @@ def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
     names = None if source.names is None else np.array(list(source.names), dtype=object)
     for name, values in (("y", opened.y), ("ids", opened.ids), ("names", names), ("rows", opened.rows)):
         fingerprint[name] = None if values is None else vector_checksum(values)
-    if isinstance(data, (str, os.PathLike)):
+    if isinstance(data, (str, os.PathLike)) and not is_url(data):
         path = split_path(Path(data))[0]
         stats = [file.stat() for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
         files = [(stat.st_size, stat.st_mtime_ns) for stat in stats]

@@ -1,0 +1,97 @@
+"""Formats that are recognised only to say what to convert them to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+
+class Unsupported(NamedTuple):
+    """A format that cannot be read."""
+
+    #: with an article
+    label: str
+    remedy: str
+    extensions: tuple[str, ...] = ()
+    #: pattern of the first bytes, which no table of text starts with
+    pattern: bytes = rb"(?!)"
+
+
+_SHEET = "save its sheet as CSV"
+_PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
+_BED = "convert it to PLINK .bed, as in plink2 {} --make-bed --out data"
+
+UNSUPPORTED = (
+    Unsupported("an Arrow stream", "write it as an Arrow file or Parquet", (".arrows",), rb"\xff{4}"),
+    Unsupported("a Feather file of version 1", "write it again, as version 2", (), rb"FEA1\0"),
+    Unsupported("a VCF file", _BED.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
+    Unsupported("a BCF file", _BED.format("--bcf FILE"), (".bcf",)),
+    Unsupported("a BGEN file", _BED.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
+    Unsupported("a PLINK 2 file", _BED.format("--pfile NAME"), (".pgen", ".pvar", ".psam")),
+    Unsupported(
+        "an SQLite database",
+        "write the table as Parquet, as in pandas.read_sql(…).to_parquet(…)",
+        (".sqlite", ".sqlite3", ".db"),
+        rb"SQLite format 3\0",
+    ),
+    Unsupported(
+        "a DuckDB database",
+        "write the table as Parquet, as in COPY name TO 'data.parquet'",
+        (".duckdb",),
+        rb".{8}DUCK.\0",
+    ),
+    Unsupported(
+        "an R file",
+        "write it as Parquet in R, as in arrow::write_parquet(…)",
+        (".rds", ".rda", ".rdata"),
+    ),
+    Unsupported(
+        "a file compressed with zstd", "unpack it, as in zstd -d FILE", (".zst",), rb"\x28\xb5\x2f\xfd"
+    ),
+    Unsupported("a file compressed with bzip2", "unpack it, as in bunzip2 FILE", (".bz2",), rb"BZh.1AY&SY"),
+    Unsupported("a file compressed with xz", "unpack it, as in unxz FILE", (".xz",), rb"\xfd7zXZ\0"),
+    Unsupported("an Excel workbook", _SHEET, (".xls", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
+    Unsupported("an ORC file", _PARQUET.format("read_orc"), (".orc",)),
+    Unsupported("a JSON file", _PARQUET.format("read_json"), (".json", ".jsonl", ".ndjson")),
+    Unsupported("a pickle", _PARQUET.format("read_pickle"), (".pkl", ".pickle")),
+    Unsupported("a Stata file", _PARQUET.format("read_stata"), (".dta",)),
+    Unsupported("an SAS file", _PARQUET.format("read_sas"), (".sas7bdat", ".xpt")),
+    Unsupported("an SPSS file", _PARQUET.format("read_spss"), (".sav",)),
+)
+_ZIPS = {  # by what the name of a member starts with
+    "xl/": Unsupported("an Excel workbook", _SHEET),
+    "word/": Unsupported("a Word document", "save its table as CSV"),
+    "content.xml": Unsupported("an OpenDocument file", _SHEET),
+}
+_ZIP = Unsupported("a zip archive", "unpack it, and open what it contains")
+
+
+def check_supported(path: Path, head: bytes) -> None:
+    """Raise if the extension or the first bytes of a file are those of a format that cannot be read.
+
+    Examples
+    --------
+    >>> check_supported(Path("x.bz2"), b"")
+    Traceback (most recent call last):
+    ValueError: x.bz2 is a file compressed with bzip2, which cannot be read: unpack it, as in bunzip2 FILE.
+    """
+    found = [f for f in UNSUPPORTED if re.match(f.pattern, head, re.DOTALL)]
+    found += [f for f in UNSUPPORTED if path.name.lower().endswith(f.extensions or "\n")]
+    if head.startswith(b"PK\x03\x04"):
+        found += _find_zip(path)
+    if found:
+        raise ValueError(f"{path} is {found[0].label}, which cannot be read: {found[0].remedy}.")
+
+
+def _find_zip(path: Path) -> list[Unsupported]:
+    """What a zip file contains if it is not arrays of NumPy."""
+    try:
+        with ZipFile(path) as archive:
+            names = archive.namelist()
+    except BadZipFile:  # the opener raises the error
+        return []
+    if names and all(name.endswith(".npy") for name in names):
+        return []
+    return [*(f for start, f in _ZIPS.items() if any(name.startswith(start) for name in names)), _ZIP]
