@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import warnings
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, take
+from banditsis.arrays import MAX_EXACT_INTEGER, Array, Columns, Indices, Rows, count_rows, take
 
 if TYPE_CHECKING:
     from banditsis.plans.plan import Plan
@@ -221,7 +222,7 @@ def _from_objects(y: Array) -> Array:
     missing = _find_missing(y)
     known = y[~missing]
     if all(isinstance(value, NUMBERS) for value in known):
-        return np.where(missing, np.nan, y).astype(np.float64)
+        return from_numbers(np.where(missing, np.nan, y) if missing.any() else y)
     if all(isinstance(value, str) for value in known):
         return y if missing.any() else y.astype(str)
     kinds = sorted({type(value).__name__ for value in known})
@@ -238,6 +239,25 @@ def _find_missing(y: Array) -> Array:
         for value in y.flat
     ]
     return np.array(missing, dtype=bool).reshape(y.shape)
+
+
+def from_numbers(values: Array) -> Array:
+    """Numbers in an array of objects as floats, or as integers if they are integers that floats would round.
+
+    Examples
+    --------
+    >>> from_numbers(np.array([1, None, Decimal("2.5")], dtype=object))
+    array([1. , nan, 2.5])
+    >>> from_numbers(np.array([2**60 + 1, Decimal(2**60)], dtype=object))
+    array([1152921504606846977, 1152921504606846976])
+    """
+    floats = values.astype(np.float64)
+    rounded = bool((np.abs(floats) > MAX_EXACT_INTEGER).any() and np.isfinite(floats).all())
+    if rounded and all(isinstance(v, (Integral, Decimal)) and v == int(v) for v in values.flat):
+        for dtype in (np.int64, np.uint64):
+            with contextlib.suppress(OverflowError):
+                return values.astype(dtype)
+    return floats
 
 
 def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:

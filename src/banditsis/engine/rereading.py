@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
 from banditsis.engine.trace import Trace, best
 from banditsis.parallel import Workers
 from banditsis.sources.base import Source
@@ -163,7 +163,8 @@ def join_rows(rows: Rows, more: Rows) -> Rows:
 
 
 def _to_columns(block: Array) -> Floats:
-    """A float64 copy with contiguous columns."""
+    """A float64 copy with contiguous columns, shifted if float64 would round them."""
+    block = near_zero(block)
     out = np.empty(block.shape, order="F")
     for i in range(0, len(block), ROWS_AT_ONCE):
         out[i : i + ROWS_AT_ONCE] = block[i : i + ROWS_AT_ONCE]

@@ -9,7 +9,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread, take
+from banditsis.arrays import (
+    MAX_EXACT_INTEGER,
+    Array,
+    Columns,
+    Floats,
+    Indices,
+    Rows,
+    as_indices,
+    count_rows,
+    is_wide_integer,
+    spread,
+    subtract_integers,
+    take,
+)
 from banditsis.kernels import gather
 from banditsis.kernels.row_moments import PANEL
 from banditsis.sources.base import (
@@ -23,7 +36,7 @@ from banditsis.sources.base import (
 )
 from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten
 from banditsis.statistics.base import Weights
-from banditsis.validation import NUMBERS
+from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
@@ -60,7 +73,7 @@ class ArraySource(Source):
     """A two-dimensional NumPy array, used without a copy.
 
     Compiled kernels read float32 and float64 arrays of any strides. Other dtypes are converted tile by tile,
-    float16 to float32 and the rest to float64.
+    float16 to float32 and the rest to float64; integers that float64 would round are shifted before.
 
     Parameters
     ----------
@@ -181,6 +194,9 @@ class ArraySource(Source):
     def _add_copied(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
         """Sum a tile that is converted, scaled, copied or multiplied as a matrix."""
         block = self.read(tile.rows, tile.columns)
+        shift = calibration.shift
+        if is_wide_integer(block.dtype) and (wide := np.abs(shift) > MAX_EXACT_INTEGER).any():
+            block, shift = subtract_integers(block, np.where(wide, shift, 0.0)), np.where(wide, 0.0, shift)
         contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
         if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
             block = np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
@@ -189,7 +205,7 @@ class ArraySource(Source):
         flat = flatten(block)
         assert flat is not None
         strips = self._strips(flat, slice(0, block.shape[0]), slice(0, block.shape[1]))
-        add_products(block, strips, calibration.shift, tile.weights, out)
+        add_products(block, strips, shift, tile.weights, out)
 
     def _strips(self, flat: FlatArray, rows: Rows, columns: Indices | slice) -> Strips:
         """The strips of some cells; the index along a strip must be a slice."""
@@ -253,7 +269,7 @@ def _check_array(array: Array) -> Array:
                     f"X has dtype object and contains {value!r}, which is not a number; "
                     "encode it first (argument must be a string or a number)."
                 )
-        return array.astype(np.float64)
+        return from_numbers(array)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
     return array

@@ -87,12 +87,15 @@ class BlockSource(Source):
         part: Floats,
     ) -> None:
         """Read a tile and add its sums to ``part``, which belongs at ``position`` of the result."""
-        block = ArraySource(self._read_tile(rows, columns))
-        context = SumContext(calibration.take(columns), part, Workers(1))
-        block.sums(slice(0, block.shape[0]), None, weights.part, context)
+        block, rest = self._read_tile(rows, columns, calibration.take(columns))
+        tile = ArraySource(block)
+        tile.sums(slice(0, tile.shape[0]), None, weights.part, SumContext(rest, part, Workers(1)))
 
-    def _read_tile(self, rows: Rows, columns: Indices | slice) -> Array:
-        return self.read(rows, columns)
+    def _read_tile(
+        self, rows: Rows, columns: Indices | slice, calibration: Calibration
+    ) -> tuple[Array, Calibration]:
+        """Cells of a tile, and the calibration that is still to be applied to them."""
+        return self.read(rows, columns), calibration
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)

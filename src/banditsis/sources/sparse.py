@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
+from banditsis.arrays import (
+    MAX_EXACT_INTEGER,
+    Array,
+    Columns,
+    Floats,
+    Indices,
+    Rows,
+    as_indices,
+    count_rows,
+    is_wide_integer,
+    spread,
+)
 from banditsis.kernels import sparse as kernels
 from banditsis.sources.array import Job, TileJob, add_tiles, check_names
 from banditsis.sources.base import (
@@ -220,6 +231,11 @@ def _compress(matrix: Any) -> Any:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
+    if is_wide_integer(matrix.dtype) and (np.abs(matrix.data.astype(np.float64)) > MAX_EXACT_INTEGER).any():
+        raise ValueError(
+            "X is sparse and has integers beyond 2⁵³, which would be rounded: pass it as a dense array, or "
+            "subtract a constant from them."
+        )
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float32 if matrix.dtype.itemsize <= 2 else np.float64)
     return matrix

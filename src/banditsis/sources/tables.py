@@ -7,7 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
+from banditsis.arrays import (
+    MAX_EXACT_INTEGER,
+    Array,
+    Columns,
+    Floats,
+    Indices,
+    Rows,
+    count_rows,
+    is_wide_integer,
+    spread,
+    subtract_integers,
+    take,
+)
 from banditsis.sources.array import line_bytes
 from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_dtype
 from banditsis.sources.blocks import BlockSource
@@ -72,6 +84,8 @@ class TableSource(BlockSource):
         kinds = {self.kinds[feature.column] for feature in features if feature.level is None}
         self.dtype = np.result_type(np.float32, *(kind.to_pandas_dtype() for kind in kinds))
         self.chunk = int(np.median(lengths)), 1
+        wide = [kind is not None and is_wide_integer(np.dtype(kind.to_pandas_dtype())) for kind in self.kinds]
+        self.is_wide = np.array([feature.level is None and wide[feature.column] for feature in features])
 
     def block_edges(self) -> Indices:
         return super().block_edges() if self.block_rows == 1 else self.edges
@@ -80,6 +94,18 @@ class TableSource(BlockSource):
         return min(COLUMNS_AT_ONCE, super().tile_columns(n_columns))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        return self._read_shifted(rows, columns, None)
+
+    def _read_tile(
+        self, rows: Rows, columns: Indices | slice, calibration: Calibration
+    ) -> tuple[Array, Calibration]:
+        shift = calibration.shift
+        origin = np.where(self.is_wide[columns] & (np.abs(shift) > MAX_EXACT_INTEGER), shift, 0.0)
+        block = self._read_shifted(rows, columns, origin)
+        return block, Calibration(shift - origin, calibration.scale)
+
+    def _read_shifted(self, rows: Rows, columns: Columns | slice, origin: Floats | None) -> Array:
+        """As :meth:`read`, but subtract an integer from each column before it is converted to floats."""
         features = self.features
         if columns is not None:
             features = features[columns] if isinstance(columns, slice) else [features[j] for j in columns]
@@ -93,7 +119,12 @@ class TableSource(BlockSource):
                 column, level = features[k]
                 if column != current:
                     current, values = column, next(loaded)
-                block[place, k] = values if level is None else values == level
+                if level is not None:
+                    block[place, k] = values == level
+                elif origin is None or origin[k] == 0:
+                    block[place, k] = values
+                else:
+                    block[place, k] = subtract_integers(values, origin[k])
         return block
 
     def calibrate(self, rows: Rows) -> Calibration:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.stats import rankdata
 
-from banditsis.arrays import Array, Floats, Indices, Rows
+from banditsis.arrays import Array, Floats, Indices, Rows, near_zero
 from banditsis.kernels import risk_sets
 from banditsis.statistics.base import mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
@@ -97,7 +97,7 @@ class Cox(SampleStatistic):
                 "statistic 'cox' needs events that are 0 (censored) or 1, in the second column of the "
                 f"response; got {event[row]:g} in row {row:,}."
             )
-        return self.copy_with(y=y, pairwise=pairwise)
+        return self.copy_with(y=near_zero(y), pairwise=pairwise)
 
     def bind_partial(self, y: Array, covariates: Covariates) -> Self:
         return self.bind(y, False).copy_with(covariates=covariates)

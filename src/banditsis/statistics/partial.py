@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
 from banditsis.statistics.base import (
     MomentStatistic,
     Weights,
@@ -201,7 +201,9 @@ class PartialPearson(PartialStatistic):
 
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         Q, _ = np.linalg.qr(self.covariates.design(rows))
-        both = np.column_stack([self.plain.scaled(rows)[:, response], np.asarray(block, np.float64)])
+        both = np.column_stack(
+            [self.plain.scaled(rows)[:, response], np.asarray(near_zero(block), np.float64)]
+        )
         size = np.abs(both - both.mean(axis=0)).max(axis=0)
         both = both - Q @ (Q.T @ both)
         both[:, np.abs(both).max(axis=0) <= np.sqrt(self.covariates.resolution) * size] = 0.0

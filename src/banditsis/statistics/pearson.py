@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, spread
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, near_zero, spread
 from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
@@ -55,7 +55,7 @@ class Pearson(MomentStatistic):
             raise ValueError(
                 f"statistic {cls.name!r} needs a numeric response, got labels; use 'anova' for classes."
             )
-        return cls(y, pairwise)
+        return cls(near_zero(y), pairwise)
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
@@ -73,7 +73,7 @@ class Pearson(MomentStatistic):
         low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
         if (low == high).any():
             k = int(np.argmax(low == high))
-            raise self.constant_response(k, low[k])
+            raise self.constant_response(k, self.y[rows][0, k])
         centre = np.median(self.values(spread(rows, 1001)), axis=0)
         reach = np.maximum(np.maximum(high / 2 - centre / 2, centre / 2 - low / 2), SMALLEST)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
@@ -160,4 +160,4 @@ class Pearson(MomentStatistic):
     def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
         if self.pairwise:
             return None
-        return squared_influence(np.asarray(block, np.float64), self.scaled(rows)[:, response])
+        return squared_influence(np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response])

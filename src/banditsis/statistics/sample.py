@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.stats import rankdata
 
-from banditsis.arrays import Array, Floats, Rows
+from banditsis.arrays import Array, Floats, Rows, near_zero
 from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift, no_covariates
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import NullDistribution
@@ -71,7 +71,7 @@ class SampleStatistic(Statistic):
                 "classes."
             )
         labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
-        return self.copy_with(y=y, pairwise=pairwise, labels=labels)
+        return self.copy_with(y=near_zero(y) if labels is None else y, pairwise=pairwise, labels=labels)
 
     def bind_partial(self, y: Array, covariates: Covariates) -> Self:
         """As :meth:`bind`, for the partial association given the covariates."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.kernels import interactions as pairs
-from banditsis.sources.base import PILOT_ROWS, SumContext, WeightFunction
+from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
@@ -156,8 +156,10 @@ class Interactions(BlockSource):
         all_pairs = gram.product_seconds(n_rows, self.base.n_columns, p, n_lines, self.dtype, by_class)
         return gram.pair_seconds(n_rows, p, cell) < all_pairs
 
-    def _read_tile(self, rows: Rows, columns: Indices | slice) -> Array:
-        return self._products(rows, columns, np.dtype(np.float64))  # as the shift
+    def _read_tile(
+        self, rows: Rows, columns: Indices | slice, calibration: Calibration
+    ) -> tuple[Array, Calibration]:
+        return self._products(rows, columns, np.dtype(np.float64)), calibration  # as the shift
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """The time of the arithmetic, which costs more than reading, expressed in bytes."""
