@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, ScreeningResult, open_source, screen
 from banditsis.engine import accumulators
 from banditsis.engine.sampling import draw_rows
 from reference import correlations, paper_algorithm
@@ -201,7 +201,7 @@ def test_a_range_that_float32_cannot_hold():
         (X, Y[:-1], ValueError, "X has 3,000 rows and y has 2,999 values"),
         (X, np.zeros((N, 0)), ValueError, "no columns"),
         (X, np.zeros(N), ValueError, "the response is constant"),
-        (X, np.column_stack([Y, np.ones(N)]), ValueError, r"the response \(column 1\) is constant"),
+        (X, np.ones((N, 2)), ValueError, r"the response \(column 0\) is constant"),
         (X, np.where(np.arange(N) == 5, np.nan, Y), ValueError, "the response contains NaN in row 5"),
         (X, np.where(np.arange(N) == 5, np.inf, Y), ValueError, "the response contains infinity in row 5"),
         (X + 0j, Y, ValueError, "Complex data not supported"),
@@ -398,7 +398,7 @@ def test_a_rare_response_has_a_detection_floor():
 
 @pytest.mark.parametrize("statistic", ["pearson", "spearman"])
 def test_a_response_that_is_constant_in_all_rows(statistic):
-    with pytest.raises(ValueError, match=r"y is constant, 1.0, in all 20,000 rows.* the right column"):
+    with pytest.raises(ValueError, match=r"the response is constant, 1.0, in all 20,000 rows.* the right column"):
         screen(WIDE, np.ones(20_000), PLANS["paper"], statistic=statistic)
     with pytest.raises(ValueError, match="all 20,000 rows have no events"):
         screen(WIDE, np.column_stack([RARE + 1, 0 * RARE]), PLANS["paper"], statistic="cox")
@@ -410,3 +410,45 @@ def test_progress_of_a_rare_response():
     result = screen(WIDE, RARE, plan, random_state=seed, progress=lambda *call: calls.append(call))
     assert calls[-1] == (result.cells_read, result.cells_read)
     assert all(done <= total for done, total in calls)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+@pytest.mark.parametrize(
+    "statistic", ["pearson", "anova", "logistic", "poisson", "spearman", "distance", "mv"]
+)
+def test_a_constant_response_among_several(statistic, missing, adaptive):
+    y = (Y > 0).astype(float)
+    Ys = np.column_stack([y, np.full(N, 3.0), 1 - y, np.full(N, 4.0)])
+    if missing == "pairwise":
+        Ys[:5, 3] = np.nan
+    plan = Plan.paper(N, P, D) if adaptive else Plan.exact(N, P, D)
+    told = []
+    options = {"statistic": statistic, "missing": missing, "random_state": 0}
+    found = screen(X, Ys, plan, **options, progress=lambda *cells: told.append(cells))
+    assert told[-1][0] == told[-1][1]
+    for k in (0, 2):
+        alone = screen(X, Ys[:, k], plan, **options)
+        np.testing.assert_array_equal(found[k].selected, alone.selected)
+        np.testing.assert_allclose(found[k].scores, alone.scores, atol=1e-12)
+        assert not any("constant" in note for note in found[k].notes)
+    for k, value in ((1, "3.0"), (3, "4.0")):
+        assert (found[k].scores == 0).all()
+        assert found[k].selected.size == found[k].cells_read == 0
+        assert f"the response (column {k}) is constant, {value}, in all " in str(found[k])
+        with pytest.raises(ValueError, match="is constant"):
+            found[k].detection_floor()
+        assert len(found[k].to_frame()) == 0
+        assert "is constant" in found[k].to_html()
+        back = ScreeningResult.from_json(found[k].to_json(all_scores=True))
+        np.testing.assert_array_equal(back.scores, found[k].scores)
+        if found[0].has_pvalues and not adaptive:
+            assert (found[k].pvalues == 1).all()
+            assert found[k].select().size == 0
+
+
+def test_a_constant_response_with_a_guarantee():
+    guaranteed = Plan.guaranteed(N, P, None, 0.3)
+    kept = screen(X, np.column_stack([np.ones(N), Y]), guaranteed, random_state=0)
+    assert kept[0].selected.size == 0
+    np.testing.assert_array_equal(kept[1].selected, screen(X, Y, guaranteed, random_state=0).selected)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices, Rows, count_rows
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.rereading import join_rows
@@ -25,6 +25,7 @@ from banditsis.results import Interrupted, Round, ScreeningResult, attach_partia
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.statistics import Statistic, StatisticLike
+from banditsis.statistics.base import describe_response, show
 from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
     Responses,
@@ -64,7 +65,8 @@ def screen(
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
         The response. Several responses share a pass over the data while the features they have left overlap;
-        each result is the same as if its response had been screened alone.
+        each result is the same as if its response had been screened alone. A constant response raises an
+        error; among others that vary it gets scores of 0, no selected feature and a note.
     plan : Plan
         How many rows to read and how many features to keep.
     statistic : str, class or object
@@ -147,6 +149,8 @@ def run_plan(
     runs = [
         Run(source, responses.take(rows, members), members, rows, plan, settings) for members, rows in groups
     ]
+    if kind.n_columns == 1 and responses.values.shape[1] > 1:
+        _leave_out_constant(runs)
     use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     with (
         Workers(settings.n_jobs) as workers,
@@ -201,6 +205,8 @@ class Run:
         self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]
         on_round = getattr(settings.progress, "round_done", None)
         self.traces = [Trace(plan.n_features, self.kind.one_sided, on_round) for _ in members]
+        #: the traces of the columns of ``values``
+        self.active = self.traces
         #: whether the rows read up to any step are a simple random sample
         self.is_random_sample = self.row_order == "random" or source.shuffled
 
@@ -218,10 +224,30 @@ class Run:
         cells = self.plan.cells
         if self.settings.pvalues and self.plan.steps[-1].n_rows < self.plan.n_rows:
             cells += self.plan.n_rows * self.plan.n_keep
-        return len(self.members) * cells
+        return len(self.active) * cells
+
+    def varies(self) -> Array:
+        """Which responses are not constant."""
+        first, varies = self.values[:1], np.zeros(len(self.members), bool)
+        for part in chunks(slice(0, len(self.values))):
+            varies |= (self.values[part] != first).any(axis=0)
+            if varies.all():
+                break
+        return varies
+
+    def leave_out(self, constant: Indices, n_responses: int) -> None:
+        """Give constant responses scores of 0."""
+        for k in constant:
+            which = describe_response(self.members[k], n_responses)
+            reason = f"the response{which} is constant, {show(self.values[0, k])}, in all rows"
+            self.traces[k].leave_out(self.plan.steps[0].n_rows, reason, self.kind.has_pvalues())
+        self.active = [trace for k, trace in enumerate(self.traces) if k not in constant]
+        self.values = np.delete(self.values, constant, axis=1)
 
     def run(self, workers: Workers, tick: Callable[[int], None]) -> None:
-        """Screen all responses."""
+        """Screen all responses that are not constant."""
+        if not self.active:
+            return
         given, kind = self.settings.covariates, self.kind
         if given is None:
             bound = kind.bind(self.values, self.settings.pairwise)
@@ -229,7 +255,7 @@ class Run:
             bound = kind.bind_partial(self.values, given)
         for together in self._groups(bound):
             statistic = bound if len(together) == bound.n_responses else bound.subset(together)
-            traces = [self.traces[k] for k in together]
+            traces = [self.active[k] for k in together]
             self._run_steps(statistic, traces, workers, tick)
             if self.settings.pvalues:
                 _read_in_full(self.source, statistic, traces, workers, tick)
@@ -362,9 +388,19 @@ class Run:
                 [*notes, *self.notes],
                 parameters=settings.parameters(self.plan, self.source, self.row_order),
                 n_covariates=settings.n_covariates,
-                no_floor_reason=settings.no_floor_reason(*sample),
-                no_interval_reason=settings.no_interval_reason(*sample),
+                no_floor_reason=trace.no_ranking_reason or settings.no_floor_reason(*sample),
+                no_interval_reason=trace.no_ranking_reason or settings.no_interval_reason(*sample),
             )
+
+
+def _leave_out_constant(runs: Sequence[Run]) -> None:
+    """Leave out constant responses, unless all are constant, which raises an error later."""
+    n_responses = sum(len(run.members) for run in runs)
+    varies = [run.varies() for run in runs]
+    if any(found.any() for found in varies):
+        for run, found in zip(runs, varies, strict=True):
+            if not found.all():
+                run.leave_out(np.flatnonzero(~found), n_responses)
 
 
 def _read_in_full(

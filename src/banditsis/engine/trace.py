@@ -14,7 +14,7 @@ from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT, Statistic, is_mostly_missing
-from banditsis.statistics.null_distributions import NullDistribution
+from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 
 
 class Trace:
@@ -44,6 +44,15 @@ class Trace:
         #: features present in too few rows to be scored
         self.mostly_missing: set[int] = set()
         self.notes: list[str] = []
+        #: why features cannot be ranked by this response
+        self.no_ranking_reason: str | None = None
+
+    def leave_out(self, n_rows: int, reason: str, has_pvalues: bool) -> None:
+        """Record that the response is constant: all scores are 0, and no feature is selected."""
+        self.rounds.append(Round(n_rows, self.scores.size, 0, 1.0, 0, 0.0))
+        self.no_ranking_reason = reason
+        self.notes.append(f"{reason}: all scores are 0, and no feature is selected.")
+        self.null_distribution = NormalNull(0.0) if has_pvalues else None  # all p-values are 1
 
     def add_round(self, finished: Round) -> None:
         """Record a finished round."""
