@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-dask bench-statistics bench-formats \
-  bench-interactions docs docs-figures examples clean
+  bench-interactions fuzz docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (
 
 bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 4 GB)
 	$(BIN)/python benchmarks/interactions.py
+
+fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
+	$(BIN)/python benchmarks/fuzz.py
 
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
 	@for example in settings flight_interactions lasso_pipeline; do \

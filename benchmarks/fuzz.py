@@ -38,14 +38,28 @@ from banditsis.formatting import text_table
 from banditsis.progress import ProgressBar
 from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
 
-COUNT = 3540  # 60 of each kind, times its weight
+COUNT = 3600  # 60 of each kind, times its weight
 SECONDS, MEMORY = 20.0, 2 << 30  # limits for one input
 ALLOWED = ("same", "error", "only --verify", "different")
 FAILURES = ("crash", "traceback", "time-out", "memory", "silent")
 NUMBERED = [name for name, case in CASES.items() for _ in range(case.weight)]
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["banditsis.cli.info", "pyarrow.parquet", "h5py", "zarr", "bed_reader", "pandas"]
+CONTEXT.set_forkserver_preload(  # so that a new process starts quickly
+    [
+        "banditsis.cli.info",
+        "banditsis.screening",
+        "banditsis.store.writer",
+        "banditsis.formats.hdf5",
+        "pyarrow.feather",
+        "pyarrow.parquet",
+        "h5py",
+        "zarr",
+        "bed_reader",
+        "pandas",
+        "sklearn.datasets",
+        "scipy.io",
+        "scipy.stats",
+    ]
 )
 
 #: Screens the input of a number in a folder; returns the kind of outcome, and the traceback of an error.

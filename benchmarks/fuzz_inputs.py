@@ -136,6 +136,9 @@ CASES = {
     "mtx dense": Case("x.mtx", lambda path: scipy.io.mmwrite(path, X)),
     "mtx.gz": Case("x.mtx.gz", gzipped(lambda path: scipy.io.mmwrite(path, COO)), **GZIP),
     "svmlight": Case("x.svm", lambda path: dump_svmlight_file(CSR, Y, str(path)), "label"),
+    "svmlight.gz": Case(
+        "x.svm.gz", gzipped(lambda path: dump_svmlight_file(CSR, Y, str(path))), "label", **GZIP
+    ),
     "parquet": Case("x.parquet", lambda path: files.write_parquet(X, NAMES), "x3"),
     "parquet, checksums": Case(
         "x.parquet", lambda path: pq.write_table(TABLE, path, **CHECKED_TABLE), check=check_parquet, weight=2
