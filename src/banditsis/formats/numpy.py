@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -84,7 +84,8 @@ def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> 
     check_memory(path, path.stat().st_size, options.get("memory_limit"))
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-            matrix = mmread(_CheckedText(file))
+            text: Any = _CheckedText(file)
+            matrix = mmread(text)
     except (ValueError, OverflowError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as Matrix Market: {error}") from error
     source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
@@ -98,11 +99,11 @@ class _CheckedText:
     the file comes first.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Any) -> None:
         self.file, self.tail = file, b"\n"
 
     def read(self, size: int = -1) -> bytes:
-        data = self.file.read(size)
+        data: bytes = self.file.read(size)
         if b"\0" in data:
             raise ValueError("it contains zero bytes")
         if data or self.tail.endswith(b"\n"):
