@@ -226,6 +226,7 @@ def main() -> None:
     parser.add_argument("--only", type=int, nargs="+", help="numbers of inputs, whose files are kept")
     parser.add_argument("--failures", type=int, default=20, help="failures to list (default: 20)")
     options = parser.parse_args()
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"  # which misses what a crash left behind
     numbers = options.only or range(options.count)
     root, outcomes = Path(tempfile.mkdtemp(prefix="fuzz-")), []
     try:

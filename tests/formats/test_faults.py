@@ -568,3 +568,13 @@ def test_text_of_zarr_version_2_is_read():
     names = group.create_array("names", shape=(6,), dtype=str, chunks=(6,))
     names[:] = np.array(NAMES, dtype=object)
     assert list(open_source(path).names) == NAMES
+
+
+@pytest.mark.parametrize("new", [b"(400, 6, ", b"(%d, 6)," % 10**30])
+def test_npy_with_a_damaged_header(new):
+    path = files.new_path("data.npy")
+    np.save(path, X)
+    content = path.read_bytes()
+    assert content.count(b"(400, 6),") == 1
+    path.write_bytes(content.replace(b"(400, 6),", new))
+    assert f"{path} cannot be read as a NumPy array" in message_of(path)

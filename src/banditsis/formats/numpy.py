@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
@@ -30,7 +31,7 @@ def load_npy(path: Path) -> Array:
     """Map an array of numbers into memory."""
     try:
         array: Array = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, OverflowError, EOFError, OSError, TokenError) as error:
         if "Object arrays" in str(error) or "Python objects" in str(error):
             raise TypeError(f"{path} holds Python objects: save numbers, as in x.astype(float).") from error
         raise ValueError(f"{path} cannot be read as a NumPy array, it may be truncated: {error}") from error
