@@ -398,7 +398,9 @@ def test_a_rare_response_has_a_detection_floor():
 
 @pytest.mark.parametrize("statistic", ["pearson", "spearman"])
 def test_a_response_that_is_constant_in_all_rows(statistic):
-    with pytest.raises(ValueError, match=r"the response is constant, 1.0, in all 20,000 rows.* the right column"):
+    with pytest.raises(
+        ValueError, match=r"the response is constant, 1.0, in all 20,000 rows.* the right column"
+    ):
         screen(WIDE, np.ones(20_000), PLANS["paper"], statistic=statistic)
     with pytest.raises(ValueError, match="all 20,000 rows have no events"):
         screen(WIDE, np.column_stack([RARE + 1, 0 * RARE]), PLANS["paper"], statistic="cox")

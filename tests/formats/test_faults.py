@@ -1,10 +1,6 @@
 """Files with faults: one clear message each, and nothing is written."""
 
 import gzip
-import subprocess
-import sys
-
-
 import json
 import os
 import pickle

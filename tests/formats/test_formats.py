@@ -4,11 +4,9 @@ import base64
 import gzip
 import os
 import shutil
+import struct
 import tempfile
 import warnings
-
-
-import struct
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path

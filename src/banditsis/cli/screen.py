@@ -105,7 +105,8 @@ def check_options(options: ScreenOptions) -> None:
 
 
 def _input_files(options: ScreenOptions) -> Iterator[Path]:
-    yield split_path(options.data)[0]
+    if not is_url(options.data):
+        yield split_path(Path(options.data))[0]
     for given in filter(None, (options.target, options.covariates)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)
