@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -138,3 +139,32 @@ for order in "CF":
         print(r.selected.tolist(), [f"{s:.9f}" for s in r.scores])
 """
     assert run(code) == run(code, NUMBA_DISABLE_JIT="1")
+
+
+FIRST_FIT = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import numpy as np
+    from banditsis import BanditSIS
+    X = np.random.default_rng(0).standard_normal((500, 20))
+    print(BanditSIS(2, random_state=0).fit(X, X[:, 3]).result_.selected[0])
+print([str(w.message) for w in caught if "kernels" in str(w.message)])
+"""
+
+
+def test_a_first_fit_without_a_writable_folder(tmp_path):
+    """As in a container; the test must also hold for root, who may write everywhere."""
+    package = tmp_path / "banditsis"
+    shutil.copytree(ROOT / "src/banditsis", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").write_text("")  # a file, so no folder of this name can be created
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA", "XDG"))}
+    environment |= {"PYTHONPATH": str(tmp_path), "HOME": str(package / "__init__.py" / "home")}
+    command = [sys.executable, "-c", FIRST_FIT]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    best, warned = run.stdout.splitlines()
+    assert best == "3"
+    assert warned.count("cannot store its compiled kernels") == 1
+    assert "NUMBA_CACHE_DIR" in warned

@@ -1,9 +1,11 @@
-"""Numba decorators of the kernels: cached on disk, without the GIL, NaN-safe."""
+"""Numba decorators of the kernels: cached on disk if possible, without the GIL, NaN-safe."""
 
 from __future__ import annotations
 
 import math
 import sys
+import warnings
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -13,12 +15,37 @@ from numba.extending import intrinsic
 
 from banditsis.arrays import SMALLEST
 
+def _kernel(*fastmath: str) -> Any:
+    """A decorator that compiles a loop."""
+
+    def compile_later(function: Any) -> Any:
+        options = {"nogil": True, "fastmath": set(fastmath)}
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError as error:
+            if "cannot cache function" not in str(error):
+                raise
+        _warn_once()
+        return njit(**options)(function)
+
+    return compile_later
+
+
+@cache
+def _warn_once() -> None:
+    warnings.warn(
+        "banditsis cannot store its compiled kernels, so every process compiles them again, which takes a "
+        "few seconds: set NUMBA_CACHE_DIR to a folder that is writable.",
+        stacklevel=2,
+    )
+
+
 # "contract" lets x*y + z become one instruction. Neither flag assumes that values are finite.
-elementwise = njit(nogil=True, cache=True, fastmath={"contract"})
+elementwise = _kernel("contract")
 # Reductions along a strip also need "reassoc", or they stay scalar.
-reduction = njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+reduction = _kernel("contract", "reassoc")
 # Without "contract", the difference of two equal products is exactly 0.
-unfused_reduction = njit(nogil=True, cache=True, fastmath={"reassoc"})
+unfused_reduction = _kernel("reassoc")
 
 
 @elementwise
