@@ -52,6 +52,7 @@ def open_plink(path: Path, target: str | None = None, **options: Any) -> Opened:
     """Open genotypes; the target is the phenotype of the ``.fam`` file (``phenotype``), or a SNP."""
     library = import_optional("bed_reader", "plink")
     n, p = (_count_lines(path.with_suffix(ending)) for ending in (".fam", ".bim"))
+    _check_mode(path)
     _check_size(path, n, p)
     try:
         bed = library.open_bed(path, iid_count=n, sid_count=p, num_threads=1)
@@ -75,6 +76,19 @@ def _count_lines(path: Path) -> int:
     if total == 0:
         raise ValueError(f"{path} is empty.")
     return total
+
+
+def _check_mode(path: Path) -> None:
+    """Raise if the third byte does not say that SNP follows SNP."""
+    with open(path, "rb") as file:
+        mode = file.read(3)[2:]
+    if mode == b"\0":
+        raise ValueError(
+            f"{path} stores sample after sample, as PLINK did before 2008: convert it with "
+            f"`plink --bfile {path.stem} --make-bed --out converted`."
+        )
+    if mode != b"\1":
+        raise ValueError(f"{path} is not a valid PLINK file: its third byte must be 1, or 0 in old files.")
 
 
 def _check_size(path: Path, n: int, p: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -64,11 +65,13 @@ FORMATS = {
     "shuffled": Format("shuffled Zarr", "banditsis.store.reader:open_shuffled"),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
-    "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b\x01"),
+    "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
 SIGNATURES[b"\x1f\x8b"] = "gzip"
+#: Where Linux describes processes, and the limits of containers.
+PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -263,25 +266,54 @@ def format_label(name: str) -> str:
 
 
 def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:
-    """Raise if a file that must be read into memory is larger than allowed."""
-    if limit is not None and n_bytes > limit:
+    """Raise if a file that must be read into memory is larger than the limit, or than the free memory."""
+    allowed = available_memory() if limit is None else limit
+    if n_bytes > allowed:
+        what = "free memory" if limit is None else "limit"
         raise ValueError(
-            f"{path} must be read into memory, and its {n_bytes:,} bytes are more than the limit of "
-            f"{limit:,}: raise the limit, or convert the file to Parquet or Zarr."
+            f"{path} must be read into memory, and its {n_bytes:,} bytes are more than the {what} of "
+            f"{allowed:,}: raise the limit, or convert the file to Parquet or Zarr."
         )
 
 
 def allowed_memory(limit: int | None) -> int:
     """The limit in bytes; by default half of the available memory."""
-    if limit is not None:
-        return limit
+    return available_memory() // 2 if limit is None else limit
+
+
+def available_memory() -> int:
+    """Bytes that this process can still use, within the limits of its container."""
     try:
-        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 512
+        lines = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
+        available = int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
-        if hasattr(os, "sysconf"):
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-        return 1 << 31
+        if not hasattr(os, "sysconf"):
+            return 1 << 32
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return min([available, *_free_memory_of_groups()])
+
+
+def _free_memory_of_groups() -> Iterator[int]:
+    """Bytes that the control groups of this process leave free: version 2, and version 1 of "memory"."""
+    try:
+        entries = [line.split(":", 2) for line in (PROC / "self/cgroup").read_text().splitlines()]
+    except OSError:
+        return
+    for _, controllers, group in entries:
+        if controllers == "":
+            root, names = CGROUP, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            root = CGROUP / "memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        # A container may see the path of its group on the host, and its files at the root.
+        folder = root / group.strip("/")
+        for place in {root, folder, *(parent for parent in folder.parents if root in parent.parents)}:
+            with suppress(OSError, ValueError, KeyError):  # no limit ("max"), or another system
+                limit, used = (int((place / name).read_text()) for name in names[:2])
+                stat = dict(line.split() for line in (place / "memory.stat").read_text().splitlines())
+                yield max(0, limit - used + int(stat[names[2]]))  # cached files are dropped first
 
 
 def split_target_column(
