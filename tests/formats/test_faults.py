@@ -9,6 +9,9 @@ import sys
 import warnings
 from pathlib import Path
 
+
+import zipfile
+
 import h5py
 import numcodecs
 import numpy as np
@@ -20,6 +23,10 @@ import zarr
 from bed_reader import to_bed
 from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
+
+
+from scipy import sparse
+from scipy.io import mmwrite
 
 import files
 from banditsis import Plan, open_source, screen
@@ -574,3 +581,88 @@ def test_npy_with_a_damaged_header(new):
     assert content.count(b"(400, 6),") == 1
     path.write_bytes(content.replace(b"(400, 6),", new))
     assert f"{path} cannot be read as a NumPy array" in message_of(path)
+
+
+SPARSE_FAULTS = {
+    "index too large": ("indices", 50, 10**6, "has index 1,000,000"),
+    "last index too large": ("indices", -1, 400, "has index 400"),
+    "index beyond 32 bits": ("indices", 50, 2**33, "has index 8,589,934,592"),
+    "negative index": ("indices", 50, -1, "has index -1"),
+    "pointer decreases": ("indptr", 2, 0, "index pointer must rise"),
+    "pointer too large": ("indptr", 2, 10**8, "index pointer must rise"),
+    "negative pointer": ("indptr", 2, -50, "index pointer must rise"),
+    "pointer does not begin with 0": ("indptr", 0, 2, "index pointer"),
+}
+
+
+@pytest.mark.parametrize("fault", SPARSE_FAULTS)
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("suffix", [".npz", ".h5ad"])
+def test_indices_of_sparse_matrices(suffix, kind, fault):
+    part, place, value, told = SPARSE_FAULTS[fault]
+    matrix = getattr(sparse, f"{kind}_array")(np.where(X > 0, X, 0))
+    parts = {name: getattr(matrix, name).astype("i8") for name in ("indices", "indptr")}
+    while place == 2 and parts["indptr"][1] == 0:
+        place += 1
+    parts[part][place] = value
+    if suffix == ".npz":
+        path = files.new_path("data.npz")
+        np.savez(path, format=kind.encode(), shape=X.shape, data=matrix.data, **parts)
+    else:
+        path = files.write_h5ad(np.where(X > 0, X, 0), NAMES, f"{kind}_matrix")
+        with h5py.File(path, "a") as file:
+            for name, values in parts.items():
+                del file["X"][name]
+                file["X"][name] = values
+    message = message_of(path)
+    assert path.name in message
+    assert told in message
+
+
+def test_indices_that_are_unsorted_or_repeated_are_added_up():
+    path = files.new_path("data.npz")
+    parts = {"data": np.arange(1.0, 7), "indices": [2, 0, 1, 1, 0, 2], "indptr": [0, 2, 4, 6]}
+    np.savez(path, format=b"csr", shape=(3, 3), **parts)
+    np.testing.assert_array_equal(
+        open_source(path).read(slice(0, 3), None), [[2, 0, 1], [0, 7, 0], [5, 0, 6]]
+    )
+
+
+@pytest.mark.parametrize(
+    "save", [np.savez_compressed, lambda path, X: sparse.save_npz(path, sparse.csr_array(X))]
+)
+def test_corrupted_npz(save):
+    path = files.new_path("data.npz")
+    save(path, X)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        largest = max(archive.infolist(), key=lambda entry: entry.compress_size)
+    middle = largest.header_offset + largest.compress_size // 2
+    path.write_bytes(whole[:middle] + b"\xff" * 200 + whole[middle + 200 :])
+    assert f"{path} cannot be read as .npz" in message_of(path)
+    for share in (0.3, 0.95):
+        path.write_bytes(whole[: int(share * len(whole))])
+        assert f"{path} cannot be read as .npz" in message_of(path)
+
+
+def test_corrupted_matrix_market():
+    plain, path = files.new_path("data.mtx"), files.new_path("data.mtx.gz")
+    mmwrite(plain, sparse.coo_array(X))
+    path.write_bytes(gzip.compress(plain.read_bytes()))
+    corrupt(path, path.stat().st_size // 2, 200)
+    assert f"{path} cannot be read as Matrix Market" in message_of(path)
+    path.write_bytes(gzip.compress(plain.read_bytes())[:2000])
+    assert f"{path} cannot be read as Matrix Market" in message_of(path)
+
+
+def test_plink_by_sample():
+    path = write_bed(X, NAMES)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:2] + b"\0" + whole[3:])
+    message = message_of(path)
+    assert message.startswith(f"{path} stores sample after sample")
+    assert "--make-bed" in message
+    path.write_bytes(whole[:2] + b"\7" + whole[3:])
+    assert message_of(path).startswith(f"{path} is not a valid PLINK file: its third byte")
+    path.write_bytes(whole[:2])
+    assert path.name in message_of(path)

@@ -212,3 +212,15 @@ def test_integers_that_float64_would_round_raise():
     )
     with pytest.raises(ValueError, match="integers beyond 2⁵³"):
         screen(counts * 2**60, Y, Plan.exact(N, P, 3))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_an_index_out_of_range_raises(kind):
+    """Also if SciPy has looked at the matrix before its arrays were changed."""
+    matrix = sparse.random_array((300, 50), density=0.2, format=kind, rng=np.random.default_rng(0))
+    screen(matrix, np.arange(300.0), Plan.exact(300, 50, 2))
+    indices = matrix.coords[1] if kind == "coo" else matrix.indices
+    for value in (10**6, -1):
+        indices[len(indices) // 2] = value
+        with pytest.raises(ValueError, match="index"):
+            screen(matrix, np.arange(300.0), Plan.exact(300, 50, 2))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -16,6 +18,9 @@ from banditsis.formats.registry import Opened, check_memory, find_column, split_
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
+
+# What the readers of NumPy, SciPy and scikit-learn raise for damaged content.
+DAMAGE = (ValueError, KeyError, OverflowError, RuntimeError, EOFError, OSError, BadZipFile, zlib.error)
 
 
 def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
@@ -48,18 +53,25 @@ def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
     """
     from scipy.sparse import load_npz
 
-    try:
-        with ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        check_memory(path, size, options.get("memory_limit"))
-        with np.load(path) as archive:
-            if {"format", "shape", "data"} <= set(archive.files):
-                source = SparseSource(load_npz(path))
-                return split_target_column(source, target, path)
+    with _readable(path, ".npz, it may be truncated"), ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    check_memory(path, size, options.get("memory_limit"))
+    with _readable(path, ".npz, it may be truncated"), np.load(path) as archive:
+        is_sparse = {"format", "shape", "data"} <= set(archive.files)
+        if is_sparse:
+            source = SparseSource(load_npz(path))
+        else:
             arrays = {name: archive[name] for name in archive.files}
-    except (BadZipFile, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as .npz, it may be truncated: {error}") from error
-    return _open_arrays(path, arrays, target)
+    return split_target_column(source, target, path) if is_sparse else _open_arrays(path, arrays, target)
+
+
+@contextmanager
+def _readable(path: Path, format_name: str) -> Iterator[None]:
+    """Turn the errors that damaged content causes into one line."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(f"{path} cannot be read as {format_name}: {' '.join(str(error).split())}") from error
 
 
 def _open_arrays(path: Path, arrays: dict[str, Any], target: str | None) -> Opened:
@@ -83,13 +95,11 @@ def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> 
     from scipy.io import mmread
 
     check_memory(path, path.stat().st_size, options.get("memory_limit"))
-    try:
+    with _readable(path, "Matrix Market"):
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             text: Any = _CheckedText(file)
             matrix = mmread(text)
-    except (ValueError, OverflowError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as Matrix Market: {error}") from error
-    source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
+        source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return split_target_column(source, target, path)
 
 
@@ -124,11 +134,9 @@ def open_svmlight(path: Path, target: str | None = None, **options: Any) -> Open
     from sklearn.datasets import load_svmlight_file
 
     check_memory(path, path.stat().st_size, options.get("memory_limit"))
-    try:
+    with _readable(path, "svmlight"):
         matrix, labels = load_svmlight_file(str(path))
-    except (ValueError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as svmlight: {error}") from error
-    source = SparseSource(matrix)
+        source = SparseSource(matrix)
     if target in (None, "label", "target", "y"):
         return Opened(source, labels)
     return split_target_column(source, target, f"{path}, whose target is called 'label',")
