@@ -7,10 +7,8 @@ import pickle
 import subprocess
 import sys
 import warnings
-from pathlib import Path
-
-
 import zipfile
+from pathlib import Path
 
 import h5py
 import numcodecs
@@ -21,12 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 from bed_reader import to_bed
-from scipy.io import mmwrite
-from sklearn.datasets import dump_svmlight_file
-
-
 from scipy import sparse
 from scipy.io import mmwrite
+from sklearn.datasets import dump_svmlight_file
 
 import files
 from banditsis import Plan, open_source, screen

@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 
 from banditsis.arrays import SMALLEST
 
+
 def _kernel(*fastmath: str) -> Any:
     """A decorator that compiles a loop."""
 
