@@ -98,7 +98,7 @@ def parquet(folder: Path, gigabytes: float) -> Iterator[Figure]:
 
 def sparse(folder: Path, gigabytes: float) -> Iterator[Figure]:
     """A sparse CSC matrix, exact."""
-    from sparse import measure
+    from sparse_matrices import measure
 
     yield measure(min(1.0, gigabytes / 20))
 

@@ -234,7 +234,7 @@ def test_rows_without_a_label_are_left_out(data, convert, statistic):
     np.testing.assert_allclose(found.scores_, expected.scores_, rtol=1e-10)
     assert found.result_.n_rows == len(known)
     with pytest.raises(
-        ValueError, match=r"y contains no label in row 0: .* 'pairwise' to omit rows with no label"
+        ValueError, match=r"the response contains no label in row 0: .* 'pairwise' to omit rows with no label"
     ):
         SIS(5, statistic=statistic).fit(X, convert(labels))
 

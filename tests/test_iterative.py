@@ -207,5 +207,5 @@ def test_what_the_base_cannot_do_is_reported_first():
     with pytest.raises(ValueError, match="X contains NaN") as caught:
         IterativeSIS().fit(gaps, y)
     assert "pairwise" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"y contains NaN in row 3: drop or replace it\.$"):
+    with pytest.raises(ValueError, match=r"the response contains NaN in row 3: drop or replace it\.$"):
         IterativeSIS().fit(X, unknown)

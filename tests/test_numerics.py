@@ -254,7 +254,7 @@ def test_responses_beyond_float64(kind, statistic):
             for one, other in pairs:
                 np.testing.assert_array_equal(one.selected, other.selected)
                 np.testing.assert_allclose(one.scores, other.scores, atol=1e-9)
-    with pytest.raises(ValueError, match=f"y is constant, {large[0, 5]}"):
+    with pytest.raises(ValueError, match=f"the response is constant, {large[0, 5]}"):
         screen(X, large[:, 5], plan, statistic=statistic)
 
 

@@ -62,8 +62,8 @@ LAYERS = (
     ("engine", "report", "plotting"),
     ("screening",),
     ("estimators",),
-    ("iterative", "paper"),
-    ("cli",),
+    ("iterative",),
+    ("paper", "cli"),
 )
 
 

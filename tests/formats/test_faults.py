@@ -611,7 +611,7 @@ def test_indices_of_sparse_matrices(suffix, kind, fault):
                 file["X"][name] = values
     message = message_of(path)
     assert path.name in message
-    assert told in message
+    assert told in message or "inconsistent parts" in message  # found before the matrix is made
 
 
 def test_indices_that_are_unsorted_or_repeated_are_added_up():

@@ -184,7 +184,7 @@ def _format_by_content(path: Path) -> str | None:
     if not head:
         raise ValueError(f"{path} is empty.")
     content = next((name for signature, name in SIGNATURES.items() if head.startswith(signature)), None)
-    if content in (None, "gzip", "npz"):
+    if content in (None, "gzip", "npz", "plink"):  # which other formats share
         check_supported(path, head)
     return content
 

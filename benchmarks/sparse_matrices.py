@@ -1,6 +1,6 @@
 """Exact screening of a sparse CSC matrix, compared with SciPy's product with the response.
 
-    python benchmarks/sparse.py [--share 0.1]
+    python benchmarks/sparse_matrices.py [--share 0.1]
 
 Prints a line of a table, for a 50,000 × 270,000 matrix with 14 million stored cells.
 """
