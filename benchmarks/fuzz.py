@@ -153,7 +153,19 @@ def serve(connection: Any, work: Work, root: Path, quiet: bool) -> None:
     connection.send("ready")
     with contextlib.suppress(EOFError):
         while True:
-            connection.send(work(connection.recv(), root))
+            number = connection.recv()
+            failure = prepare(number, root)
+            connection.send("started")
+            connection.send(failure or work(number, root))
+
+
+def prepare(number: int, root: Path) -> tuple[str, str] | None:
+    """Screen the undamaged input, once, so kernels are compiled; return a failure if there is one."""
+    try:
+        expected_answer(NUMBERED[number % len(NUMBERED)], root)
+    except Exception:
+        return "traceback", f"the undamaged input fails:\n{traceback.format_exc()}"
+    return None
 
 
 class Worker(threading.local):
@@ -174,6 +186,7 @@ class Worker(threading.local):
             self.start()
         try:
             self.connection.send(number)
+            self.connection.recv()  # when it has started
             if self.connection.poll(seconds):
                 return self.connection.recv()
             kind, error = "time-out", f"not finished after {seconds:g} seconds"
