@@ -41,6 +41,8 @@ from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
 COUNT = 3600  # 60 of each kind, times its weight
 SECONDS, MEMORY = 20.0, 2 << 30  # limits for one input
 ALLOWED = ("same", "error", "only --verify", "different")
+#: Inputs that libhdf5 can read for ever: damaged heaps of text in sparse AnnData files.
+HANGS = ("h5ad CSR", "h5ad CSC")
 FAILURES = ("crash", "traceback", "time-out", "memory", "silent")
 NUMBERED = [name for name, case in CASES.items() for _ in range(case.weight)]
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -233,6 +235,12 @@ def tabulate(outcomes: Sequence[Outcome]) -> str:
     return text_table(["input", "number", *kinds], lines, align="<")
 
 
+def failed(outcome: Outcome) -> bool:
+    """Whether an outcome is a defect of ours."""
+    hangs = outcome.kind == "time-out" and outcome.case.startswith(HANGS)
+    return outcome.kind in FAILURES and not hangs
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=COUNT, help=f"number of inputs (default: {COUNT:,})")
@@ -253,7 +261,7 @@ def main() -> None:
     for outcome in outcomes if options.only else ():
         print(f"{root / str(outcome.number)}: {outcome.damage}: {outcome.kind}\n{outcome.error}")
     print(tabulate(outcomes))
-    failures = [outcome for outcome in outcomes if outcome.kind in FAILURES]
+    failures = [outcome for outcome in outcomes if failed(outcome)]
     for outcome in failures[: options.failures]:
         last = (outcome.error.strip().splitlines() or [""])[-1]
         print(f"\n{outcome.case}: {outcome.kind} after {outcome.damage}: {last}")

@@ -90,7 +90,7 @@ def test_rows_without_a_response_are_left_out():
     expected = screen(X, y, plan, missing="pairwise")
     found = screen(lazy(X), lazy(y, 450), plan, missing="pairwise")
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
-    with pytest.raises(ValueError, match=r"y .*NaN"):
+    with pytest.raises(ValueError, match="response contains NaN"):
         screen(lazy(X), lazy(y, 450), plan)
 
 
@@ -163,7 +163,7 @@ def test_what_is_in_memory_is_read_by_row_and_what_is_not_by_block():
         (lazy(X), lazy(Y[:-1], 450), "2,000 rows.* 1,999"),
         (lazy(X)[:, 0], Y, "two dimensions"),
         (da.from_array(X.astype(str), chunks=UNEVEN), Y, "must hold numbers"),
-        (lazy(X), da.from_array(Y + 0j, chunks=450), "y .*real"),
+        (lazy(X), da.from_array(Y + 0j, chunks=450), "response must be real"),
     ],
 )
 def test_invalid_data_raise(x, y, message):
@@ -172,7 +172,7 @@ def test_invalid_data_raise(x, y, message):
 
 
 def test_a_constant_response_raises():
-    with pytest.raises(ValueError, match=r"y .*constant"):
+    with pytest.raises(ValueError, match="response is constant"):
         screen(lazy(X), da.ones(N, chunks=450), PLAN)
 
 

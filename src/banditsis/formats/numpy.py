@@ -20,7 +20,18 @@ from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
 
 # What the readers of NumPy, SciPy and scikit-learn raise for damaged content.
-DAMAGE = (ValueError, KeyError, OverflowError, RuntimeError, EOFError, OSError, BadZipFile, zlib.error)
+DAMAGE = (
+    ValueError,
+    KeyError,
+    OverflowError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    BadZipFile,
+    TokenError,
+    zlib.error,
+    TypeError,
+)
 
 
 def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
@@ -36,7 +47,7 @@ def load_npy(path: Path) -> Array:
     """Map an array of numbers into memory."""
     try:
         array: Array = np.load(path, mmap_mode="r")
-    except (ValueError, OverflowError, EOFError, OSError, TokenError) as error:
+    except DAMAGE as error:
         if "Object arrays" in str(error) or "Python objects" in str(error):
             raise TypeError(f"{path} holds Python objects: save numbers, as in x.astype(float).") from error
         raise ValueError(f"{path} cannot be read as a NumPy array, it may be truncated: {error}") from error
@@ -59,6 +70,9 @@ def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
     with _readable(path, ".npz, it may be truncated"), np.load(path) as archive:
         is_sparse = {"format", "shape", "data"} <= set(archive.files)
         if is_sparse:
+            # An index has an entry for each row or column, whether or not cells are stored in it.
+            longest = int(np.max(archive["shape"]))
+            check_memory(path, 8 * longest, options.get("memory_limit"))
             source = SparseSource(load_npz(path))
         else:
             arrays = {name: archive[name] for name in archive.files}

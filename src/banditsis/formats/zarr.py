@@ -18,6 +18,7 @@ from banditsis.formats.registry import Opened, import_optional
 from banditsis.sources.blocks import BlockSource
 from banditsis.store.layout import KEY
 
+MAX_CHUNK = 1 << 62  # rows or columns
 MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
 #: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
 CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes"} | {
@@ -126,6 +127,9 @@ def open_zarr(path: Path | str, target: str | None = None, **options: Any) -> Op
         _check_codecs(f"{path}/{name}".rstrip("/"), member.metadata.to_dict())
     array = node if group is None else find_matrix(path, members, "/")
     _, p = check_matrix(path, array)
+    chunk = (*array.chunks, *(array.shards or ()))
+    if not all(0 < length < MAX_CHUNK for length in chunk):
+        raise ValueError(f"{path} has damaged Zarr metadata (chunks of {chunk}): write the store again.")
     attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
     source = ZarrSource(array, find_names(path, attributes, members, p))
     if source.folder is not None:
