@@ -40,7 +40,7 @@ def collect(figures: Iterable[Figure]) -> list[Figure]:
 
 
 def table(figures: Iterable[Figure]) -> str:
-    lines = ["| what | measured | to reach | |", "|---|---:|---:|---|"]
+    lines = ["| Benchmark | Measured | Target | |", "|---|---:|---:|---|"]
     lines += [f"| {f.what} | {f.measured} | {f.goal} | {'✓' if f.met else 'missed'} |" for f in figures]
     return "\n".join(lines)
 
