@@ -12,7 +12,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
-from banditsis.arrays import Array
+from banditsis.arrays import Array, Floats
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import frame_names
@@ -202,26 +202,10 @@ class Screener(SelectorMixin, BaseEstimator):
                     f"feature {int(k):,} was named {self.result_.name(k)!r} when the selector was fitted, "
                     f"but is named {source.name(int(k))!r} here: pass the same features in the same order."
                 )
-        self._check_means(source)
+        _check_means(self._means, source)
         block = source.read(slice(0, source.shape[0]), selected)
         finite = "allow-nan" if self.missing == "pairwise" else True
         return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite))
-
-    def _check_means(self, source: Source) -> None:
-        """Check that features are centred as in the fit; otherwise they are different features."""
-        if self._means is None and source.means is None:
-            return
-        if self._means is None:
-            raise ValueError(
-                "the features are centred here, but were not when the selector was fitted: pass the rows as "
-                "Interactions(X, center=False)."
-            )
-        if source.means is None or not np.array_equal(self._means, source.means):
-            how = "not centred" if source.means is None else "centred by other means"
-            raise ValueError(
-                f"the features are {how}, but were centred when the selector was fitted: pass the rows as "
-                "Interactions(X, center=fitted.means), where fitted is the source of the fit."
-            )
 
     def _check_array(self, X: Any, *, reset: bool) -> Array:
         """X as an array; only its type and shape are checked."""
@@ -249,6 +233,23 @@ class Screener(SelectorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "pairwise"
         return tags
+
+
+def _check_means(fitted: Floats | None, source: Source) -> None:
+    """Check that features are centred as in the fit; otherwise they are different features."""
+    if fitted is None and source.means is None:
+        return
+    if fitted is None:
+        raise ValueError(
+            "the features are centred here, but were not when the selector was fitted: pass the rows as "
+            "Interactions(X, center=False)."
+        )
+    if source.means is None or not np.array_equal(fitted, source.means):
+        how = "not centred" if source.means is None else "centred by other means"
+        raise ValueError(
+            f"the features are {how}, but were centred when the selector was fitted: pass the rows as "
+            "Interactions(X, center=fitted.means), where fitted is the source of the fit."
+        )
 
 
 class SIS(Screener):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from banditsis.cli.terminal import print_message
+from banditsis.parallel import RoundError
 
 INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -59,8 +60,6 @@ def fail(message: str, code: int) -> NoReturn:
 
 def _is_user_error(error: Exception) -> bool:
     """Whether the user can cause this error; any other is a bug and keeps its traceback."""
-    from banditsis.parallel import RoundError
-
     return isinstance(error, (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError))
 
 

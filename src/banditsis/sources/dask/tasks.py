@@ -54,7 +54,7 @@ def _open_file(path: str, options: Options) -> Source:
 
 def _open_block(block: Any) -> tuple[Source, slice]:
     """A source, and the rows of it that the block consists of."""
-    from banditsis.formats.opening import open_source
+    from banditsis.formats.opening import open_source  # which imports this package
 
     if isinstance(block, Window):
         return _open_file(block.path, block.options), slice(block.start, block.stop)
