@@ -280,10 +280,11 @@ class Run:
             plan = plan.double_rows()
         if first[0] != self.plan.steps[0]:
             for trace in traces:
+                trace.no_guarantee_reason = "rows were read until the response varied among them"
                 trace.notes.append(
-                    f"y has a single value in the {self.plan.steps[0].n_rows:,} rows that were to be read "
-                    f"first, which cannot rank features: {count_rows(first[1]):,} rows of all of them were "
-                    "read before any was dropped."
+                    f"the response is constant in the {self.plan.steps[0].n_rows:,} rows of the first step, "
+                    f"which cannot rank features: {count_rows(first[1]):,} rows of every feature were read "
+                    "before any feature was dropped."
                 )
         yield first
         yield from steps
@@ -388,8 +389,8 @@ class Run:
                 [*notes, *self.notes],
                 parameters=settings.parameters(self.plan, self.source, self.row_order),
                 n_covariates=settings.n_covariates,
-                no_floor_reason=trace.no_ranking_reason or settings.no_floor_reason(*sample),
-                no_interval_reason=trace.no_ranking_reason or settings.no_interval_reason(*sample),
+                no_floor_reason=trace.no_guarantee_reason or settings.no_floor_reason(*sample),
+                no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )
 
 

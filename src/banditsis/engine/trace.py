@@ -44,13 +44,13 @@ class Trace:
         #: features present in too few rows to be scored
         self.mostly_missing: set[int] = set()
         self.notes: list[str] = []
-        #: why features cannot be ranked by this response
-        self.no_ranking_reason: str | None = None
+        #: why neither a detection floor nor intervals are stated for this response
+        self.no_guarantee_reason: str | None = None
 
     def leave_out(self, n_rows: int, reason: str, has_pvalues: bool) -> None:
         """Record that the response is constant: all scores are 0, and no feature is selected."""
         self.rounds.append(Round(n_rows, self.scores.size, 0, 1.0, 0, 0.0))
-        self.no_ranking_reason = reason
+        self.no_guarantee_reason = reason
         self.notes.append(f"{reason}: all scores are 0, and no feature is selected.")
         self.null_distribution = NormalNull(0.0) if has_pvalues else None  # all p-values are 1
 
