@@ -41,7 +41,7 @@ from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
 COUNT = 3600  # 60 of each kind, times its weight
 SECONDS, MEMORY = 20.0, 2 << 30  # limits for one input
 ALLOWED = ("same", "error", "only --verify", "different")
-#: Inputs that libhdf5 can read for ever: damaged heaps of text in sparse AnnData files.
+#: Inputs on which libhdf5 can loop forever: damaged heaps of text in sparse AnnData files.
 HANGS = ("h5ad CSR", "h5ad CSC")
 FAILURES = ("crash", "traceback", "time-out", "memory", "silent")
 NUMBERED = [name for name, case in CASES.items() for _ in range(case.weight)]

@@ -1,4 +1,4 @@
-"""The class of the commands."""
+"""Commands that reject repeated options."""
 
 from __future__ import annotations
 

@@ -30,9 +30,8 @@ def find_converted(path: Path, write: Callable[[str], None], reason: str) -> Pat
     name = f"{path.name}.{state.st_size:x}-{state.st_mtime_ns:x}.parquet"
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     temporary = Path(tempfile.gettempdir()) / f"banditsis-{user}"
-    place = hashlib.sha256(os.fsencode(home)).hexdigest()[
-        :16
-    ]  # files of other folders may have the same name
+    # Files of other folders may have the same name.
+    place = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     files = home / ".banditsis" / name, temporary / f"{place}-{name}"
     for file in files:
         if _is_private(file.parent) and file.exists():

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Rows
-from banditsis.sources.base import Source
-from banditsis.sources.blocks import TILE_CELLS, BlockSource
+from banditsis.sources.base import Source, SourceView
+from banditsis.sources.blocks import BlockSource
 
 
 class Packing(NamedTuple):
@@ -114,14 +114,14 @@ def _is_cell(code: Any, dtype: np.dtype) -> bool:
     return bool(limits.min <= code <= limits.max and code == int(code))
 
 
-class UnpackedSource(BlockSource):
+class UnpackedSource(BlockSource, SourceView):
     """The values of a source of packed cells."""
 
+    block_rows = 1  # an attribute that the view takes from its base
+
     def __init__(self, base: Source, packing: Packing) -> None:
-        self.base, self.packing = base, packing
-        self.shape, self.names, self.chunk = base.shape, base.names, base.chunk
-        self.dtype, self.by_row = packing.dtype, base.by_row
-        self.cells_at_once = getattr(base, "cells_at_once", TILE_CELLS)
+        super().__init__(base)
+        self.packing, self.dtype = packing, packing.dtype
         self.notes = [*base.notes, packing.describe()]
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
@@ -129,9 +129,6 @@ class UnpackedSource(BlockSource):
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return self.base.bytes_touched(n_rows, n_columns, scattered=scattered)
-
-    def release(self) -> None:
-        self.base.release()
 
 
 def unpack(source: Source, array: Any) -> Source:
