@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-io bench-dask bench-statistics bench-formats \
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-io bench-dask bench-statistics bench-formats \
   bench-interactions fuzz docs docs-figures examples clean
 
 help:  ## List the commands
@@ -61,6 +61,9 @@ bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interrupt
 
 bench-plans: $(STAMP)  ## Compare the guarantees of plans with what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
+
+bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a figure of the docs (40 minutes, 18 GB)
+	$(BIN)/python benchmarks/sampling.py --figure docs/figures/sampling.svg
 
 bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
 	$(BIN)/python benchmarks/moment_statistics.py

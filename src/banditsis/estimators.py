@@ -17,6 +17,7 @@ from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import frame_names
 from banditsis.formats.opening import is_frame, is_sparse, open_source
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
@@ -41,6 +42,7 @@ class Screener(SelectorMixin, BaseEstimator):
     n_features_to_select: int | None
     statistic: StatisticLike
     row_order: str = "auto"
+    sampling: str = "uniform"
     missing: str
     pvalues: bool
     n_jobs: int | None
@@ -82,6 +84,7 @@ class Screener(SelectorMixin, BaseEstimator):
             source,
             statistic=self.statistic,
             row_order=self.row_order,
+            sampling=self.sampling,
             missing=self.missing,
             covariates=covariates,
             pvalues=self.pvalues,
@@ -92,14 +95,21 @@ class Screener(SelectorMixin, BaseEstimator):
         if responses.has_missing:
             known = np.flatnonzero(responses.known(0))
             source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
-        requested = make_plan(
-            *source.shape,
-            self.n_features_to_select,
-            rereads=settings.statistic.rereads,
-            pvalues=self.pvalues,
-            **self._plan_options(),
-        )
-        plan, notes = self._faster_plan(requested, source)
+        notes: list[str] = []
+
+        def plan(design: SamplingDesign | None) -> Plan:
+            requested = make_plan(
+                *source.shape,
+                self.n_features_to_select,
+                rereads=settings.statistic.rereads,
+                pvalues=self.pvalues,
+                design=design,
+                **self._plan_options(),
+            )
+            made, remarks = self._faster_plan(requested, source)
+            notes.extend(remarks)
+            return made
+
         result = cast(ScreeningResult, run_plan(source, responses, plan, settings, single=True))
         self.result_ = result.with_notes([*notes, *result.notes])
         self.scores_ = self.result_.scores
@@ -363,6 +373,10 @@ class BanditSIS(Screener):
         "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
         are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random
         rows for arrays; see :func:`screen`.
+    sampling : {"auto", "uniform", "stratified"}
+        "stratified" reads more of the rows that tell most: those of a rare class, or far from the mean
+        response; see docs/sampling.md. "auto" does so where rows can be read at random and it is more
+        precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool
@@ -417,6 +431,7 @@ class BanditSIS(Screener):
         discard: float = 0.5,
         statistic: StatisticLike = "pearson",
         row_order: str = "auto",
+        sampling: str = "auto",
         missing: str = "raise",
         pvalues: bool = False,
         n_jobs: int | None = None,
@@ -430,6 +445,7 @@ class BanditSIS(Screener):
         self.discard = discard
         self.statistic = statistic
         self.row_order = row_order
+        self.sampling = sampling
         self.missing = missing
         self.pvalues = pvalues
         self.n_jobs = n_jobs

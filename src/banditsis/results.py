@@ -48,6 +48,8 @@ class Round:
         Cells read in this round.
     seconds : float
         Duration. Responses that shared a pass over the data share its time equally.
+    effective_rows : float
+        Rows of a uniform sample that would be as precise; by default ``n_rows``.
     """
 
     n_rows: int
@@ -56,6 +58,11 @@ class Round:
     cutoff: float
     cells: int
     seconds: float
+    effective_rows: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.effective_rows == 0.0:
+            object.__setattr__(self, "effective_rows", float(self.n_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +166,11 @@ class ScreeningResult:
     def rows_read(self) -> Indices:
         """Number of rows read for each feature."""
         return np.array([r.n_rows for r in self.rounds], dtype=np.intp)[self.last_round]
+
+    @property
+    def _effective_rows(self) -> Floats:
+        """Effective number of rows read for each feature."""
+        return np.array([r.effective_rows for r in self.rounds])[self.last_round]
 
     @property
     def strength(self) -> Floats:
@@ -276,10 +288,12 @@ class ScreeningResult:
         Fisher's transformation of r over the m rows that were read (and present), less the rank of the
         covariates:
 
-        .. math:: \tanh\left(\operatorname{artanh} r \pm \frac{z}{\sqrt{m - 3}}\right)
+        .. math:: \tanh\left(\operatorname{artanh} r \pm z \sqrt{\frac{κ}{m - 3}}\right)
 
-        The interval assumes approximately normal data. Intervals are not corrected for selection: the
-        features were selected because their scores are large, so the largest scores tend to be too large.
+        If rows were sampled in strata, m is the number of effective rows and κ the variance inflation, but at
+        least 1. Otherwise κ is 1: the interval assumes approximately normal data. Intervals are not corrected
+        for selection: the features were selected because their scores are large, so the largest scores tend
+        to be too large.
 
         Parameters
         ----------
@@ -309,9 +323,12 @@ class ScreeningResult:
         read = self.rows_read[self.selected].astype(np.float64)
         m = read if self.present is None else self.present
         r = self.scores[self.selected] * np.sqrt(read / np.maximum(m, 1))
+        gain = self._effective_rows[self.selected] / read
+        inflation = 1.0 if (gain == 1).all() else max(1.0, self.variance_inflation or 1.0)
         with np.errstate(divide="ignore"):
             centre = np.arctanh(np.clip(r, -1.0, 1.0))
-            half = ndtri(0.5 + confidence / 2) / np.sqrt(np.maximum(m - 3 - self.n_covariates, 0))
+            variance = inflation / np.maximum(m * gain - 3 - self.n_covariates, 0)
+            half = ndtri(0.5 + confidence / 2) * np.sqrt(variance)
         low, high = np.tanh(centre - half), np.tanh(centre + half)
         exact = np.abs(r) >= 1  # inf - inf, if three rows or a copy of the response give ±1
         return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))
@@ -355,7 +372,7 @@ class ScreeningResult:
         error = error_level(confidence, simultaneous, n_compared)
         cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in self.rounds]
         # Each covariate takes a degree of freedom (Fisher 1924).
-        rows = [r.n_rows - self.n_covariates for r in self.rounds]
+        rows = [r.effective_rows - self.n_covariates for r in self.rounds]
         n = self.n_rows - self.n_covariates
         return detection_floor(rows, cutoffs, n, self.variance_inflation or 1.0, error)
 
@@ -456,6 +473,7 @@ class ScreeningResult:
             f"({self.fraction_read:.2%}) in {format_duration(self.seconds)}",
             rounds_table(self.rounds),
             f"best: {best}{', …' if len(self.selected) > 5 else ''}",
+            *describe_sampling(self),
             describe_floor(self),
             *(f"note: {note}" for note in self.notes),
         ]
@@ -467,6 +485,18 @@ class ScreeningResult:
 def strength(scores: Floats, one_sided: bool) -> Floats:
     """The values that scores are compared by."""
     return scores if one_sided else np.abs(scores)
+
+
+def describe_sampling(result: ScreeningResult) -> list[str]:
+    """How much rows that were sampled in strata are worth, in one sentence; nothing for a uniform sample."""
+    sampled = [r for r in result.rounds if r.effective_rows != r.n_rows]
+    if not sampled:
+        return []
+    last = sampled[-1]
+    return [
+        f"sampling: rows were chosen by the response; {last.n_rows:,} of them are worth "
+        f"{last.effective_rows:,.0f} uniform rows."
+    ]
 
 
 def describe_floor(result: ScreeningResult) -> str:

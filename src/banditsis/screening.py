@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
-from banditsis.engine.trace import MAX_FEATURES, Trace, measure_variance_inflation, pilot_rows
+from banditsis.engine.strata import Strata, draw_uniformly, find_strata
+from banditsis.engine.trace import MAX_FEATURES, Trace, measure_variance_inflation
 from banditsis.formats.opening import open_source
 from banditsis.parallel import Workers, one_blas_thread
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.plan import KeepRule, Plan
 from banditsis.progress import Progress, show_progress, status
@@ -25,7 +27,7 @@ from banditsis.results import Interrupted, Round, ScreeningResult, attach_partia
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.statistics import Statistic, StatisticLike
-from banditsis.statistics.base import describe_response, show
+from banditsis.statistics.base import show
 from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
     Responses,
@@ -38,6 +40,10 @@ from banditsis.validation import (
     rows_by_missingness,
 )
 
+#: A plan, or a function that makes it from the sampling design (None if rows are drawn uniformly).
+PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign | None], Plan]"
+#: Numbers of some responses, the rows in which they are known (None stands for all), and their values there.
+Group: TypeAlias = "tuple[list[int], Indices | None, Array]"
 #: One feature is enough for a message, so only these are read again to find a value that is not finite.
 MAX_NONFINITE_READ = 1000
 
@@ -45,10 +51,11 @@ MAX_NONFINITE_READ = 1000
 def screen(
     X: Any,
     y: Any,
-    plan: Plan,
+    plan: PlanLike,
     *,
     statistic: StatisticLike = "pearson",
     row_order: str = "auto",
+    sampling: str = "auto",
     missing: str = "raise",
     covariates: Any = None,
     pvalues: bool = False,
@@ -65,10 +72,12 @@ def screen(
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
         The response. Several responses share a pass over the data while the features they have left overlap;
-        each result is the same as if its response had been screened alone. A constant response raises an
-        error; among others that vary it gets scores of 0, no selected feature and a note.
-    plan : Plan
-        How many rows to read and how many features to keep.
+        each result is the same as if its response had been screened alone with the same sampling. A constant
+        response raises an error; among others that vary it gets scores of 0, no selected feature and a note.
+    plan : Plan or callable
+        How many rows to read and how many features to keep. A callable gets the :class:`SamplingDesign`, or
+        None if rows are drawn uniformly, and returns a plan that makes use of it:
+        ``lambda design: Plan.optimal(n, p, d, 0.01, design=design)``.
     statistic : str, class or object
         The measure of association: "pearson", "anova", or another of docs/statistics.md. Rank and distance
         statistics reread their rows in each step; the plan's cost includes this.
@@ -77,6 +86,12 @@ def screen(
         are stored in blocks. "stored" reads the first rows, for data that were shuffled beforehand. The last
         two warn if rows stored together are more similar than chance allows. "auto" chooses the stored order
         for shuffled data, and otherwise random rows or blocks, whichever is cheap.
+    sampling : {"auto", "uniform", "stratified"}
+        "stratified" reads more of the rows that tell most: those of a rare class, or far from the mean
+        response. It needs rows in random order and a statistic computed from sums, or "cox"; see
+        docs/sampling.md. Several responses are then screened one by one. "auto" does so for one response,
+        unless it would not be more precise or the plan is :meth:`Plan.paper` or :meth:`Plan.subsample`, which
+        are uniform.
     missing : {"raise", "pairwise"}
         "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
         by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows.
@@ -113,11 +128,13 @@ def screen(
     """
     source = open_source(X)
     check_shape(source)
-    check_plan(plan, Plan, source.shape)
+    if isinstance(plan, Plan) or not callable(plan):
+        check_plan(plan, Plan, source.shape)
     settings = Settings.check(
         source,
         statistic=statistic,
         row_order=row_order,
+        sampling=sampling,
         missing=missing,
         covariates=covariates,
         pvalues=pvalues,
@@ -134,23 +151,14 @@ def screen(
 
 
 def run_plan(
-    source: Source, responses: Responses, plan: Plan, settings: Settings, *, single: bool
+    source: Source, responses: Responses, plan: PlanLike, settings: Settings, *, single: bool
 ) -> ScreeningResult | list[ScreeningResult]:
     """Screen validated input; return one result if ``single``, else a list with one for each response."""
-    kind = settings.statistic
-    plan = plan.rereading(kind.rereads)
-    if plan.by_evidence:
-        random = settings.row_order == "auto" or (source.shuffled and settings.row_order == "stored")
-        row_order = "random" if random else settings.row_order
-        check_guarantee_possible(kind.name, row_order, settings.missing, settings.covariates is not None)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
-    groups = rows_by_missingness(responses) if kind.n_columns == 1 else [([0], None)]
-    runs = [
-        Run(source, responses.take(rows, members), members, rows, plan, settings) for members, rows in groups
-    ]
-    if kind.n_columns == 1 and responses.values.shape[1] > 1:
-        _leave_out_constant(runs)
+    groups = _group(responses, settings)
+    constant = _find_constant(groups)
+    runs = [Run(source, values, members, rows, plan, settings, constant) for members, rows, values in groups]
     use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     with (
         Workers(settings.n_jobs) as workers,
@@ -169,6 +177,31 @@ def run_plan(
     return results[0] if single else results
 
 
+def _group(responses: Responses, settings: Settings) -> list[Group]:
+    """Responses that are sampled together."""
+    if settings.statistic.n_columns > 1:
+        return [([0], None, responses.values)]
+    groups = list(rows_by_missingness(responses))
+    if settings.sampling == "stratified":  # each has its own strata
+        groups = [([k], rows) for members, rows in groups for k in members]
+    return [(members, rows, responses.take(rows, members)) for members, rows in groups]
+
+
+def _find_constant(groups: Sequence[Group]) -> set[int]:
+    """Responses that are constant; none if all are, which raises an error later."""
+    constant, n_responses = set[int](), sum(len(members) for members, _, _ in groups)
+    if n_responses == 1:
+        return constant
+    for members, _, values in groups:
+        first, varies = values[:1], np.zeros(len(members), bool)
+        for rows in chunks(slice(0, len(values))):
+            varies |= (values[rows] != first).any(axis=0)
+            if varies.all():
+                break
+        constant |= {k for k, found in zip(members, varies, strict=True) if not found}
+    return constant if len(constant) < n_responses else set()
+
+
 class Run:
     """Responses that are known in the same rows, screened together.
 
@@ -182,33 +215,75 @@ class Run:
         Their numbers among all responses.
     rows : ndarray of int or None
         The rows in which they are known; None for all.
-    plan : Plan
+    plan : Plan or callable
         For all rows.
     settings : Settings
         Validated settings.
+    constant : set of int
+        Responses to leave out because they are constant.
     """
 
     def __init__(
         self,
         source: Source,
-        values: Any,
+        values: Array,
         members: list[int],
         rows: Indices | None,
-        plan: Plan,
+        plan: PlanLike,
         settings: Settings,
+        constant: set[int],
     ) -> None:
         self.members, self.settings, self.kind = members, settings, settings.statistic
         self.source = source if rows is None else RowSubset(source, rows)
-        self.values = values
-        limited = plan.limit_rows(self.source.shape[0])
-        self.row_order, self.plan, notes = resolve_row_order(self.source, limited, settings.row_order)
+        kept = [k for k, member in enumerate(members) if member not in constant]
+        self.statistic = (
+            self._bind(values if len(kept) == len(members) else values[:, kept]) if kept else None
+        )
+        self.plan, self.row_order, self.strata, notes = self._make_plan(plan)
         self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]
         on_round = getattr(settings.progress, "round_done", None)
-        self.traces = [Trace(plan.n_features, self.kind.one_sided, on_round) for _ in members]
-        #: the traces of the columns of ``values``
-        self.active = self.traces
-        #: whether the rows read up to any step are a simple random sample
+        self.traces = [Trace(self.plan.n_features, self.kind.one_sided, on_round) for _ in members]
+        #: the traces of the responses that are not constant
+        self.active = [self.traces[k] for k in kept]
+        for k in set(range(len(members))) - set(kept):
+            reason = f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all rows"
+            self.traces[k].leave_out(self.plan.steps[0].n_rows, reason, self.kind.has_pvalues())
+        #: whether the rows of each stratum that were read up to any step are a simple random sample
         self.is_random_sample = self.row_order == "random" or source.shuffled
+
+    def _bind(self, values: Array) -> Statistic:
+        """The statistic for some responses."""
+        covariates: Any = self.settings.covariates
+        if covariates is None:
+            bound: Statistic = self.kind.bind(values, self.settings.pairwise)
+        else:
+            bound = self.kind.bind_partial(values, covariates)
+        return bound
+
+    def _make_plan(self, plan: PlanLike) -> tuple[Plan, str, Strata, list[str]]:
+        """The plan, the row order, the strata of rows, and notes about them."""
+        settings, n = self.settings, self.source.shape[0]
+        strata = Strata.uniform(n)
+        if self.statistic is not None and not (isinstance(plan, Plan) and self._is_uniform(plan)):
+            strata = find_strata(self.source, self.statistic, settings.sampling, settings.row_order)
+        made = plan if isinstance(plan, Plan) else plan(strata.design if strata.n_strata > 1 else None)
+        made = made.rereading(self.kind.rereads).limit_rows(n)
+        if made.by_evidence:
+            random = settings.row_order == "auto" or (self.source.shuffled and settings.row_order == "stored")
+            row_order = "random" if random else settings.row_order
+            check_guarantee_possible(self.kind.name, row_order, settings.missing, settings.n_covariates > 0)
+        row_order = settings.row_order
+        if self._is_uniform(made) or not strata.is_worthwhile(made.steps[0].n_rows):
+            strata = Strata.uniform(n)
+        elif not self.source.shuffled:
+            row_order = "random"
+        row_order, made, notes = resolve_row_order(self.source, made, row_order)
+        return made, row_order, strata, notes
+
+    def _is_uniform(self, plan: Plan) -> bool:
+        """Whether the plan does not gain by strata, or is meant for uniform samples."""
+        exact = plan.steps[0].n_rows >= self.source.shape[0]
+        return exact or (plan.uniform and self.settings.sampling == "auto")
 
     def _speed_notes(self) -> list[str]:
         if not slower_than_exact(self.source, self.plan, self.row_order):
@@ -226,35 +301,13 @@ class Run:
             cells += self.plan.n_rows * self.plan.n_keep
         return len(self.active) * cells
 
-    def varies(self) -> Array:
-        """Which responses are not constant."""
-        first, varies = self.values[:1], np.zeros(len(self.members), bool)
-        for part in chunks(slice(0, len(self.values))):
-            varies |= (self.values[part] != first).any(axis=0)
-            if varies.all():
-                break
-        return varies
-
-    def leave_out(self, constant: Indices, n_responses: int) -> None:
-        """Give constant responses scores of 0."""
-        for k in constant:
-            which = describe_response(self.members[k], n_responses)
-            reason = f"the response{which} is constant, {show(self.values[0, k])}, in all rows"
-            self.traces[k].leave_out(self.plan.steps[0].n_rows, reason, self.kind.has_pvalues())
-        self.active = [trace for k, trace in enumerate(self.traces) if k not in constant]
-        self.values = np.delete(self.values, constant, axis=1)
-
     def run(self, workers: Workers, tick: Callable[[int], None]) -> None:
         """Screen all responses that are not constant."""
-        if not self.active:
+        if self.statistic is None:
             return
-        given, kind = self.settings.covariates, self.kind
-        if given is None:
-            bound = kind.bind(self.values, self.settings.pairwise)
-        else:
-            bound = kind.bind_partial(self.values, given)
-        for together in self._groups(bound):
-            statistic = bound if len(together) == bound.n_responses else bound.subset(together)
+        for together in self._groups(self.statistic):
+            everything = len(together) == self.statistic.n_responses
+            statistic = self.statistic if everything else self.statistic.subset(together)
             traces = [self.active[k] for k in together]
             self._run_steps(statistic, traces, workers, tick)
             if self.settings.pvalues:
@@ -306,9 +359,12 @@ class Run:
         """The loop itself."""
         plan, source = self.plan, self.source
         exact = plan.steps[0].n_rows == plan.n_rows
-        monitor = None if exact or self.row_order == "random" else ExchangeabilityMonitor(source)
+        sampled = exact or self.row_order == "random" or source.stratum_sizes
+        monitor = None if sampled else ExchangeabilityMonitor(source)
         source = source if monitor is None else monitor
-        rule = plan.keep_rule(lambda scores: _first_inflation(source, statistic, read[0], scores))
+        rule = plan.keep_rule(
+            self.strata.design, lambda scores: self._first_inflation(statistic, read[0], scores)
+        )
         accumulators: list[Accumulator] = []
         read: list[Rows] = []
         try:
@@ -317,7 +373,7 @@ class Run:
                 status().start_round(len(read), plan.n_steps)
                 if len(read) == 1:
                     statistic = statistic.calibrate(rows)
-                    accumulators = start_accumulators(source, statistic, rows)
+                    accumulators = start_accumulators(source, statistic, rows, self.strata)
                 n_read = sum(map(count_rows, read))
                 narrowed: list[Accumulator] = []
                 for accumulator in accumulators:
@@ -335,10 +391,9 @@ class Run:
             for accumulator in accumulators:
                 accumulator.finish(traces)
         if not exact and self.is_random_sample:
-            pilot = pilot_rows(read)
             for k, trace in enumerate(traces):
                 trace.variance_inflation = measure_variance_inflation(
-                    source, statistic, k, pilot, trace.strongest()
+                    source, statistic, k, read, self.strata, trace.strongest()
                 )
 
     def _run_step(
@@ -361,23 +416,39 @@ class Run:
         members = accumulator.members
         cutoffs = accumulator.keep_best(partial(rule.count, step), [traces[k] for k in members])
         seconds = (time.perf_counter() - started) / len(members)
+        effective = self.strata.design.effective_rows(n_rows)
         for k, left, kept, cutoff in zip(members, before, accumulator.n_left, cutoffs, strict=True):
-            finished = Round(n_rows, left, kept, rule.cutoff(step, cutoff), n_read * left, seconds)
-            traces[k].add_round(finished)
+            cutoff = rule.cutoff(step, cutoff)
+            traces[k].add_round(Round(n_rows, left, kept, cutoff, n_read * left, seconds, effective))
+
+    def _first_inflation(self, statistic: Statistic, rows: Rows, scores: Floats) -> float:
+        """The variance inflation to assume after the first round: two standard errors above the estimate."""
+        size = min(MAX_FEATURES, scores.size)
+        strongest = np.argpartition(-np.abs(scores), size - 1)[:size]
+        inflation = measure_variance_inflation(self.source, statistic, 0, [rows], self.strata, strongest)
+        assert inflation is not None  # as check_guarantee_possible ensures
+        return inflation.high
 
     def _draw_rows(self, plan: Plan) -> Iterator[Rows]:
+        totals, lazy = [step.n_rows for step in plan.steps], plan.by_evidence
+        rng = np.random.default_rng(self.settings.seed)
+        if self.strata.n_strata > 1:
+            return self.strata.draw(totals, self.row_order, rng, lazy=lazy)
+        if self.source.stratum_sizes and self.row_order == "stored" and totals[0] < plan.n_rows:
+            return draw_uniformly(self.source.stratum_sizes, totals, rng)
         return draw_rows(
             plan.n_rows,
-            [step.n_rows for step in plan.steps],
+            totals,
             self.row_order,
-            np.random.default_rng(self.settings.seed),
-            lazy=plan.by_evidence,
+            rng,
+            lazy=lazy,
             edges=self.source.block_edges() if self.row_order == "blocks" else None,
         )
 
     def results(self, notes: Sequence[str]) -> Iterator[ScreeningResult | None]:
         """A result for each response that has finished a round, else None."""
         settings, n = self.settings, self.plan.n_rows
+        sampling = "uniform" if self.strata.n_strata == 1 else "stratified"
         for trace in self.traces:
             if not trace.rounds:
                 yield None
@@ -387,21 +458,11 @@ class Run:
                 self.plan,
                 self.source.names,
                 [*notes, *self.notes],
-                parameters=settings.parameters(self.plan, self.source, self.row_order),
+                parameters=settings.parameters(self.plan, self.source, self.row_order, sampling),
                 n_covariates=settings.n_covariates,
                 no_floor_reason=trace.no_guarantee_reason or settings.no_floor_reason(*sample),
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )
-
-
-def _leave_out_constant(runs: Sequence[Run]) -> None:
-    """Leave out constant responses, unless all are constant, which raises an error later."""
-    n_responses = sum(len(run.members) for run in runs)
-    varies = [run.varies() for run in runs]
-    if any(found.any() for found in varies):
-        for run, found in zip(runs, varies, strict=True):
-            if not found.all():
-                run.leave_out(np.flatnonzero(~found), n_responses)
 
 
 def _read_in_full(
@@ -418,7 +479,7 @@ def _read_in_full(
             continue
         started = time.perf_counter()
         bound = statistic.subset([k]).calibrate(slice(0, n))
-        (accumulator,) = start_accumulators(source, bound, slice(0, n))
+        (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n))
         accumulator.restrict(trace.selected)
         accumulator.read(slice(0, n), workers, tick)
         if (bad := accumulator.nonfinite_features()).size:
@@ -431,15 +492,6 @@ def _read_in_full(
             f"discovery rate accounts for all {p:,}."
         )
         accumulator.finish([trace])
-
-
-def _first_inflation(source: Source, statistic: Statistic, rows: Rows, scores: Floats) -> float:
-    """The variance inflation to assume after the first round: two standard errors above the estimate."""
-    size = min(MAX_FEATURES, scores.size)
-    strongest = np.argpartition(-np.abs(scores), size - 1)[:size]
-    inflation = measure_variance_inflation(source, statistic, 0, pilot_rows([rows]), strongest)
-    assert inflation is not None  # as check_guarantee_possible ensures
-    return inflation.high
 
 
 def _results(runs: Sequence[Run], notes: Sequence[str] = ()) -> list[ScreeningResult | None]:

@@ -159,7 +159,7 @@ class Responses(NamedTuple):
     def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
         """Some of the responses, in the rows in which they are known; None stands for all rows."""
         if rows is None:
-            return self.values
+            return self.values if len(members) == self.values.shape[1] else self.values[:, members]
         values = self.values[rows][:, members]
         return values.astype(str) if values.dtype.kind == "O" else values
 

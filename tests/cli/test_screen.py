@@ -72,7 +72,7 @@ def test_a_readable_result(folder):
 def test_json_is_the_result_and_nothing_else(folder):
     result = screened(folder, "--keep", 5, "--json")
     read = ScreeningResult.from_json(result.stdout)
-    expected = screen(X, Y, Plan.paper(N, P, 5), random_state=0)
+    expected = screen(X, Y, Plan.paper(N, P, 5), sampling="stratified", random_state=0)
     np.testing.assert_array_equal(read.selected, expected.selected)
     record = json.loads(result.stdout)
     assert record["features"][0].keys() >= {"rank", "name", "index", "score"}
@@ -285,7 +285,19 @@ app()
 def test_ctrl_c_shows_what_is_known(folder):
     """A real process, interrupted in its third round."""
     files = [str(folder / "x.npy"), "--target", str(folder / "y.npy")]
-    options = ["screen", *files, "--keep", "3", "--json", "--seed", "0", "--jobs", "1"]
+    options = [
+        "screen",
+        *files,
+        "--keep",
+        "3",
+        "--json",
+        "--seed",
+        "0",
+        "--jobs",
+        "1",
+        "--sampling",
+        "uniform",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, *options],
         stdout=subprocess.PIPE,

@@ -1,12 +1,14 @@
 """The detection floor: its law against simulation, its printed form, and where it is withheld."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
 from banditsis import Plan, ScreeningResult, screen
+from banditsis.engine.strata import Strata
 from banditsis.plans.detection_floor import (
     detection_floor,
     error_level,
@@ -58,7 +60,7 @@ def test_cutoffs_without_signal_are_those_of_a_simulation():
     for seed in range(8):
         X, y = rng.standard_normal((2000, 3000)), rng.standard_normal(2000)
         plan = Plan(2000, 3000, ((60, 1000), (90, 400), (400, 30)))
-        found.append([r.cutoff for r in screen(X, y, plan, random_state=seed).rounds])
+        found.append([r.cutoff for r in screen(X, y, plan, sampling="uniform", random_state=seed).rounds])
     expected = null_cutoffs([60, 90, 400], [1000, 400, 30], 3000)
     np.testing.assert_allclose(np.mean(found, axis=0), expected, rtol=0.03)
     shares = null_shares([60, 90, 400], expected)
@@ -107,9 +109,12 @@ def test_all_features_at_once():
 def test_what_was_predicted_comes():
     rng = np.random.default_rng(3)
     X, y = make("normal", 20_000, 400, rng, np.array([0.5, 0.4, 0.3]))
+    design = Strata.by_size(20_000, lambda rows: np.abs(y[rows] - y.mean())).design
     for plan in (PLAN, Plan.paper(20_000, 400, 40, 1.0), Plan.subsample(20_000, 400, 40, 800)):
-        floors = [screen(X, y, plan, random_state=seed).detection_floor() for seed in range(5)]
-        assert np.mean(floors) == pytest.approx(plan.detection_floor(), rel=0.07)
+        for sampling, known in (("uniform", None), ("stratified", design)):
+            results = [screen(X, y, plan, sampling=sampling, random_state=seed) for seed in range(5)]
+            floor = np.mean([result.detection_floor() for result in results])
+            assert floor == pytest.approx(replace(plan, design=known).detection_floor(), rel=0.07)
 
 
 def test_reading_everything_leaves_nothing_to_chance():

@@ -55,13 +55,20 @@ def test_rows_do_not_depend_on_n():
 
 def test_expected_cells_are_those_of_a_run_without_signal():
     rng = np.random.default_rng(1)
-    plan = Plan.guaranteed(20_000, 500, 5, 0.15)
-    cells = []
+    plans, cells = [], []
     for seed in range(5):
         X, y = rng.standard_normal((20_000, 500)), rng.standard_normal(20_000)
-        cells.append(screen(X, y, plan, random_state=seed).cells_read)
+
+        def make_plan(design):
+            plans.append(Plan.guaranteed(20_000, 500, 5, 0.15, design=design))
+            return plans[-1]
+
+        results = [screen(X, y, make_plan, sampling=s, random_state=seed) for s in ("uniform", "stratified")]
+        cells.append([result.cells_read for result in results])
     # The run reckons with an inflation a little above 1.
-    assert plan.cells < np.mean(cells) < 1.25 * plan.cells
+    assert plans[0].cells < np.mean(cells, axis=0)[0] < 1.25 * plans[0].cells
+    assert plans[1].cells < np.mean(cells, axis=0)[1] < 1.25 * plans[1].cells
+    assert plans[1].cells < 0.75 * plans[0].cells
 
 
 def test_the_best_are_kept_and_the_rest_reported():
@@ -112,7 +119,7 @@ def test_several_responses_end_each_at_its_own_time():
     plan = Plan.guaranteed(20_000, 100, None, 0.15)
     together = screen(X, np.column_stack([y, X[:, 7]]), plan, random_state=0)
     for k, response in enumerate((y, X[:, 7])):
-        alone = screen(X, response, plan, random_state=0)
+        alone = screen(X, response, plan, sampling="uniform", random_state=0)
         np.testing.assert_array_equal(alone.selected, together[k].selected)
         assert [r.n_rows for r in alone.rounds] == [r.n_rows for r in together[k].rounds]
 

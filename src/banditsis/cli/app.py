@@ -196,6 +196,13 @@ def screen(
             help="Rows to sample: random, blocks (whole chunks), stored (the first rows) or auto.",
         ),
     ] = "auto",
+    sampling: Annotated[
+        str,
+        typer.Option(
+            autocompletion=_complete("auto", "uniform", "stratified"),
+            help="stratified reads more of the rows that tell most, such as rare classes.",
+        ),
+    ] = "auto",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the features: .csv, .parquet or .json.")
     ] = None,

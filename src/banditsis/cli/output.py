@@ -23,7 +23,7 @@ from banditsis.formatting import (
     text_table,
     to_single_line,
 )
-from banditsis.results import ScreeningResult, describe_floor
+from banditsis.results import ScreeningResult, describe_floor, describe_sampling
 
 MAX_FEATURES_SHOWN = 20
 
@@ -40,8 +40,8 @@ def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> Non
         f"{n_cells:,} cells ({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
         f"{format_duration(seconds)}."
     )
-    floor = describe_floor(result)
-    print_output(floor[:1].upper() + floor[1:])
+    for line in (*describe_sampling(result), describe_floor(result)):
+        print_output(line[:1].upper() + line[1:])
     for note in result.notes:
         print_output(f"Note: {to_single_line(note)}")
 

@@ -14,10 +14,11 @@ from banditsis.cli.errors import INTERRUPTED, UsageError, check_confidence, fail
 from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.terminal import print_message, print_output
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
-from banditsis.engine.settings import MISSING
+from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.registry import find_format, format_label, is_url, split_path
 from banditsis.formats.targets import open_with_target, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan
 from banditsis.progress import ProgressBar
@@ -49,6 +50,7 @@ class ScreenOptions:
     one_hot: bool
     missing: str | None
     row_order: str
+    sampling: str
     output: Path | None
     report: Path | None
     as_json: bool
@@ -89,6 +91,7 @@ def check_options(options: ScreenOptions) -> None:
         )
         find_statistic(options.statistic)
         check_choice("--row-order", options.row_order, ROW_ORDERS)
+        check_choice("--sampling", options.sampling, SAMPLING)
         check_choice("--missing", options.missing or "raise", MISSING)
     check_confidence(options.confidence, options.min_correlation)
     if options.exact and options.row_order != "auto":
@@ -124,10 +127,15 @@ def _run(options: ScreenOptions) -> None:
     if options.covariates is not None:
         covariates = read_covariates(path, opened, ids, options.covariates)
     source = _wrap(opened, options, target, opening)
-    plan = _make_plan(options, *source.shape)
-    if options.verbose:
-        rounded = resolve_row_order(source, plan, options.row_order).plan
-        _print_task(path, opened, joined, rounded, source.block_rows if rounded.cells > plan.cells else None)
+
+    def plan(design: SamplingDesign | None) -> Plan:
+        made = _make_plan(options, *source.shape, design)
+        if options.verbose:
+            rounded = resolve_row_order(source, made, options.row_order).plan
+            blocks = source.block_rows if rounded.cells > made.cells else None
+            _print_task(path, opened, joined, rounded, blocks)
+        return made
+
     started = time.perf_counter()
     try:
         with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
@@ -137,6 +145,7 @@ def _run(options: ScreenOptions) -> None:
                 plan,
                 statistic=options.statistic,
                 row_order=options.row_order,
+                sampling=options.sampling,
                 missing=options.missing or _default_missing(path),
                 covariates=covariates,
                 pvalues=options.pvalues,
@@ -190,7 +199,7 @@ def _wrap(source: Source, options: ScreenOptions, target: str, opening: dict[str
     return source
 
 
-def _make_plan(options: ScreenOptions, n: int, p: int) -> Plan:
+def _make_plan(options: ScreenOptions, n: int, p: int, design: SamplingDesign | None) -> Plan:
     with usage_errors():
         return make_plan(
             n,
@@ -203,6 +212,7 @@ def _make_plan(options: ScreenOptions, n: int, p: int) -> Plan:
             confidence=check_confidence(options.confidence, options.min_correlation),
             rereads=find_statistic(options.statistic).rereads,
             pvalues=options.pvalues,
+            design=design,
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.engine.rereading import RereadingAccumulator
+from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace, best
 from banditsis.parallel import Workers
 from banditsis.sources.base import Calibration, Source, SumContext
@@ -24,77 +25,104 @@ SCORES_AT_ONCE = 1 << 15
 
 @dataclass
 class MomentAccumulator:
-    """Responses that share a pass over the data: the sums of every feature that any of them has left."""
+    """Responses that share a pass over the data: the sums of every feature that any of them has left.
+
+    There is a set of sums for each stratum of rows. Before features are scored, these are added up with the
+    weights of the strata, which gives what a uniform sample of as many rows would have on average.
+    """
 
     #: indices of the responses
     members: list[int]
     statistic: MomentStatistic
     source: Source
     calibration: Calibration
+    strata: Strata
     #: features that have sums; None for all
     columns: Columns
+    #: strata × lines × features
     sums: Floats
     #: positions among the columns that each member has left
     left: list[Indices | slice]
-    #: what the scores need to know about the responses themselves
-    summary: Floats
-    #: number of rows in the sums
-    n_rows: int = 0
+    #: what the scores need to know about the responses themselves, in each stratum
+    summaries: list[Floats]
+    #: number of rows of each stratum in the sums
+    counts: Indices
 
     @property
     def n_left(self) -> list[int]:
         """Number of features that each member has left."""
-        width = self.sums.shape[1]
+        width = self.sums.shape[-1]
         return [width if isinstance(left, slice) else len(left) for left in self.left]
 
     def features(self, positions: Array | slice) -> Indices:
         """Indices of the features at some positions of the sums."""
         if self.columns is None and isinstance(positions, np.ndarray):
             return positions
-        columns = np.arange(self.sums.shape[1]) if self.columns is None else self.columns
+        columns = np.arange(self.sums.shape[-1]) if self.columns is None else self.columns
         return columns[positions]
 
     def read(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> int:
         """Add new rows to the sums; return how many were read."""
-        used = sum(self.n_left) / self.sums.shape[1]
+        used = sum(self.n_left) / self.sums.shape[-1]
         context = SumContext(self.calibration, self.sums, workers, lambda cells: tick(round(cells * used)))
-        self.source.sums(rows, self.columns, self.statistic.weights, context)
-        self.summary = self.summary + self.statistic.summary(rows)
-        self.n_rows += count_rows(rows)
+        strata = self.strata.split(rows)
+        self.source.sums_by_stratum(strata, self.columns, self.statistic.weights, context)
+        for h, part in enumerate(strata):
+            self.summaries[h] = self.summaries[h] + self.statistic.summary(part)
+            self.counts[h] += count_rows(part)
         return count_rows(rows)
+
+    def _combine(self, columns: Indices | slice) -> Floats:
+        """The sums of some columns over all strata."""
+        if len(self.sums) == 1:
+            return np.asarray(self.sums[0][:, columns])
+        combined: Floats = np.tensordot(self.strata.weights(self.counts), self.sums[:, :, columns], 1)
+        return combined
+
+    def _summary(self) -> Floats:
+        """The summary of the responses over all strata."""
+        if len(self.summaries) == 1:
+            return self.summaries[0]
+        weights = self.strata.weights(self.counts)
+        return np.asarray(sum(w * s for w, s in zip(weights, self.summaries, strict=True)))
 
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite."""
         if np.isfinite(self.sums).all():
             return np.arange(0)
-        return self.features(np.flatnonzero(~np.isfinite(self.sums).all(axis=0)))
+        return self.features(np.flatnonzero(~np.isfinite(self.sums).all(axis=(0, 1))))
 
     def keep_best(self, count: Callable[[Floats], int], traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep the best ``count(scores)``, and return the cutoffs."""
-        cutoffs = []
+        cutoffs, summary, statistic = [], self._summary(), self.statistic
         for k, trace in enumerate(traces):
             left = self.left[k]
-            scores = self._scores(k, left)
+            scores = self._scores(k, left, summary)
             trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
-            trace.null_distribution = self.statistic.null_distribution(self.sums, self.summary, k, left)
-            present = self.statistic.present(self.sums, left)
-            if present is not None:
-                trace.record_present(self.features(left), present, self.n_rows)
-            kept, cutoff = best(scores, count(scores), one_sided=self.statistic.one_sided)
+            if statistic.pairwise:
+                sums = self._combine(left)
+                trace.null_distribution = statistic.null_distribution(sums, summary, k, slice(None))
+                present = statistic.present(sums, slice(None))
+                assert present is not None
+                trace.record_present(self.features(left), present, int(self.counts.sum()))
+            else:
+                trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
+            kept, cutoff = best(scores, count(scores), one_sided=statistic.one_sided)
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
         return cutoffs
 
-    def _scores(self, k: int, left: Indices | slice) -> Floats:
+    def _scores(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
         """Scores of one member, computed in pieces that fit in the cache."""
         size = self.n_left[k]
-        if size <= SCORES_AT_ONCE:
-            return self.statistic.scores(self.sums, self.summary, k, left)
         scores = np.empty(size)
         for i in range(0, size, SCORES_AT_ONCE):
             piece = slice(i, i + SCORES_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            scores[piece] = self.statistic.scores(self.sums, self.summary, k, columns)
+            if len(self.sums) == 1:
+                scores[piece] = self.statistic.scores(self.sums[0], summary, k, columns)
+            else:
+                scores[piece] = self.statistic.scores(self._combine(columns), summary, k, slice(None))
         return scores
 
     def narrow(self, n_rows: int) -> list[MomentAccumulator]:
@@ -102,10 +130,10 @@ class MomentAccumulator:
         if len(self.members) == 1:
             (left,) = self.left
             if not isinstance(left, slice):
-                self.columns, self.sums = self.features(left), np.take(self.sums, left, axis=1)
+                self.columns, self.sums = self.features(left), np.take(self.sums, left, axis=-1)
                 self.left = [slice(None)]
             return [self]
-        in_use = np.zeros(self.sums.shape[1], bool)
+        in_use = np.zeros(self.sums.shape[-1], bool)
         for left in self.left:
             in_use[left] = True
         union = np.flatnonzero(in_use)
@@ -116,7 +144,7 @@ class MomentAccumulator:
         position = np.cumsum(in_use) - 1
         self.left = [position[left] for left in self.left]
         self.columns = self.features(union)
-        self.sums = self.sums[:, union]
+        self.sums = self.sums[..., union]
         return [self]
 
     def _single(self, k: int) -> MomentAccumulator:
@@ -126,42 +154,54 @@ class MomentAccumulator:
             statistic=self.statistic.subset([k]),
             source=self.source,
             calibration=self.calibration,
+            strata=self.strata,
             columns=self.features(self.left[k]),
-            sums=self.sums[self.statistic.lines(k)][:, self.left[k]],
+            sums=self.sums[:, self.statistic.lines(k)][..., self.left[k]],
             left=[slice(None)],
-            summary=self.summary[:, [k]],
-            n_rows=self.n_rows,
+            summaries=[summary[:, [k]] for summary in self.summaries],
+            counts=self.counts.copy(),
         )
 
     def restrict(self, features: Indices) -> None:
         """Continue with some of the features, sorted."""
-        self.columns, self.sums = features, self.sums[:, features]
+        self.columns, self.sums = features, self.sums[..., features]
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""
         for k, left in zip(self.members, self.left, strict=True):
             traces[k].selected = self.features(left)
-            traces[k].present = self.statistic.present(self.sums, left)
+            if self.statistic.pairwise:
+                traces[k].present = self.statistic.present(self._combine(left), slice(None))
 
 
 #: Both have the same methods.
 Accumulator: TypeAlias = "MomentAccumulator | RereadingAccumulator"
 
 
-def start_accumulators(source: Source, statistic: Statistic, rows: Rows) -> list[Accumulator]:
+def start_accumulators(source: Source, statistic: Statistic, rows: Rows, strata: Strata) -> list[Accumulator]:
     """Accumulators of all features for all responses; ``rows`` are the rows of the first step."""
     responses = list(range(statistic.n_responses))
     n_features = source.shape[1]
     if isinstance(statistic, SampleStatistic):
-        return [RereadingAccumulator.start(source, statistic, k) for k in responses]
+        return [RereadingAccumulator.start(source, statistic, k, strata) for k in responses]
     assert isinstance(statistic, MomentStatistic)
     calibration = source.calibrate(rows)
     accumulators: list[Accumulator] = []
     for members in [responses] if statistic.shares_pass else [[k] for k in responses]:
         bound = statistic if len(members) == len(responses) else statistic.subset(members)
-        sums = np.zeros((bound.n_sums, n_features))
-        left: list[Indices | slice] = [slice(None)] * len(members)
+        n_strata = strata.design.n_strata
         accumulators.append(
-            MomentAccumulator(members, bound, source, calibration, None, sums, left, np.zeros(()))
+            MomentAccumulator(
+                members,
+                bound,
+                source,
+                calibration,
+                strata,
+                columns=None,
+                sums=np.zeros((n_strata, bound.n_sums, n_features)),
+                left=[slice(None)] * len(members),
+                summaries=[np.zeros(())] * n_strata,
+                counts=np.zeros(n_strata, np.intp),
+            )
         )
     return accumulators

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace, best
 from banditsis.parallel import Workers
 from banditsis.sources.base import Source
@@ -29,21 +30,26 @@ class RereadingAccumulator:
     members: list[int]
     statistic: SampleStatistic
     source: Source
+    strata: Strata
     columns: Columns
     #: scores and, if the statistic returns it, the factor that makes them standard normal
     lines: Floats
     present: Floats | None
     rows: Rows | None = None
+    #: sampling weights of those rows; None if all are equal
+    weights: Floats | None = None
     #: what the statistic computed from the response over those rows
     prepared: Any = None
 
     @classmethod
-    def start(cls, source: Source, statistic: SampleStatistic, response: int) -> RereadingAccumulator:
+    def start(
+        cls, source: Source, statistic: SampleStatistic, response: int, strata: Strata
+    ) -> RereadingAccumulator:
         """All features for one of the statistic's responses."""
         p = source.shape[1]
         lines = np.zeros((2 if statistic.returns_null_scale else 1, p))
         present = np.zeros(p) if statistic.pairwise else None
-        return cls([response], statistic.subset([response]), source, None, lines, present)
+        return cls([response], statistic.subset([response]), source, strata, None, lines, present)
 
     @property
     def scores(self) -> Floats:
@@ -65,13 +71,21 @@ class RereadingAccumulator:
         self.rows = rows if self.rows is None else join_rows(self.rows, rows)
         m, p = count_rows(self.rows), len(self.scores)
         y = self.statistic.response(self.rows)
-        self.prepared = self.statistic.prepare(y)
+        self.weights = self.strata.row_weights(self.rows)
+        self.prepared = self._prepare(y, slice(None))
         width = self._tile_width(m, p)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
             workers.run([(self._score, slice(j, min(j + width, stop)), y) for j in range(start, stop, width)])
             tick(m * (stop - start))
         return m
+
+    def _prepare(self, y: Floats, rows: Array | slice) -> Any:
+        """What the statistic computes from the response in some of the rows."""
+        if self.weights is None:
+            return self.statistic.prepare(y)
+        weights = self.weights[rows]
+        return self.statistic.prepare_weighted(y, weights / weights.mean())
 
     def _tile_width(self, n_rows: int, n_columns: int) -> int:
         """Columns of a tile: depends on the sizes and the source, never on the number of threads."""
@@ -99,13 +113,14 @@ class RereadingAccumulator:
         if self.present is not None:
             self.present[positions] = finite.sum(axis=0)
             for j in np.flatnonzero(~complete & ~np.isinf(block).any(axis=0)):
-                lines[:, j] = self._score_present(block[finite[:, j], j], y[finite[:, j]], len(y))
+                lines[:, j] = self._score_present(block[:, j], y, finite[:, j])
 
-    def _score_present(self, x: Floats, y: Floats, n_read: int) -> Floats:
+    def _score_present(self, x: Floats, y: Floats, known: Array) -> Floats:
         """The score of a feature over the rows in which it is present, reduced for missing rows."""
+        n_read, x, y = len(y), x[known], y[known]
         if len(x) < MIN_PRESENT or not self.statistic.can_rank(y):
             return np.zeros(len(self.lines))
-        lines = np.atleast_2d(self.statistic.score_block(x[:, None], self.statistic.prepare(y)))[:, 0]
+        lines = np.atleast_2d(self.statistic.score_block(x[:, None], self._prepare(y, known)))[:, 0]
         reduction = (len(x) / n_read) ** self.statistic.noise
         return np.asarray(lines * np.array([reduction, 1 / reduction])[: len(lines)])
 

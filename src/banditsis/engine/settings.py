@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from banditsis.sources.base import Source
 
 MISSING = ("raise", "pairwise")
+SAMPLING = ("auto", "uniform", "stratified")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Settings:
 
     statistic: Any
     row_order: str
+    sampling: str
     missing: str
     #: None if they explain nothing besides an intercept
     covariates: Covariates | None
@@ -43,6 +45,7 @@ class Settings:
         *,
         statistic: StatisticLike,
         row_order: str,
+        sampling: str,
         missing: str,
         covariates: Any,
         pvalues: bool,
@@ -55,6 +58,7 @@ class Settings:
         if pvalues:
             check_pvalues_available(kind)
         check_choice("row_order", row_order, ROW_ORDERS)
+        check_choice("sampling", sampling, SAMPLING)
         check_choice("missing", missing, MISSING)
         adjust = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
         if adjust is not None and missing == "pairwise":
@@ -65,6 +69,7 @@ class Settings:
         return cls(
             statistic=kind,
             row_order=row_order,
+            sampling=sampling,
             missing=missing,
             covariates=adjust if adjust is not None and adjust.rank else None,
             pvalues=pvalues,
@@ -84,7 +89,7 @@ class Settings:
         """Rank of the covariates besides the intercept."""
         return 0 if self.covariates is None else self.covariates.rank
 
-    def parameters(self, plan: Plan, source: Source, row_order: str) -> dict[str, Any]:
+    def parameters(self, plan: Plan, source: Source, row_order: str, sampling: str) -> dict[str, Any]:
         """What the result reports about how it was made."""
         return {
             "plan": plan.name,
@@ -98,6 +103,7 @@ class Settings:
             "seed": self.seed,
             **({"pvalues": True} if self.pvalues else {}),
             "row_order": row_order,
+            "sampling": sampling,
             **({"shuffled": True} if row_order != "random" and source.shuffled else {}),
         }
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import banditsis
 from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread
+from banditsis.engine.strata import Strata
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
@@ -152,28 +153,38 @@ class VarianceInflation(NamedTuple):
     high: float
 
 
-def pilot_rows(pieces: Sequence[Rows], size: int = MAX_ROWS) -> Indices:
-    """At most ``size`` of the rows read, sorted; each piece is a uniform sample of all rows."""
+def pilot_rows(pieces: Sequence[Rows], strata: Strata) -> Indices:
+    """About :data:`MAX_ROWS` of the rows read, sorted, as many of each stratum."""
     chosen: list[Indices] = []
-    for piece in pieces:
-        n_more = size - sum(map(len, chosen))
-        if n_more > 0 and count_rows(piece) > 0:
-            chosen.append(spread(piece, n_more))
+    for parts in zip(*map(strata.split, pieces), strict=True):  # the pieces of each stratum
+        left = MAX_ROWS // strata.design.n_strata
+        for part in parts:
+            if left > 0 and count_rows(part) > 0:
+                chosen.append(spread(part, left))
+                left -= len(chosen[-1])
     return np.sort(np.concatenate(chosen))
 
 
 def measure_variance_inflation(
-    source: Source, statistic: Statistic, response: int, rows: Indices, strongest: Indices
+    source: Source,
+    statistic: Statistic,
+    response: int,
+    read: Sequence[Rows],
+    strata: Strata,
+    strongest: Indices,
 ) -> VarianceInflation | None:
     r"""Estimate the variance inflation κ from a sample of cells; None if the statistic has no such theory.
 
-    With x and y standardised, :math:`ψ = xy - r (x^2 + y^2) / 2` is the influence of a row on r, and
+    With x and y standardised, :math:`ψ = xy - r (x^2 + y^2) / 2` is the influence of a row on r. κ is the
+    variance of artanh r, divided by what it is for normal data and r = 0:
 
-    .. math:: κ = \overline{ψ^2} / (1 - r^2)^2
+    .. math:: κ = \frac{1}{(1 - r^2)^2} \;
+        \frac{\sum_h g_h \overline{ψ^2}_h}{\sum_h g_h a_h^2}, \quad
+        g_h = W_h^2 \left(\frac{1}{n_h} - \frac{1}{N_h}\right)
 
-    A heavy-tailed feature inflates the variance only if it is correlated with y, and the detection floor is
-    about such features. So κ is averaged once over features spread over all of them and once over the
-    strongest ones, and the larger average counts.
+    over the strata h of :class:`~banditsis.plans.design.SamplingDesign`. A heavy-tailed feature inflates the
+    variance only if it is correlated with y, and the detection floor is about such features. So κ is averaged
+    once over features spread over all of them and once over the strongest ones, and the larger one counts.
 
     Parameters
     ----------
@@ -183,19 +194,25 @@ def measure_variance_inflation(
         The statistic with its responses.
     response : int
         Which of the responses.
-    rows : ndarray of int
-        Sorted rows to use.
+    read : sequence of rows
+        The rows that were read, in the order of the steps.
+    strata : Strata
+        The strata of all rows.
     strongest : ndarray of int
         The features with the largest scores.
     """
+    rows = pilot_rows(read, strata)
+    weights = strata.row_weights(rows)
+    weights = np.ones(len(rows)) if weights is None else weights
+    share = strata.variance_shares(rows, sum(map(count_rows, read)))
     anywhere = spread(slice(0, source.shape[1]), MAX_FEATURES)
     estimates = []
     for columns in (anywhere, np.sort(strongest[:MAX_FEATURES])):
-        by_row = statistic.influence(source.read(rows, columns), rows, response)
+        by_row = statistic.influence(source.read(rows, columns), rows, response, weights)
         if by_row is None:
             return None
         if by_row.size:
-            estimates.append(_estimate(by_row))
+            estimates.append(_estimate(by_row * share))
     return max(estimates, default=VarianceInflation(1.0, 1.0))
 
 

@@ -234,22 +234,43 @@ def lay_out(growth: Array, split: Array, sizes: Array, rows: Array, left: Array)
 
 
 @elementwise
+def _interpolate(x: float, curve: Array) -> float:
+    """Value at x of the line through the points ``(curve[0], curve[1])``, which are sorted."""
+    if x <= curve[0, 0]:
+        return float(curve[1, 0] * x / curve[0, 0])
+    low, high = 0, curve.shape[1] - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if curve[0, middle] <= x:
+            low = middle
+        else:
+            high = middle
+    share = min((x - curve[0, low]) / (curve[0, high] - curve[0, low]), 1.0)
+    return float(curve[1, low] + share * (curve[1, high] - curve[1, low]))
+
+
+@elementwise
 def trial_floor(
     growth: Array,
     split: Array,
     sizes: Array,
+    curve: Array,
     error: float,
     nodes: Array,
     weights: Array,
     work: Array,
     scratch: Array,
 ) -> float:
-    """Predicted floor, as a mean z, of the plan from :func:`lay_out`; ``scratch`` has shape (5, rounds)."""
+    """Predicted floor, as a mean z, of the plan from :func:`lay_out`.
+
+    ``curve`` has numbers of rows and how many rows of a uniform sample are as precise; ``scratch`` has shape
+    (5, rounds).
+    """
     n, p = sizes[0], sizes[1]
     rows, left = scratch[3, : split.size], scratch[4, : split.size]
     lay_out(growth, split, sizes, rows, left)
     before = p
     for k in range(split.size):
-        rows[k] = max(rows[k] - 3.0, 1.0)
+        rows[k] = max(_interpolate(rows[k], curve) - 3.0, 1.0)
         left[k], before = left[k] / before, left[k]
     return float(predicted_floor(rows, left, max(n - 3.0, 1.0), 1.0, error, nodes, weights, work, scratch))

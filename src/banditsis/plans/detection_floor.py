@@ -40,21 +40,21 @@ def fisher_rows(n_rows: float) -> float:
     return max(float(n_rows) - 3.0, 1.0)
 
 
-def sampling_variance(n_rows: int, n: int, variance_inflation: float) -> float:
+def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float:
     """Variance of artanh r over ``n_rows`` of n rows, around its value over all of them."""
-    return variance_inflation * (1.0 / fisher_rows(n_rows) - 1.0 / fisher_rows(n))
+    return max(0.0, variance_inflation * (1.0 / fisher_rows(n_rows) - 1.0 / fisher_rows(n)))
 
 
 def detection_floor(
-    rows: Sequence[int], cutoffs: Sequence[float], n: int, variance_inflation: float, error: float
+    rows: Sequence[float], cutoffs: Sequence[float], n: int, variance_inflation: float, error: float
 ) -> float:
     """The smallest τ whose features are lost with at most a given probability.
 
     Parameters
     ----------
     rows, cutoffs : sequences
-        Rows read in total after each round, and the smallest absolute correlation that it kept (0 if it
-        dropped nothing).
+        Effective number of rows after each round, and the smallest absolute correlation that it kept (0 if
+        it dropped nothing).
     n : int
         Rows of the data.
     variance_inflation : float
@@ -90,7 +90,7 @@ def detection_floor(
     return max(certain, math.tanh(mean))
 
 
-def null_cutoffs(rows: Sequence[int], kept: Sequence[int], p: int) -> list[float]:
+def null_cutoffs(rows: Sequence[float], kept: Sequence[int], p: int) -> list[float]:
     r"""Cutoffs that p independent features without signal will set, if ``kept`` of them are kept.
 
     Without signal :math:`u_l = z_l \sqrt{n_l - 3}` is standard normal and
@@ -115,7 +115,7 @@ def null_cutoffs(rows: Sequence[int], kept: Sequence[int], p: int) -> list[float
     return [float(q) for q in cutoffs]
 
 
-def _deciding_rounds(rows: Sequence[int], kept: Sequence[int], p: int) -> list[int]:
+def _deciding_rounds(rows: Sequence[float], kept: Sequence[int], p: int) -> list[int]:
     """The rounds that drop features; only the last of several over practically the same rows."""
     chosen: list[int] = []
     for k, (m, left) in enumerate(zip(rows, kept, strict=True)):
@@ -127,7 +127,7 @@ def _deciding_rounds(rows: Sequence[int], kept: Sequence[int], p: int) -> list[i
     return chosen
 
 
-def null_shares(rows: Sequence[int], cutoffs: Sequence[float]) -> list[float]:
+def null_shares(rows: Sequence[float], cutoffs: Sequence[float]) -> list[float]:
     """Shares of the features without signal that are left after each round, given the cutoffs.
 
     Examples

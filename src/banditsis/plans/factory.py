@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral
 
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size
 from banditsis.validation import check_integer, check_real
 
@@ -26,6 +28,7 @@ def make_plan(
     discard: float = 0.5,
     rereads: bool = False,
     pvalues: bool = False,
+    design: SamplingDesign | None = None,
 ) -> Plan:
     """Make the plan for n rows and p features that keeps d of them.
 
@@ -55,6 +58,8 @@ def make_plan(
     rereads, pvalues : bool
         Whether the statistic rereads its rows in each round, and whether the selected features are read in
         full at the end.
+    design : SamplingDesign, optional
+        How rows will be sampled; by default uniformly.
 
     Examples
     --------
@@ -75,18 +80,18 @@ def make_plan(
     if d is not None:
         check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:
-        return Plan.guaranteed(n, p, d, min_correlation, confidence)
+        return Plan.guaranteed(n, p, d, min_correlation, confidence, design=design)
     d = default_size(max(n, 3), p) if d is None else d
     if exact:
         return Plan.exact(n, p, d).rereading(rereads)
     if max_samples is not None:
         return Plan.subsample(n, p, d, _count_samples(max_samples, n)).rereading(rereads)
     if budget is not None:
-        return Plan.optimal(n, p, d, budget, rereads=rereads, pvalues=pvalues)
+        return Plan.optimal(n, p, d, budget, rereads=rereads, pvalues=pvalues, design=design)
     paper = Plan.paper(n, p, d, alpha=DEFAULT_ALPHA if alpha is None else alpha, discard=discard)
     if rereads and alpha is None:
-        return Plan.optimal(n, p, d, paper.cells, rereads=True)
-    return paper.rereading(rereads)
+        return Plan.optimal(n, p, d, paper.cells, rereads=True, design=design)
+    return replace(paper.rereading(rereads), uniform=alpha is not None)
 
 
 def check_exclusive(options: Mapping[str, object]) -> None:

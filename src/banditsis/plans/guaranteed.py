@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from banditsis.arrays import Floats
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import fisher_rows, null_shares, sampling_variance
 
 #: Candidates for the first round, in standard errors above its cutoff, and for the growth of rows after it.
@@ -33,38 +34,44 @@ class EvidenceStep(NamedTuple):
     z: float
 
 
-def cutoff(step: Any, n: int, variance_inflation: float, sign: float = -1.0) -> float:
+def cutoff(step: Any, design: SamplingDesign, variance_inflation: float, sign: float = -1.0) -> float:
     """The smallest \\|r\\| that an evidence step keeps, or with sign 1 the smallest that surely passes.
 
     Examples
     --------
-    >>> round(cutoff(EvidenceStep(2503, 10, 0.1, 3.0), 10**9, 1.0), 4)  # about 0.1 - 3 / 50
+    >>> step = EvidenceStep(2503, 10, 0.1, 3.0)
+    >>> round(cutoff(step, SamplingDesign.uniform(10**9), 1.0), 4)  # about 0.1 - 3 / 50
     0.0403
     """
-    error = math.sqrt(sampling_variance(step.n_rows, n, variance_inflation))
+    n_rows = design.effective_rows(step.n_rows)
+    error = math.sqrt(sampling_variance(n_rows, design.n_rows, variance_inflation))
     return max(0.0, math.tanh(math.atanh(step.min_correlation) + sign * step.z * error))
 
 
-def plan_steps(n: int, p: int, d: int, min_correlation: float, confidence: float) -> list[EvidenceStep]:
+def plan_steps(
+    design: SamplingDesign, p: int, d: int, min_correlation: float, confidence: float
+) -> list[EvidenceStep]:
     """The steps of :meth:`Plan.guaranteed`: the schedule with the fewest expected cells of a few."""
     schedules = [
-        _schedule(n, p, d, min_correlation, 1.0 - confidence, start, growth)
+        _schedule(design, p, d, min_correlation, 1.0 - confidence, start, growth)
         for start in STARTS
         for growth in GROWTHS
     ]
-    return min(schedules, key=lambda steps: _expected_cells(steps, n, p))
+    return min(schedules, key=lambda steps: _expected_cells(steps, design, p))
 
 
-def expected_left(steps: Sequence[EvidenceStep], n: int, p: int) -> list[int]:
+def expected_left(steps: Sequence[EvidenceStep], design: SamplingDesign, p: int) -> list[int]:
     """Expected number of features left after each step, if none has any signal."""
-    shares = null_shares([step.n_rows for step in steps], [cutoff(step, n, 1.0) for step in steps])
+    rows = [design.effective_rows(step.n_rows) for step in steps]
+    shares = null_shares(rows, [cutoff(step, design, 1.0) for step in steps])
     return [max(steps[0].n_keep, min(p, math.ceil(p * share - 1e-3))) for share in shares]
 
 
 def _schedule(
-    n: int, p: int, d: int, min_correlation: float, error: float, start: float, growth: float
+    design: SamplingDesign, p: int, d: int, min_correlation: float, error: float, start: float, growth: float
 ) -> list[EvidenceStep]:
-    rows = _first_rows(n, min_correlation, _z(error, p, 1), start)
+    n = design.n_rows
+    rows = design.rows_for(_first_rows(n, min_correlation, _z(error, p, 1), start))
     # Features without signal are decided long before four times the first rows.
     late = 4 * rows
     steps: list[EvidenceStep] = []
@@ -87,9 +94,9 @@ def _first_rows(n: int, min_correlation: float, z: float, start: float) -> int:
     return min(n, math.ceil(1.0 / (variance + 1.0 / fisher_rows(n))) + 3)
 
 
-def _expected_cells(steps: Sequence[EvidenceStep], n: int, p: int) -> float:
+def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: int) -> float:
     cells, rows, before = 0.0, 0, p
-    for step, after in zip(steps, expected_left(steps, n, p), strict=True):
+    for step, after in zip(steps, expected_left(steps, design, p), strict=True):
         cells += (step.n_rows - rows) * (before if before > step.n_keep else 0)
         rows, before = step.n_rows, after
     return cells
@@ -100,23 +107,23 @@ class EvidenceRule:
 
     Parameters
     ----------
-    n : int
-        Rows of the data.
+    design : SamplingDesign
+        How the rows are sampled.
     measure : function
         Called once, with the scores of the first step; returns the variance inflation to use.
     """
 
-    def __init__(self, n: int, measure: Callable[[Floats], float]) -> None:
-        self.n, self.measure = n, measure
+    def __init__(self, design: SamplingDesign, measure: Callable[[Floats], float]) -> None:
+        self.design, self.measure = design, measure
         self.variance_inflation: float | None = None
         self.ended = False
         self.notes: list[str] = []
 
     def count(self, step: Any, scores: Floats) -> int:
         if self.variance_inflation is None:
-            self.variance_inflation = 1.0 if step.n_rows >= self.n else self.measure(scores)
+            self.variance_inflation = 1.0 if step.n_rows >= self.design.n_rows else self.measure(scores)
         size = np.abs(scores)
-        low, high = (cutoff(step, self.n, self.variance_inflation, sign) for sign in (-1.0, 1.0))
+        low, high = (cutoff(step, self.design, self.variance_inflation, sign) for sign in (-1.0, 1.0))
         n_stay = int(np.count_nonzero(size >= low))
         n_undecided = np.count_nonzero((size >= low) & (size < high))
         self.ended = n_stay <= step.n_keep or n_undecided == 0
@@ -128,7 +135,7 @@ class EvidenceRule:
     def cutoff(self, step: Any, smallest_kept: float) -> float:
         if self.ended and step.n_keep:
             return smallest_kept
-        return cutoff(step, self.n, self.variance_inflation or 1.0)
+        return cutoff(step, self.design, self.variance_inflation or 1.0)
 
 
 def _stopping_notes(step: EvidenceStep, size: Floats, n_stay: int) -> Iterator[str]:

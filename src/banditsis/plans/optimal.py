@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from banditsis.arrays import Floats
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import gauss_legendre, load_kernels
 
 #: A correlation over fewer rows is meaningless.
@@ -31,10 +32,29 @@ REFINED, SWEEPS, GAIN = 3, 6, 2e-4
 Floor = Callable[[Floats], float]
 
 
-@lru_cache(maxsize=256)
-def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> tuple[tuple[int, int], ...]:
+#: The gain in precision by a sampling design is considered at these multiples of the mean rows of a feature,
+#: and rounded, so similar designs share a plan: the search takes much longer than a run.
+GAIN_AT, GAIN_STEP = (0.5, 1, 3, 10, 30), math.log(1.1)
+
+
+def find_steps(
+    design: SamplingDesign, p: int, d: int, cells: int, rereads: bool = False
+) -> tuple[tuple[int, int], ...]:
     """Rows and features kept in each round of the best plan within a number of cells."""
-    floor = _make_floor(n, p, d, cells, rereads)
+    n = design.n_rows
+    rows = tuple(sorted({min(n, max(1, round(multiple * cells / p))) for multiple in GAIN_AT} | {n}))
+    gains = tuple(round(math.log(design.effective_rows(m) / m) / GAIN_STEP) for m in rows)
+    return _search(n, p, d, cells, rereads, rows, gains)
+
+
+@lru_cache(maxsize=256)
+def _search(
+    n: int, p: int, d: int, cells: int, rereads: bool, rows: tuple[int, ...], gains: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
+    """As :func:`find_steps`, with the gain in precision at some numbers of rows."""
+    effective = np.minimum(np.array(rows) * np.exp(GAIN_STEP * np.array(gains)), n)
+    curve = np.array([rows, np.maximum.accumulate(effective)])
+    floor = _make_floor(n, p, d, cells, rereads, curve)
     best: dict[int, tuple[float, tuple[float, ...]]] = {}
     max_rounds, n_refined = (MAX_REREADING_ROUNDS, 1) if rereads else (MAX_ROUNDS, REFINED)
     for rounds in range(1, max_rounds + 1):
@@ -46,7 +66,7 @@ def find_steps(n: int, p: int, d: int, cells: int, rereads: bool = False) -> tup
     return tuple(_to_integers(x, n, p, d, cells, rereads))
 
 
-def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:
+def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool, curve: Floats) -> Floor:
     nodes, weights, work = gauss_legendre(NODES)
     sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
     scratch, kernels = np.empty((5, MAX_ROUNDS)), load_kernels()
@@ -54,7 +74,9 @@ def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool) -> Floor:
     def floor(x: Floats) -> float:
         k = (len(x) + 1) // 2
         growth, split = x[: k - 1], x[k - 1 :]
-        return float(kernels.trial_floor(growth, split, sizes, ERROR, nodes, weights, work, scratch[:, :k]))
+        return float(
+            kernels.trial_floor(growth, split, sizes, curve, ERROR, nodes, weights, work, scratch[:, :k])
+        )
 
     return floor
 

@@ -12,6 +12,7 @@ from banditsis.arrays import Floats
 from banditsis.formatting import format_share, text_table
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
 from banditsis.validation import check_integer, check_real
 
@@ -61,6 +62,12 @@ class Plan:
     parameters : tuple of (str, number)
         The parameters that the steps were computed from, such as ``(("alpha", 0.5), ("discard", 0.5))``.
         They appear in the result and are ignored when plans are compared.
+    design : SamplingDesign, optional
+        The sampling design that the steps were computed for; by default rows are drawn uniformly. Ignored
+        when plans are compared.
+    uniform : bool
+        Whether :func:`screen` draws rows uniformly unless told otherwise, as the paper does, also if strata
+        would be more precise.
 
     Examples
     --------
@@ -79,6 +86,8 @@ class Plan:
     name: str = "custom"
     rereads: bool = False
     parameters: tuple[tuple[str, int | float], ...] = field(default=(), compare=False, repr=False)
+    design: SamplingDesign | None = field(default=None, compare=False, repr=False)
+    uniform: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("n_rows", self.n_rows, 1)
@@ -111,7 +120,7 @@ class Plan:
         """Sure independence screening on m of the n rows."""
         _check_size(n, p, d)
         check_integer("m", m, min(3, n), n)
-        return cls(n, p, (Step(m, min(d, p)),), "subsample")
+        return cls(n, p, (Step(m, min(d, p)),), "subsample", uniform=True)
 
     @classmethod
     def paper(cls, n: int, p: int, d: int, alpha: float = 0.5, discard: float = 0.5) -> Plan:
@@ -149,11 +158,19 @@ class Plan:
             left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is slightly more than 7
             steps.append(Step(_paper_rows(n, alpha), left))
             alpha /= 1.1
-        return cls(n, p, tuple(steps), "paper", parameters=parameters)
+        return cls(n, p, tuple(steps), "paper", parameters=parameters, uniform=True)
 
     @classmethod
     def optimal(
-        cls, n: int, p: int, d: int, budget: int | float, *, rereads: bool = False, pvalues: bool = False
+        cls,
+        n: int,
+        p: int,
+        d: int,
+        budget: int | float,
+        *,
+        rereads: bool = False,
+        pvalues: bool = False,
+        design: SamplingDesign | None = None,
     ) -> Plan:
         """The plan with the lowest predicted detection floor among those within a budget.
 
@@ -173,6 +190,8 @@ class Plan:
         pvalues : bool
             Whether the budget includes reading all n rows of the d selected features at the end, as a run
             with ``pvalues=True`` does.
+        design : SamplingDesign, optional
+            How rows will be sampled; by default uniformly.
 
         Examples
         --------
@@ -187,14 +206,22 @@ class Plan:
             return cls.exact(n, p, d).rereading(rereads)
         if pvalues:
             cells = _reserve_final_pass(cells, budget, n, p, min(d, p))
-        found = optimal.find_steps(n, p, d, cells, rereads) if d < p else ((cells // p, p),)
+        sampled = SamplingDesign.uniform(n) if design is None else design
+        found = optimal.find_steps(sampled, p, d, cells, rereads) if d < p else ((cells // p, p),)
         steps = tuple(Step(*step) for step in found)
         value = int(budget) if isinstance(budget, Integral) else float(budget)
-        return cls(n, p, steps, "optimal", rereads, (("budget", value),))
+        return cls(n, p, steps, "optimal", rereads, (("budget", value),), design)
 
     @classmethod
     def guaranteed(
-        cls, n: int, p: int, d: int | None, min_correlation: float, confidence: float = 0.95
+        cls,
+        n: int,
+        p: int,
+        d: int | None,
+        min_correlation: float,
+        confidence: float = 0.95,
+        *,
+        design: SamplingDesign | None = None,
     ) -> Plan:
         r"""Keep every feature with \|r\| ≥ ``min_correlation`` over all rows, with a given probability.
 
@@ -217,6 +244,8 @@ class Plan:
             In (0, 1).
         confidence : float
             Probability c that no feature at or above the minimum is lost, in (0, 1).
+        design : SamplingDesign, optional
+            How rows will be sampled; by default uniformly.
 
         Examples
         --------
@@ -229,9 +258,14 @@ class Plan:
         check_real("confidence", confidence, 0, 1)
         if d is not None and d >= p:
             return cls.exact(n, p, d)
-        steps = tuple(guaranteed.plan_steps(n, p, d or 0, min_correlation, confidence))
+        sampled = SamplingDesign.uniform(n) if design is None else design
+        steps = tuple(guaranteed.plan_steps(sampled, p, d or 0, min_correlation, confidence))
         parameters = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
-        return cls(n, p, steps, "guaranteed", parameters=parameters)
+        return cls(n, p, steps, "guaranteed", parameters=parameters, design=design)
+
+    @property
+    def _design(self) -> SamplingDesign:
+        return SamplingDesign.uniform(self.n_rows) if self.design is None else self.design
 
     @property
     def by_evidence(self) -> bool:
@@ -244,7 +278,7 @@ class Plan:
         if not self.by_evidence:
             return tuple(step.n_keep for step in self.steps)
         steps = [step for step in self.steps if isinstance(step, EvidenceStep)]
-        return tuple(guaranteed.expected_left(steps, self.n_rows, self.n_features))
+        return tuple(guaranteed.expected_left(steps, self._design, self.n_features))
 
     @property
     def n_steps(self) -> int:
@@ -306,9 +340,9 @@ class Plan:
         """
         check_real("confidence", confidence, 0, 1)
         check_real("variance_inflation", variance_inflation, 0, math.inf)
-        rows = [step.n_rows for step in self.steps]
+        rows = [self._design.effective_rows(step.n_rows) for step in self.steps]
         if self.by_evidence:
-            cutoffs = [guaranteed.cutoff(step, self.n_rows, variance_inflation) for step in self.steps]
+            cutoffs = [guaranteed.cutoff(step, self._design, variance_inflation) for step in self.steps]
         else:
             n_keep = [step.n_keep for step in self.steps]
             cutoffs = floors.null_cutoffs(rows, n_keep, self.n_features)
@@ -316,9 +350,11 @@ class Plan:
         error = floors.error_level(confidence, simultaneous, n_kept)
         return floors.detection_floor(rows, cutoffs, self.n_rows, variance_inflation, error)
 
-    def keep_rule(self, measure: Callable[[Floats], float]) -> KeepRule | EvidenceRule:
+    def keep_rule(
+        self, design: SamplingDesign, measure: Callable[[Floats], float]
+    ) -> KeepRule | EvidenceRule:
         """What decides how many features stay; ``measure`` gives the variance inflation of first scores."""
-        return EvidenceRule(self.n_rows, measure) if self.by_evidence else KeepRule()
+        return EvidenceRule(design, measure) if self.by_evidence else KeepRule()
 
     def as_exact(self) -> Plan:
         """The plan that keeps the same number of features but reads all rows at once."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from banditsis.formatting import format_duration, format_share
 from banditsis.plotting import value_or_none
-from banditsis.results import Round, ScreeningResult, describe_floor
+from banditsis.results import Round, ScreeningResult, describe_floor, describe_sampling
 from banditsis.statistics import STATISTICS
 
 Pairs = list[tuple[str, str]]
@@ -36,6 +36,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
     ("pvalues", True): "from all rows of the selected features",
     ("row_order", "blocks"): "whole blocks in random order",
     ("row_order", "stored"): "as stored",
+    ("sampling", "stratified"): "more of the rows that tell most, by strata of the response",
     ("covariates", 0): "none",
     ("missing", "raise"): "not allowed",
     ("missing", "pairwise"): "pairwise deletion",
@@ -51,6 +52,7 @@ LABELS = {
     "confidence": "Confidence",
     "pvalues": "P-values",
     "row_order": "Row order",
+    "sampling": "Sampling",
     "missing": "Missing values",
     "covariates": "Covariates",
 }
@@ -59,7 +61,7 @@ SHARES = {"discard": " of the excess features", "budget": " of the cells", "conf
 #: Features that the code of a report can construct.
 FEATURES_CODE = re.compile(r"X|Interactions\(X(, (main_effects=False|squares=True|center=True))*\)")
 #: Settings that the code must know, and settings that it can ignore or handles.
-REQUIRED = {"plan", "statistic", "row_order", "missing", "covariates", "seed"}
+REQUIRED = {"plan", "statistic", "row_order", "sampling", "missing", "covariates", "seed"}
 OPTIONAL = {"one_sided", "pvalues", "features", "alpha", "discard", "budget"}
 
 
@@ -93,7 +95,7 @@ def _describe(key: str, value: Any) -> str:
 
 def reliability(result: ScreeningResult) -> list[str]:
     """What the result guarantees, what it does not, and its notes."""
-    sentences = [describe_floor(result)]
+    sentences = [*describe_sampling(result), describe_floor(result)]
     simultaneous = value_or_none(result.detection_floor, simultaneous=True)
     if simultaneous is not None and result.rounds[0].n_rows < result.n_rows:
         sentences.append(f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped.")
@@ -137,7 +139,8 @@ def code_to_reproduce(result: ScreeningResult) -> str:
         f"from banditsis import {'' if features == 'X' else 'Interactions, '}Plan, screen\n\n"
         f"plan = Plan({result.n_rows}, {result.n_features}, ({steps},))\n"
         f"result = screen({features}, y, plan, statistic={settings['statistic']!r}, "
-        f"row_order={settings['row_order']!r}, random_state={settings['seed']!r}{pvalues})"
+        f"row_order={settings['row_order']!r}, sampling={settings['sampling']!r}, "
+        f"random_state={settings['seed']!r}{pvalues})"
     )
     return f"<p>This code gives the same result:</p><pre><code>{escape(code)}</code></pre>"
 

@@ -47,17 +47,18 @@ CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
 
 #: A function and its arguments; the last one is filled by the call.
 Job: TypeAlias = "tuple[Any, ...]"
-#: The number of rows of a tile, the position of its sums in the result, and the call that computes them.
-TileJob: TypeAlias = "tuple[int, slice, Job]"
+#: The number of rows of a tile, the part of the result to which its sums belong, and the call that
+#: computes them.
+TileJob: TypeAlias = "tuple[int, Floats, Job]"
 
 
 def add_tiles(jobs: Iterator[TileJob], context: SumContext, batch_size: int) -> None:
     """Compute the sums of tiles in parallel, some at a time, and add them to the result in order."""
     while batch := list(islice(jobs, batch_size)):
         context.workers.run([job for _, _, job in batch])
-        for n_rows, position, job in batch:
-            context.out[:, position] += job[-1]
-            context.tick(n_rows * (position.stop - position.start))
+        for n_rows, result, job in batch:
+            result += job[-1]
+            context.tick(n_rows * result.shape[1])
 
 
 class Tile(NamedTuple):
@@ -113,17 +114,26 @@ class ArraySource(Source):
         return calibrate(self, rows, spread(rows, PILOT_ROWS), self._summing_dtype)
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        out = context.out
-        if columns is not None and self._is_faster_whole(len(columns), len(out)):
+        self.sums_by_stratum([rows], columns, weights, context._replace(out=context.out[None]))
+
+    def sums_by_stratum(
+        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> None:
+        """Compute the tiles of all strata together, because those of one may be too few for all threads."""
+        out, n_sums = context.out, context.out.shape[1]
+        if columns is not None and self._is_faster_whole(len(columns), n_sums):
             share = len(columns) / self.shape[1]
-            everything = np.zeros((len(out), self.shape[1]))
+            everything = np.zeros((*out.shape[:2], self.shape[1]))
             whole = context._replace(out=everything, tick=lambda cells: context.tick(round(cells * share)))
-            self.sums(rows, None, weights, whole)
-            out += everything[:, columns]
+            self.sums_by_stratum(strata, None, weights, whole)
+            out += everything[..., columns]
             return
-        tiles = self._tiles(rows, columns, weights, len(out))
-        jobs = (self._job(tile, context.calibration, len(out)) for tile in tiles)
-        batch_size = MAX_PARTIAL_SUMS // (len(out) * min(out.shape[1], 8192))
+        jobs = (
+            self._job(tile, context.calibration, sums)
+            for rows, sums in zip(strata, out, strict=True)
+            for tile in self._tiles(rows, columns, weights, n_sums, len(strata))
+        )
+        batch_size = MAX_PARTIAL_SUMS // (n_sums * min(out.shape[2], 8192))
         add_tiles(jobs, context, max(4, min(batch_size, 64)))
 
     def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
@@ -138,8 +148,10 @@ class ArraySource(Source):
             return self._flat.stride[1] == 1 and not isinstance(columns, np.ndarray)
         return self._flat.stride[0] == 1 and isinstance(rows, slice)
 
-    def _tiles(self, rows: Rows, columns: Columns, weights: WeightFunction, n_sums: int) -> Iterator[Tile]:
-        """Cut rows × columns into tiles; the cuts do not depend on the number of threads."""
+    def _tiles(
+        self, rows: Rows, columns: Columns, weights: WeightFunction, n_sums: int, n_strata: int
+    ) -> Iterator[Tile]:
+        """Cut the rows of one stratum × columns into tiles; the cuts do not depend on the threads."""
         n, p = count_rows(rows), self.shape[1] if columns is None else len(columns)
         step = MAX_TILE_ROWS * max(1, min(MAX_WEIGHTS // (MAX_TILE_ROWS * n_sums), 32))
         in_place = self._is_in_strips(rows, columns)
@@ -147,7 +159,7 @@ class ArraySource(Source):
             run = take(rows, start, start + step)
             run_weights, m = weights(run), count_rows(run)
             if fits_kernels(run_weights, self.by_row):
-                height, width = self._tile_shape(m, p, in_place)
+                height, width = self._tile_shape(m, p, in_place, n_strata)
             else:  # tall tiles, because the products of each tile have to be added up
                 height, width = 8192, 2048 if m > 8192 else 1024
             for i in range(0, m, height):
@@ -157,19 +169,20 @@ class ArraySource(Source):
                     tile_columns = position if columns is None else columns[position]
                     yield Tile(tile_rows, tile_columns, position, tile_weights)
 
-    def _tile_shape(self, n: int, p: int, in_place: bool) -> tuple[int, int]:
+    def _tile_shape(self, n: int, p: int, in_place: bool, n_strata: int) -> tuple[int, int]:
         """Rows and columns of a tile: small enough for the cache, large enough for a thread."""
         if not self.by_row:
             return n, 64 if in_place else max(4, min(CELLS_IN_PLACE // n, 128))
         width = _round_up(p / -(-p // 8192), 16)  # partial sums stay in the cache
         if in_place:
-            return min(MAX_TILE_ROWS, _round_up(n / _count_pieces(n * p, CELLS_IN_PLACE), PANEL)), width
+            pieces = _count_pieces(n * p, CELLS_IN_PLACE, n_strata)
+            return min(MAX_TILE_ROWS, _round_up(n / pieces, PANEL)), width
         max_rows = max(8, 4 * CELLS_PACKED // width)
-        return min(max_rows, _round_up(n / _count_pieces(n * p, CELLS_PACKED), 8)), width
+        return min(max_rows, _round_up(n / _count_pieces(n * p, CELLS_PACKED, n_strata), 8)), width
 
-    def _job(self, tile: Tile, calibration: Calibration, n_sums: int) -> TileJob:
+    def _job(self, tile: Tile, calibration: Calibration, sums: Floats) -> TileJob:
         calibration, w = calibration.take(tile.columns), tile.weights
-        out = np.zeros((n_sums, len(calibration.shift)))
+        out = np.zeros((len(sums), len(calibration.shift)))
         job: Job = (self._add_copied, tile, calibration, out)
         if self._flat is not None and (calibration.scale == 1).all():
             if fits_kernels(w, self.by_row) and self._is_in_strips(tile.rows, tile.columns):
@@ -177,7 +190,7 @@ class ArraySource(Source):
                 job = (add_products, None, strips, calibration.shift, w, out)
             elif not w.needs_products and w.codes is None and not w.pairwise:
                 job = self._packed_job(self._flat, tile, calibration.shift, out)
-        return count_rows(tile.rows), tile.position, job
+        return count_rows(tile.rows), sums[:, tile.position], job
 
     def _packed_job(self, flat: FlatArray, tile: Tile, shift: Array, out: Floats) -> Job:
         """Copy cells to a buffer that stays in the cache, a few strips at a time, and sum them."""
@@ -279,6 +292,6 @@ def _round_up(value: float, multiple: int) -> int:
     return max(multiple, -(-int(np.ceil(value)) // multiple) * multiple)
 
 
-def _count_pieces(cells: int, cells_per_piece: int) -> int:
-    """A power of two, at most 16: enough pieces to keep all threads busy to the end."""
-    return 1 << min(int(cells // cells_per_piece).bit_length(), 4)
+def _count_pieces(cells: int, cells_per_piece: int, n_strata: int) -> int:
+    """A power of two, at most 16 over all strata: enough pieces to keep all threads busy to the end."""
+    return max(1, (1 << min(int(n_strata * cells // cells_per_piece).bit_length(), 4)) // n_strata)

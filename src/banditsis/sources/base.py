@@ -68,6 +68,8 @@ class Source(ABC):
     by_row: bool = False
     #: Whether the data declare that their rows are in random order.
     shuffled: bool = False
+    #: Sizes of the strata by which rows are stored, one after the other; rows are in random order in each.
+    stratum_sizes: tuple[int, ...] = ()
     #: What the result should say about how the data were opened.
     notes: Sequence[str] = ()
     #: Whether sums are matrix products; BLAS is then limited to one thread for each of ours.
@@ -105,6 +107,14 @@ class Source(ABC):
         The result does not depend on the number of workers: tiles have a fixed size and are added in a fixed
         order.
         """
+
+    def sums_by_stratum(
+        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> None:
+        """Call :meth:`sums` for the rows of each stratum; ``context.out`` has sums for each of them."""
+        for rows, out in zip(strata, context.out, strict=True):
+            if count_rows(rows) > 0:
+                self.sums(rows, columns, weights, context._replace(out=out))
 
     def sums_by_group(
         self, groups: Iterable[Rows], columns: Columns, weights: WeightFunction, context: SumContext

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows
 from banditsis.sources.array import ArraySource, Tile, TileJob
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import chunk_bytes
@@ -51,9 +51,9 @@ class MappedSource(ArraySource):
         self._prepare(rows, slice(0, self.shape[1]) if columns is None else columns)
         return super().read(rows, columns)
 
-    def _job(self, tile: Tile, calibration: Calibration, n_sums: int) -> TileJob:
-        n_rows, position, job = super()._job(tile, calibration, n_sums)
-        return n_rows, position, (self._run, tile, *job)
+    def _job(self, tile: Tile, calibration: Calibration, sums: Floats) -> TileJob:
+        n_rows, result, job = super()._job(tile, calibration, sums)
+        return n_rows, result, (self._run, tile, *job)
 
     def _run(self, tile: Tile, function: Any, *args: Any) -> None:
         self._prepare(tile.rows, tile.columns)

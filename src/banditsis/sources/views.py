@@ -26,6 +26,8 @@ class RowSubset(SourceView):
         self.shape = (len(rows), base.shape[1])
         share = len(rows) / max(1, base.shape[0])
         self.block_rows = max(1, round(base.block_rows * share))
+        edges = np.searchsorted(rows, np.cumsum([0, *base.stratum_sizes]))
+        self.stratum_sizes = tuple(int(size) for size in np.diff(edges) if size)
 
     def block_edges(self) -> Indices:
         if self.block_rows == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
@@ -115,6 +115,12 @@ class Anova(MomentStatistic):
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_classes + 1 :, columns].sum(axis=0) if self.pairwise else None
+
+    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+        """Large in rare classes, whose means are the least certain: √((1 - π) / π) for a class of share π."""
+        share = self.summary(slice(0, len(self.y))) / len(self.y)
+        size = np.sqrt((1.0 - share) / share)
+        return lambda rows: size[self.codes(rows)]
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))

@@ -19,7 +19,7 @@ each round rereads all rows read so far. See :mod:`banditsis.statistics.sample`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -137,10 +137,19 @@ class Statistic(ABC):
     def drift(self, rows: Rows, n: int) -> float:
         """Distance of the mean response of these rows from that of all n rows, in standard errors."""
 
-    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+        """A function that tells how much some rows contribute to the score of the only response.
+
+        The size of a row is the root mean square of its contribution for features without association, in
+        any unit. None if the statistic needs a uniform sample of rows.
+        """
+        return None
+
+    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         """Squared influence of each row on artanh of the score, averaged over the columns of a block.
 
-        Constant columns are left out. Empty if all are constant, None if the influence is not known.
+        Rows have sampling weights with mean 1. Constant columns are left out. Empty if all are constant, None
+        if the influence is not known.
         """
         return None
 

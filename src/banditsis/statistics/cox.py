@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -127,8 +127,18 @@ class Cox(SampleStatistic):
     def can_rank(self, y: Floats) -> bool:
         return bool(y[:, 1].any())
 
+    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+        """Size of the martingale residual without covariates; it is large in rows with an event."""
+        model = self.prepare(np.asarray(self.y, np.float64))
+        sizes = np.empty(len(self.y))
+        sizes[model.order] = np.abs(model.linear[0])
+        return lambda rows: sizes[rows]
+
     def prepare(self, y: Floats) -> NullModel:
-        return fit_null_model(y[:, 0], y[:, 1], y[:, 2:])
+        return self.prepare_weighted(y, np.ones(len(y)))
+
+    def prepare_weighted(self, y: Floats, weights: Floats) -> NullModel:
+        return fit_null_model(y[:, 0], y[:, 1], y[:, 2:], weights)
 
     def score_block(self, block: Floats, prepared: NullModel) -> Floats:
         out = np.empty((len(prepared.linear) + 1, block.shape[1]))
@@ -172,7 +182,7 @@ class NullModel(NamedTuple):
     """
 
     order: Indices
-    #: Relative risk of each row.
+    #: Relative risk of each row times its weight.
     risk: Floats
     #: Martingale residuals, then for each covariate the weights of its information with a feature.
     linear: Floats
@@ -187,10 +197,10 @@ class NullModel(NamedTuple):
     gradient: Floats
 
 
-def fit_null_model(time: Floats, event: Floats, Z: Floats) -> NullModel:
-    """Fit the coefficients of the covariates Z by Newton's method."""
+def fit_null_model(time: Floats, event: Floats, Z: Floats, weights: Floats) -> NullModel:
+    """Fit the coefficients of the covariates Z by Newton's method; rows have sampling weights."""
     order = np.argsort(-time, kind="stable")
-    event, Z = event[order], Z[order]
+    event, Z, weights = event[order] * weights[order], Z[order], weights[order]
     # The rows up to the last one with a time are at risk at that time.
     last = np.append(np.flatnonzero(np.diff(time[order])), len(order) - 1)
     events = np.diff(np.cumsum(event)[last], prepend=0.0)
@@ -200,7 +210,7 @@ def fit_null_model(time: Floats, event: Floats, Z: Floats) -> NullModel:
     def derivatives(beta: Floats) -> tuple[float, Floats, Floats]:
         if np.ptp(Z @ beta) > 10 * MAX_LOG_RISK:
             return -np.inf, beta, np.eye(len(beta))
-        return evaluate(order, event, Z, ends, events, beta)[1:]
+        return evaluate(order, event, Z, weights, ends, events, beta)[1:]
 
     if beta.size:
         maximum = maximise(derivatives, beta, TOLERANCE)
@@ -210,15 +220,15 @@ def fit_null_model(time: Floats, event: Floats, Z: Floats) -> NullModel:
                 "covariate orders the events perfectly, or nearly so; omit it, or read more rows."
             )
         beta = maximum[0]
-    return evaluate(order, event, Z, ends, events, beta)[0]
+    return evaluate(order, event, Z, weights, ends, events, beta)[0]
 
 
 def evaluate(
-    order: Indices, event: Floats, Z: Floats, ends: Indices, events: Floats, beta: Floats
+    order: Indices, event: Floats, Z: Floats, weights: Floats, ends: Indices, events: Floats, beta: Floats
 ) -> tuple[NullModel, float, Floats, Floats]:
     """Model at some coefficients; log partial likelihood, gradient and information."""
     predictor = Z @ beta
-    risk = np.exp(predictor - predictor.max(initial=0.0))
+    risk = weights * np.exp(predictor - predictor.max(initial=0.0))
     at_risk = np.cumsum(risk)[ends - 1]
     means = np.cumsum(risk[:, None] * Z, axis=0)[ends - 1] / at_risk[:, None]
     # A row is at risk at all event times up to its own: a cumulative sum from the earliest time on.

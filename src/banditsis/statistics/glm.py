@@ -52,7 +52,7 @@ class GeneralisedLinear(Pearson):
     ) -> NullDistribution | None:
         return NormalNull(np.sqrt(float(summary[0, response])))
 
-    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         return None
 
 
@@ -188,12 +188,10 @@ class PartialScoreTest(PartialStatistic):
     coefficients: Floats | None = None
 
     def calibrate(self, rows: Rows) -> Self:
-        ready = super().calibrate(rows)
-        if self.coefficients is not None:
-            return ready
-        models = [self.plain.subset([k]) for k in range(self.n_responses)]
-        fits = [fit_null_model(model, self.covariates) for model in models]
-        return ready.copy_with(coefficients=np.column_stack(fits))
+        if self.coefficients is None:  # and not again in a copy that is calibrated with other rows
+            models = [self.plain.subset([k]) for k in range(self.n_responses)]
+            self.coefficients = np.column_stack([fit_null_model(model, self.covariates) for model in models])
+        return super().calibrate(rows)
 
     def subset(self, responses: Sequence[int]) -> Self:
         fitted = None if self.coefficients is None else self.coefficients[:, list(responses)]

@@ -8,7 +8,7 @@ needs no more than these.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -114,6 +114,11 @@ class PartialStatistic(MomentStatistic):
             self.covariates.resolution,
         )
 
+    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+        """Distance of the response from its mean given the covariates."""
+        ready = self.calibrate(slice(0, len(self.y)))
+        return lambda rows: np.abs(ready.columns(rows)[1][:, 0])
+
     def drift(self, rows: Rows, n: int) -> float:
         return self.plain.drift(rows, n)
 
@@ -199,15 +204,16 @@ class PartialPearson(PartialStatistic):
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(mean_drift(one.columns(slice(0, n))[1], rows) for one in alone)
 
-    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
-        Q, _ = np.linalg.qr(self.covariates.design(rows))
+    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
+        root = np.sqrt(weights)[:, None]
+        Q, _ = np.linalg.qr(root * self.covariates.design(rows))
         both = np.column_stack(
             [self.plain.scaled(rows)[:, response], np.asarray(near_zero(block), np.float64)]
         )
         size = np.abs(both - both.mean(axis=0)).max(axis=0)
-        both = both - Q @ (Q.T @ both)
+        both = both - Q @ (Q.T @ (root * both)) / root
         both[:, np.abs(both).max(axis=0) <= np.sqrt(self.covariates.resolution) * size] = 0.0
-        return squared_influence(both[:, 1:], both[:, 0])
+        return squared_influence(both[:, 1:], both[:, 0], weights)
 
 
 class PartialAnova(PartialStatistic):
@@ -235,6 +241,9 @@ class PartialAnova(PartialStatistic):
                 "nothing to explain: omit these covariates."
             )
         return ready
+
+    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+        return self.plain.row_sizes()
 
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
         indicators = np.eye(self.plain.n_classes)[self.plain.codes(rows)]

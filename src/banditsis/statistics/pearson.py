@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -157,7 +157,15 @@ class Pearson(MomentStatistic):
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(mean_drift(one.scaled(slice(0, n)), rows) for one in alone)
 
-    def influence(self, block: Array, rows: Rows, response: int) -> Floats | None:
+    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+        """Distance of the response from its mean."""
+        everything = slice(0, len(self.y))
+        ready = self.calibrate(everything)
+        mean = sum(ready.scaled(part)[:, 0].sum() for part in chunks(everything, CELLS_AT_ONCE)) / len(self.y)
+        return lambda rows: np.abs(ready.scaled(rows)[:, 0] - mean)
+
+    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         if self.pairwise:
             return None
-        return squared_influence(np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response])
+        x, y = np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response]
+        return squared_influence(x, y, weights)

@@ -98,28 +98,29 @@ def maximise(
     return None
 
 
-def squared_influence(x: Floats, y: Floats) -> Floats:
+def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     r"""Squared influence of each row on artanh(r), averaged over the columns of x.
 
     With x and y standardised, the influence is :math:`ψ / (1 - r^2)`, where
-    :math:`ψ = xy - r (x^2 + y^2) / 2`. Columns that are constant or copies of y are left out; the result is
-    empty if there are no others, or if y is constant.
+    :math:`ψ = xy - r (x^2 + y^2) / 2`. Rows have sampling weights with mean 1. Columns that are constant or
+    copies of y are left out; the result is empty if there are no others, or if y is constant.
     """
-    x, varies = _standardise(x)
-    y, y_varies = _standardise(y[:, None])
-    r = np.sum(x * y / len(x), axis=0)
+    share = weights[:, None] / weights.sum()
+    x, varies = _standardise(x, share)
+    y, y_varies = _standardise(y[:, None], share)
+    r = np.sum(x * y * share, axis=0)
     usable = varies & y_varies & (np.abs(r) < 1.0 - 1e-6)
     x, r = x[:, usable], r[usable]
     influence = (x * y - 0.5 * r * (x * x + y * y)) / (1.0 - r * r)
     return np.square(influence).mean(axis=1) if usable.any() else np.empty(0)
 
 
-def _standardise(x: Floats) -> tuple[Floats, Array]:
+def _standardise(x: Floats, share: Floats) -> tuple[Floats, Array]:
     """Columns with mean 0 and mean square 1, and which columns are not constant."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.sum(x / len(x), axis=0)  # a sum of large values could overflow
+        mean = np.sum(x * share, axis=0)  # a sum of large values could overflow
         centred = x - mean
         reach = np.abs(centred).max(axis=0)
         varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
         centred = np.where(varies, centred, 0.0) / np.where(varies, reach, 1.0)
-    return centred / np.where(varies, np.sqrt(np.square(centred).mean(axis=0)), 1.0), varies
+    return centred / np.where(varies, np.sqrt(np.sum(np.square(centred) * share, axis=0)), 1.0), varies

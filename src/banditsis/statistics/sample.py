@@ -44,6 +44,10 @@ class SampleStatistic(Statistic):
         Class labels are passed as the numbers 0, 1, ... in the order of the labels.
         """
 
+    def prepare_weighted(self, y: Floats, weights: Floats) -> Any:
+        """As ``prepare``, for rows with sampling weights; only called if there are ``row_sizes``."""
+        raise NotImplementedError
+
     @abstractmethod
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         """Signed scores of the columns of a block; ``prepared`` comes from ``prepare`` for the same rows.

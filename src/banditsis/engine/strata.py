@@ -1,0 +1,235 @@
+"""Strata of rows made from the response, and samples of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, chunks
+from banditsis.engine.sampling import draw_rows
+from banditsis.kernels import strata as kernels
+from banditsis.plans.design import SamplingDesign
+from banditsis.sources.base import Source
+from banditsis.statistics.base import Statistic
+
+N_STRATA = 8
+#: Sizes of rows are grouped by their exponent and this many bits of the fraction, to within 1/32.
+FRACTION_BITS = 5
+#: Rows whose strata are looked at together.
+BLOCK = 1 << 13
+#: Rows of a stratum that a first step has on average; fewer could not represent it.
+MIN_ROWS_PER_STRATUM = 2
+#: Strata pay if a sample needs at most this share of the rows of a uniform one.
+WORTHWHILE = 0.95
+
+
+class Strata:
+    """The stratum of each row, and how many rows a sample has of each stratum.
+
+    Parameters
+    ----------
+    design : SamplingDesign
+        Sizes of the strata, and the allocation.
+    codes : ndarray of uint8
+        Stratum of each row.
+    before : ndarray of int of shape (blocks + 1, strata), optional
+        Rows of each stratum before each block of :data:`BLOCK` rows, and in all of them; for random rows.
+    """
+
+    def __init__(self, design: SamplingDesign, codes: Array, before: Indices | None = None) -> None:
+        self.design, self.codes, self._before = design, codes, before
+
+    @classmethod
+    def uniform(cls, n: int) -> Strata:
+        """All rows in one stratum."""
+        return cls(SamplingDesign.uniform(n), np.broadcast_to(np.uint8(0), n))
+
+    @classmethod
+    def by_size(cls, n: int, row_sizes: Callable[[Rows], Floats]) -> Strata:
+        """Strata in which the sizes of rows have about equal sums, so each is worth as many rows.
+
+        A stratum may hold a single row: an outlier is always read.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        row_sizes : callable
+            Sizes of some rows, 0 or more; see :meth:`Statistic.row_sizes`.
+        """
+        keys = np.empty(n, np.uint16)
+        total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
+        for part in chunks(slice(0, n), 8 * BLOCK):
+            sizes = row_sizes(part)
+            key = sizes.view(np.int64) >> (52 - FRACTION_BITS)
+            keys[part] = key
+            kernels.count(sizes, key, total)
+        count, sums, squares = total
+        middle = (np.cumsum(sums) - sums / 2) / max(sums.sum(), SMALLEST)
+        stratum = np.minimum(N_STRATA * middle, N_STRATA - 1).astype(np.uint8)
+        # Number the strata that have rows.
+        used = np.unique(stratum[count > 0])
+        stratum = np.searchsorted(used, stratum).astype(np.uint8)
+        counts = np.bincount(stratum, count)[: len(used)]
+        spreads = np.sqrt(np.bincount(stratum, squares)[: len(used)] / counts)
+        design = SamplingDesign(tuple(int(size) for size in counts), tuple(float(s) for s in spreads))
+        codes, before = np.empty(n, np.uint8), np.zeros((-(-n // BLOCK) + 1, len(used)), np.intp)
+        kernels.encode(keys, stratum, BLOCK, codes, before)
+        return cls(design, codes, before)
+
+    @classmethod
+    def stored(cls, sizes: Sequence[int], row_sizes: Callable[[Rows], Floats]) -> Strata:
+        """Strata of the given sizes that are stored one after the other."""
+        edges = np.cumsum([0, *sizes])
+        spreads = []
+        for start, stop in pairwise(edges.tolist()):
+            squares = (np.square(row_sizes(part)).sum() for part in chunks(slice(start, stop), BLOCK))
+            spreads.append(float(np.sqrt(sum(squares) / (stop - start))))
+        codes = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
+        return cls(SamplingDesign(tuple(sizes), tuple(spreads)), codes)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata."""
+        return self.design.n_strata
+
+    def is_worthwhile(self, n_rows: int) -> bool:
+        """Whether a first step of this many rows is large enough, and more precise than a uniform one."""
+        enough = n_rows >= MIN_ROWS_PER_STRATUM * self.n_strata
+        return enough and n_rows <= WORTHWHILE * self.design.effective_rows(n_rows)
+
+    def split(self, rows: Rows) -> list[Rows]:
+        """The rows of each stratum, as a slice if they are consecutive."""
+        if self.n_strata == 1:
+            return [rows]
+        codes = self.codes[rows]
+        by_stratum = as_indices(rows)[np.argsort(codes, kind="stable")]
+        edges = np.cumsum(np.bincount(codes, minlength=self.n_strata))[:-1]
+        return [_as_slice(of_stratum) for of_stratum in np.split(by_stratum, edges)]
+
+    def weights(self, counts: Indices) -> Floats:
+        """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
+        sizes = np.array(self.design.sizes)
+        return np.asarray(sizes / sizes.sum() * (counts.sum() / np.maximum(counts, 1)))
+
+    def row_weights(self, rows: Rows) -> Floats | None:
+        """Weights of the rows of a sample, with mean 1; None if there is one stratum."""
+        if self.n_strata == 1:
+            return None
+        codes = self.codes[rows]
+        return self.weights(np.bincount(codes, minlength=self.n_strata))[codes]
+
+    def variance_shares(self, rows: Rows, n_read: int) -> Floats:
+        """The share of the variance of a sample of ``n_read`` rows that each of some rows stands for.
+
+        Times the number of rows, and relative to the variance for normal features without association; see
+        :func:`~banditsis.engine.trace.measure_variance_inflation`.
+        """
+        codes = self.codes[rows]
+        per_row = self.design.variances(n_read) / np.maximum(np.bincount(codes, minlength=self.n_strata), 1)
+        total = float(self.design.variances(n_read) @ self.design.relative_spreads**2)
+        return np.asarray(len(codes) * per_row[codes] / total) if total > 0 else np.ones(len(codes))
+
+    def draw(
+        self, totals: Sequence[int], order: str, rng: np.random.Generator, *, lazy: bool
+    ) -> Iterator[Indices]:
+        """Yield the sorted rows that each step adds; see :func:`~banditsis.engine.sampling.draw_rows`.
+
+        In the order "stored", strata are stored one after the other, and the first rows of each are read.
+        """
+        counts = [self.design.allocate(m) for m in totals]
+        if order == "stored":
+            yield from read_first(self.design.sizes, counts)
+            return
+        draws = [
+            draw_rows(size, stratum_totals, "random", stream, lazy=lazy)
+            for size, stratum_totals, stream in zip(
+                self.design.sizes, np.array(counts).T.tolist(), rng.spawn(self.n_strata), strict=True
+            )
+        ]
+        steps = ([as_indices(positions) for positions in step] for step in zip(*draws, strict=True))
+        if lazy:
+            yield from (np.sort(np.concatenate(self._find(step))) for step in steps)
+            return
+        by_stratum = [np.concatenate(pieces) for pieces in zip(*steps, strict=True)]
+        rows = self._find(by_stratum)  # of all steps in one pass
+        for before, after in pairwise([np.zeros(self.n_strata, np.intp), *counts]):
+            yield np.sort(np.concatenate([r[a:b] for r, a, b in zip(rows, before, after, strict=True)]))
+
+    def _find(self, positions: Sequence[Indices]) -> list[Indices]:
+        """Rows at some positions of each stratum."""
+        orders = [np.argsort(of_stratum) for of_stratum in positions]
+        edges = np.cumsum([0, *map(len, positions)])
+        sorted_positions = np.concatenate([p[order] for p, order in zip(positions, orders, strict=True)])
+        rows = np.empty(edges[-1], np.intp)
+        kernels.find(self.codes, BLOCK, self._before, sorted_positions, edges, rows)
+        found = np.split(rows, edges[1:-1])
+        for k, order in enumerate(orders):
+            in_order = np.empty_like(found[k])
+            in_order[order] = found[k]
+            found[k] = in_order
+        return found
+
+
+def _as_slice(rows: Indices) -> Rows:
+    if rows.size and rows[-1] - rows[0] + 1 == rows.size:
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indices]:
+    """Yield the rows that each step adds if the first rows of each stored stratum are read.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in read_first([5, 3], [np.array([2, 1]), np.array([3, 3])])]
+    [[0, 1, 5], [2, 6, 7]]
+    """
+    start = np.cumsum([0, *sizes[:-1]])
+    before = np.zeros_like(start)
+    for after in counts:
+        yield np.concatenate([np.arange(a, b) for a, b in zip(start + before, start + after, strict=True)])
+        before = after
+
+
+def draw_uniformly(
+    sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator
+) -> Iterator[Indices]:
+    """Yield the rows that each step adds to a uniform sample of rows that are stored by stratum."""
+    drawn = np.zeros(len(sizes), np.intp)
+    counts = [
+        drawn := drawn + rng.multivariate_hypergeometric(sizes - drawn, total - before)
+        for before, total in pairwise([0, *totals])
+    ]
+    yield from read_first(sizes, counts)
+
+
+def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
+    """Strata of rows by the response; a single one if rows are to be drawn uniformly."""
+    n = source.shape[0]
+    if sampling == "uniform":
+        return Strata.uniform(n)
+    reason = _why_uniform(source, statistic, sampling, row_order)
+    row_sizes = statistic.row_sizes() if reason is None else None
+    if row_sizes is not None:
+        stored = source.stratum_sizes and row_order != "random"
+        return Strata.stored(source.stratum_sizes, row_sizes) if stored else Strata.by_size(n, row_sizes)
+    if sampling == "stratified":
+        reason = reason or f"the statistic {statistic.name!r} needs a uniform sample"
+        raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
+    return Strata.uniform(n)
+
+
+def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:
+    """Why rows are drawn uniformly; None if they can be drawn from strata."""
+    if statistic.n_responses > 1:
+        return "there are several responses"
+    if row_order == "random" or (source.stratum_sizes and row_order != "blocks"):
+        return None
+    if row_order != "auto":
+        return f"the row order is {row_order!r}, not random"
+    if source.shuffled:
+        return "the data were shuffled without a target, and their first rows are a uniform sample"
+    return "rows are stored in blocks" if sampling == "auto" and source.block_rows > 1 else None

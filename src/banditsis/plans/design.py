@@ -1,0 +1,132 @@
+"""Sampling designs: how many rows of each stratum a sample has, and how precise it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from banditsis.arrays import Floats, Indices
+
+#: Share of the rows that is spread over strata by their size alone, so no row has a large weight.
+PROPORTIONAL = 0.15
+
+
+@dataclass(frozen=True)
+class SamplingDesign:
+    r"""Strata of rows, and how many rows each of them contributes to a sample.
+
+    Let :math:`N_h` be the size of stratum h, :math:`W_h = N_h / n`, and :math:`a_h` the root mean square of
+    :math:`|y - \bar y| / σ_y` in it. The correlation of a feature without association with y, estimated from
+    :math:`n_h` random rows of each stratum, varies around that over all rows with the variance
+
+    .. math:: V = \sum_h W_h^2 a_h^2 \left(\frac{1}{n_h} - \frac{1}{N_h}\right)
+
+    which is smallest if :math:`n_h ∝ N_h a_h` [1]_. The rows are allocated by :math:`N_h (0.15 + 0.85 a_h)`,
+    which costs little and bounds the weight of every row.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Rows in each stratum.
+    spreads : sequence of float
+        :math:`a_h` of each stratum, in any unit.
+
+    References
+    ----------
+    .. [1] Neyman, J. (1934). On the two different aspects of the representative method. J. R. Stat. Soc. 97,
+       558-625.
+
+    Examples
+    --------
+    A class with 2,000 of 10^6 rows; |y - ȳ| is 0.998 in it and 0.002 outside:
+
+    >>> design = SamplingDesign((998_000, 2000), (0.002, 0.998))
+    >>> design.allocate(1000).tolist()
+    [536, 464]
+    >>> round(design.effective_rows(1000))
+    110802
+    """
+
+    sizes: tuple[int, ...]
+    spreads: tuple[float, ...]
+
+    @classmethod
+    def uniform(cls, n: int) -> SamplingDesign:
+        """One stratum: rows are drawn uniformly."""
+        return cls((n,), (1.0,))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all strata."""
+        return sum(self.sizes)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata."""
+        return len(self.sizes)
+
+    @cached_property
+    def relative_spreads(self) -> Floats:
+        """Spreads in units of the root mean square over all rows."""
+        spreads, sizes = np.array(self.spreads) / (max(self.spreads) or 1.0), np.array(self.sizes)
+        mean_square = float(np.sum(sizes * np.square(spreads)) / sizes.sum())
+        return np.asarray(spreads / np.sqrt(mean_square or 1.0))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """Rows of each stratum are allocated in proportion to these, until it has no more."""
+        return np.array(self.sizes) * (PROPORTIONAL + (1 - PROPORTIONAL) * self.relative_spreads)
+
+    def allocate(self, m: int) -> Indices:
+        """Rows of each stratum in a sample of m rows; none of them decreases if m grows.
+
+        Row j of a stratum enters the sample when :math:`(j - 1/2) / N_h (0.15 + 0.85 a_h)` is the smallest of
+        all that are left, but the first row of every stratum enters before any second one.
+        """
+        sizes, shares = np.array(self.sizes), self._shares
+        if m <= self.n_strata:
+            rows = np.zeros(self.n_strata, np.intp)
+            rows[np.argsort(-shares, kind="stable")[:m]] = 1
+            return rows
+        rows = np.clip(np.floor(self._fill(m) * shares + 0.5).astype(np.intp), 1, sizes)
+        while (missing := m - int(rows.sum())) > 0:  # at most one row for each stratum, because of rounding
+            rows[np.argmin(np.where(rows < sizes, (rows + 0.5) / shares, np.inf))] += 1
+        for _ in range(-missing):
+            latest = np.where(rows > 1, (rows - 0.5) / shares, -np.inf)
+            rows[self.n_strata - 1 - np.argmax(latest[::-1])] -= 1
+        return rows
+
+    def _fill(self, m: int) -> float:
+        """The factor of the shares at which strata, as far as they have rows, contribute m rows."""
+        sizes, shares = np.array(self.sizes), self._shares
+        order = np.argsort(sizes / shares)  # in which strata are used up
+        used = np.cumsum([0, *sizes[order]])
+        open_shares = np.append(np.cumsum(shares[order][::-1])[::-1], 0.0)
+        for rows, share, h in zip(used, open_shares, order, strict=False):
+            if (m - rows) / share <= sizes[h] / shares[h]:
+                break
+        return float((m - rows) / share)
+
+    def effective_rows(self, m: int) -> float:
+        """Rows of a uniform sample that would be as precise as m rows of this design, at most n."""
+        if self.n_strata == 1:
+            return float(m)
+        return 1.0 / (float(self.variances(m) @ self.relative_spreads**2) + 1.0 / self.n_rows)
+
+    def variances(self, m: int) -> Floats:
+        r"""The factors :math:`W_h^2 (1 / n_h - 1 / N_h)` of m rows, at least 1/2 row of each stratum."""
+        sizes, rows = np.array(self.sizes), np.maximum(self.allocate(m), 0.5)
+        return np.asarray(np.square(sizes / self.n_rows) * (1.0 / rows - 1.0 / sizes))
+
+    def rows_for(self, effective_rows: float) -> int:
+        """The smallest number of rows that are as precise as this many rows of a uniform sample."""
+        low, high = 1, self.n_rows
+        while low < high:
+            middle = (low + high) // 2
+            if self.effective_rows(middle) >= effective_rows:
+                high = middle
+            else:
+                low = middle + 1
+        return low

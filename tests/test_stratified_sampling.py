@@ -1,0 +1,251 @@
+"""Stratified sampling: right for every statistic and source, better for rare classes, and stated honestly."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+
+from banditsis import BanditSIS, Interactions, Plan, screen
+from banditsis.statistics import STATISTICS
+from banditsis.statistics.sample import SampleStatistic
+
+N, P = 3000, 12
+MOMENTS = ("pearson", "anova", "logistic", "poisson", "cox")
+
+
+def make(statistic, seed=0, n=N):
+    """Features and a response for a statistic: rare classes, counts, censored times."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, P)) + 3.0
+    signal = 0.5 * (X[:, 0] - 3) - 0.3 * (X[:, 1] - 3)
+    if statistic == "pearson":
+        return X, np.exp(signal + rng.standard_normal(n))
+    if statistic == "anova":
+        return X, np.digitize(signal + rng.logistic(size=n), [2.0, 4.0])
+    if statistic == "logistic":
+        return X, np.where(signal + rng.logistic(size=n) > 3.5, "yes", "no")
+    if statistic == "poisson":
+        return X, rng.poisson(np.exp(signal - 2))
+    time, censored = rng.exponential(np.exp(-signal)), rng.exponential(0.1, n)
+    return X, np.column_stack([np.minimum(time, censored), time < censored])
+
+
+def sampled(X, y, rows, seed, **options):
+    plan = Plan(len(X) if hasattr(X, "__len__") else X.shape[0], X.shape[1], ((rows, X.shape[1]),))
+    return screen(X, y, plan, sampling="stratified", random_state=seed, progress=False, **options)
+
+
+@pytest.mark.parametrize("covariates", [False, True])
+@pytest.mark.parametrize("statistic", MOMENTS)
+def test_scores_estimate_those_over_all_rows(statistic, covariates):
+    """Weights undo the design: the mean error over many samples is far below that of one sample."""
+    X, y = make(statistic)
+    given = {"covariates": X[:, 2] + np.random.default_rng(9).standard_normal(N)} if covariates else {}
+    exact = screen(X, y, Plan.exact(N, P, P), statistic=statistic, **given).scores
+    results = [sampled(X, y, 400, seed, statistic=statistic, **given) for seed in range(60)]
+    assert all(result.parameters["sampling"] == "stratified" for result in results)
+    scores = np.array([result.scores for result in results])
+    error = scores.std(axis=0) / np.sqrt(len(scores))
+    bias = np.abs(scores.mean(axis=0) - exact)
+    compared = slice(0, 2 if statistic == "anova" else P)  # η is never negative, so noise biases it
+    assert (bias < 4 * error + 0.02 * exact.max())[compared].all()  # a ratio has a bias of order 1 / rows
+
+
+@pytest.mark.parametrize("covariates", [False, True])
+@pytest.mark.parametrize("statistic", MOMENTS)
+def test_all_rows_give_the_scores_of_sis(statistic, covariates):
+    X, y = make(statistic)
+    given = {"covariates": X[:, 2] ** 2} if covariates else {}
+    exact = screen(X, y, Plan.exact(N, P, P), statistic=statistic, **given)
+    plan = Plan(N, P, ((300, P), (N, P)))
+    result = screen(X, y, plan, statistic=statistic, sampling="stratified", **given)
+    assert result.parameters["sampling"] == "stratified"
+    np.testing.assert_allclose(result.scores, exact.scores, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.log10_pvalues, exact.log10_pvalues, rtol=1e-9, atol=1e-12)
+
+
+def test_missing_values_are_deleted_pairwise():
+    X, y = make("pearson")
+    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    y[::50] = np.nan
+    exact = screen(X, y, Plan.exact(N, P, P), missing="pairwise").scores
+    results = [sampled(X, y, 500, seed, missing="pairwise") for seed in range(40)]
+    scores = np.array([result.scores for result in results])
+    error = scores.std(axis=0) / np.sqrt(len(scores))
+    assert (np.abs(scores.mean(axis=0) - exact) < 4 * error + 0.01).all()
+    present = np.mean([result.present for result in results])
+    assert present == pytest.approx(0.8 * 500, rel=0.05)
+
+
+SOURCES = {
+    "column-major": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "integers": lambda X: (1000 * X).astype(np.int32),
+    "csr": sp.csr_array,
+    "frame": lambda X: pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])]),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_sources_agree(kind):
+    X, y = make("pearson")
+    plan = Plan(N, P, ((100, 8), (400, 4)))
+    options = {"sampling": "stratified", "row_order": "random", "random_state": 3}
+    expected = screen(X, y, plan, **options)
+    result = screen(SOURCES[kind](X), y, plan, **options)
+    np.testing.assert_array_equal(result.selected, expected.selected)
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-3 if kind == "integers" else 1e-6)
+    one_thread = screen(SOURCES[kind](X), y, plan, n_jobs=1, **options)
+    np.testing.assert_array_equal(one_thread.scores, result.scores)
+
+
+def test_interactions():
+    X, y = make("pearson")
+    y = y + 2 * (X[:, 3] - 3) * (X[:, 4] - 3)
+    features = Interactions(X, center=True)
+    n, p = features.shape
+    exact = screen(features, y, Plan.exact(n, p, 5))
+    plan = Plan(n, p, ((600, 30), (n, 5)))
+    result = screen(features, y, plan, sampling="stratified", random_state=0)
+    np.testing.assert_array_equal(result.selected, exact.selected)
+    np.testing.assert_allclose(result.scores[exact.selected], exact.scores[exact.selected], atol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "cox"])
+def test_a_rare_class_is_found_with_few_rows(statistic):
+    """100 ones in 200,000 rows: uniform samples of the same size hold one of them, or none."""
+    n = 200_000
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 40), dtype=np.float32)
+    y = np.zeros(n)
+    y[rng.choice(n, 100, replace=False)] = 1
+    X[y == 1, 7] += 1
+    response = np.column_stack([np.where(y == 1, 0.5, 1 + rng.random(n)), y]) if statistic == "cox" else y
+    for seed in range(10):
+        selector = BanditSIS(3, statistic=statistic, random_state=seed).fit(X, response)
+        assert 7 in selector.get_support(indices=True)
+        assert selector.result_.fraction_read < 0.02
+        assert not selector.result_.notes
+
+
+def test_what_auto_means():
+    X, y = make("pearson")
+    plan = Plan(N, P, ((200, 8), (400, 4)))
+
+    def sampling(y=y, plan=plan, X=X, **options):
+        result = screen(X, y, plan, random_state=0, **options)
+        return (result[0] if isinstance(result, list) else result).parameters["sampling"]
+
+    assert sampling() == "stratified"
+    assert sampling(plan=Plan.optimal(N, P, 3, 0.1)) == "stratified"
+    assert sampling(plan=Plan.paper(N, P, 3)) == "uniform"  # stays the paper's method
+    assert sampling(plan=Plan.subsample(N, P, 3, 300)) == "uniform"
+    assert sampling(plan=Plan.exact(N, P, 3)) == "uniform"
+    assert sampling(y=np.column_stack([y, y**2])) == "uniform"  # they share the rows
+    assert sampling(statistic="spearman") == "uniform"
+    assert sampling(row_order="stored") == "uniform"
+    assert sampling(X=sp.csc_array(X)) == "uniform"  # reads all rows in any case
+    assert sampling(y=np.tile([0.0, 1.0], N // 2)) == "uniform"  # strata gain nothing
+    assert sampling(sampling="uniform") == "uniform"
+    assert sampling(plan=Plan.paper(N, P, 3), sampling="stratified") == "stratified"
+
+    def of_estimator(**options):
+        return BanditSIS(3, random_state=0, **options).fit(X, y).result_.parameters["sampling"]
+
+    assert of_estimator() == "stratified"
+    assert of_estimator(alpha=0.8) == "uniform"
+    assert of_estimator(alpha=0.8, sampling="stratified") == "stratified"
+
+
+def test_a_uniform_paper_plan_draws_the_same_rows_as_ever():
+    X, y = make("pearson")
+    plan = Plan.paper(N, P, 3)
+    default = screen(X, y, plan, random_state=1)
+    np.testing.assert_array_equal(
+        default.scores, screen(X, y, plan, random_state=1, sampling="uniform").scores
+    )
+
+
+def test_several_responses_are_screened_as_alone():
+    X, y = make("pearson")
+    Y = np.column_stack([y, np.full(N, 2.0), (y > np.quantile(y, 0.99)).astype(float)])
+    plan = Plan(N, P, ((200, 8), (400, 4)))
+    together = screen(X, Y, plan, sampling="stratified", random_state=0)
+    for k in (0, 2):
+        alone = screen(X, Y[:, k], plan, sampling="stratified", random_state=0)
+        np.testing.assert_array_equal(together[k].scores, alone.scores)
+    assert together[1].selected.size == 0
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, kind in STATISTICS.items() if issubclass(kind, SampleStatistic) and n != "cox"]
+)
+def test_rank_and_distance_statistics_need_uniform_samples(name):
+    X, y = make("anova")
+    with pytest.raises(ValueError, match=f"{name!r} needs a uniform sample.*'uniform' or 'auto'"):
+        screen(X, y, Plan(N, P, ((200, 4),)), statistic=name, sampling="stratified")
+
+
+def test_orders_that_are_not_random_cannot_be_stratified():
+    X, y = make("pearson")
+    with pytest.raises(ValueError, match="the row order is 'stored', not random"):
+        screen(X, y, Plan(N, P, ((200, 4),)), row_order="stored", sampling="stratified")
+    with pytest.raises(ValueError, match="sampling must be one of 'auto', 'uniform', 'stratified'"):
+        screen(X, y, Plan(N, P, ((200, 4),)), sampling="cluster")
+
+
+NULL_RESPONSES = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "lognormal": lambda rng, n: np.exp(rng.standard_normal(n)),
+    "rare": lambda rng, n: (rng.random(n) < 0.02).astype(float),
+    "outlier": lambda rng, n: np.r_[rng.standard_normal(n - 1), 1e6],
+}
+
+
+@pytest.mark.parametrize("kind", NULL_RESPONSES)
+def test_effective_rows_are_those_of_the_variance(kind):
+    """Around the score over all rows, that of a feature varies by 1 / effective rows - 1 / n."""
+    rng = np.random.default_rng(0)
+    n, p, m = 5000, 400, 300
+    X, y = rng.standard_normal((n, p)), NULL_RESPONSES[kind](rng, n)
+    exact = screen(X, y, Plan.exact(n, p, 5)).scores
+    squares, result = [], None
+    for seed in range(12):
+        result = sampled(X, y, m, seed)
+        squares.append(np.square(result.scores - exact).mean())
+    effective = result.rounds[0].effective_rows
+    # Close to n effective rows, the scale of the features is estimated less precisely than their products.
+    tolerance = {"abs": 0.1 / n} if kind == "outlier" else {"rel": 0.12}
+    assert np.mean(squares) == pytest.approx(1 / effective - 1 / n, **tolerance)
+    assert effective > m
+
+
+def test_intervals_cover_the_correlation():
+    """Without selection, 95% intervals contain the population correlation in about 95% of samples."""
+    rng = np.random.default_rng(1)
+    n, rho = 20_000, np.array([0.0, 0.2, 0.5, 0.8])
+    covered = []
+    for seed in range(250):
+        y = rng.standard_normal(n)
+        X = rho * y[:, None] + np.sqrt(1 - rho**2) * rng.standard_normal((n, 4))
+        result = sampled(X, y, 150, seed)
+        low, high = result.interval()[np.argsort(result.selected)].T
+        covered.append((low <= rho) & (rho <= high))
+    assert (np.mean(covered, axis=0) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 250)).all()
+
+
+def test_the_result_says_what_the_rows_are_worth():
+    X, y = make("pearson")
+    result = sampled(X, y, 400, 0)
+    worth = result.rounds[0].effective_rows
+    assert f"400 of them are worth {worth:,.0f} uniform rows" in str(result)
+    assert f"{worth:,.0f} uniform rows" in result.to_html()
+    again = type(result).from_json(result.to_json())
+    assert again.rounds == result.rounds
+    assert again.detection_floor() == result.detection_floor()
+    uniform = screen(X, y, Plan(N, P, ((400, P),)), sampling="uniform")
+    assert "uniform rows" not in str(uniform)
+    z = norm.ppf(0.975)
+    half = np.ptp(np.arctanh(uniform.interval()), axis=1) / 2
+    np.testing.assert_allclose(half, z / np.sqrt(397))
