@@ -46,7 +46,9 @@ def all_kept(job):
         X, y, active = DESIGNS[name](N, P, seed)
         for key, plan in plans.items():
             for draw in range(2):
-                result = screen(X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False)
+                result = screen(
+                    X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False, sampling="uniform"
+                )
                 kept[key] += result.support[active].all() / (2 * len(seeds))
     return name, kept
 
@@ -62,7 +64,9 @@ def near_the_floor(job):
         X, y = make_graded(kind, n, 300, rng, floor * np.linspace(1.0, 1.06, min(10, int(0.7 / floor**2))))
         r = correlations(X, y)
         for draw in range(draws):
-            result = screen(X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False)
+            result = screen(
+                X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False, sampling="uniform"
+            )
             floor = result.detection_floor()
             near = (r >= floor) & (r < 1.06 * floor)
             lost += np.count_nonzero(near & ~result.support)
@@ -79,7 +83,9 @@ def prediction(job):
     for plan in (Plan.paper(n, p, d, alpha), Plan.optimal(n, p, d, Plan.paper(n, p, d, alpha).cells)):
         for seed in range(5):
             X, y = make_graded("normal", n, p, rng, np.array([0.5, 0.4, 0.3]))
-            floor = screen(X, y, plan, random_state=seed, n_jobs=1, progress=False).detection_floor()
+            floor = screen(
+                X, y, plan, random_state=seed, n_jobs=1, progress=False, sampling="uniform"
+            ).detection_floor()
             worst = max((worst, floor / plan.detection_floor()), key=lambda ratio: abs(math.log(ratio)))
     return job, worst
 
@@ -97,7 +103,9 @@ def guarantee(job):
         r = correlations(X, y)
         for draw in range(draws):
             plan = Plan.guaranteed(n, p, None, minimum, 0.95)
-            result = screen(X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False)
+            result = screen(
+                X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False, sampling="uniform"
+            )
             failed += bool((r[~result.support] >= minimum).any())
             cells += result.fraction_read / (sets * draws)
     return kind, failed, sets * draws, cells
@@ -110,7 +118,10 @@ def cells_by_size(_):
     for n in (10**6, 10**7):
         source = Generated(n, 1000, strengths)
         plan = Plan.guaranteed(n, 1000, 20, 0.1)
-        runs = [screen(source, source.y, plan, random_state=s, progress=False) for s in range(3)]
+        runs = [
+            screen(source, source.y, plan, random_state=s, progress=False, sampling="uniform")
+            for s in range(3)
+        ]
         assert all(result.support[:10].all() for result in runs)
         cells.append(np.mean([result.cells_read for result in runs]))
     return cells[1] / cells[0]
@@ -124,7 +135,10 @@ def large(_):
     source = Generated(n, p, np.full(20, paper.detection_floor(0.8)))
     kept = []
     for plan in plans:
-        runs = [screen(source, source.y, plan, random_state=s, progress=False) for s in range(6)]
+        runs = [
+            screen(source, source.y, plan, random_state=s, progress=False, sampling="uniform")
+            for s in range(6)
+        ]
         kept.append(np.mean([result.support[:20] for result in runs]))
     return kept
 

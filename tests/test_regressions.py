@@ -28,7 +28,7 @@ def test_a_response_that_varies_in_three_rows_is_screened(statistic):
     assert any("the response is constant in the" in note for note in uniform.notes)
     stratified = BanditSIS(3, statistic=statistic, random_state=0).fit(X, y).result_
     assert stratified.rounds[0].n_rows == totals[0]
-    assert not stratified.notes
+    assert not any("constant" in note for note in stratified.notes)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])

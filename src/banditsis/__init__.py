@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
     from banditsis.formats.opening import open_source
     from banditsis.iterative import IterativeSIS
+    from banditsis.plans.design import SamplingDesign
     from banditsis.plans.guaranteed import EvidenceStep
     from banditsis.plans.plan import Plan, Step
     from banditsis.results import Interrupted, Round, ScreeningResult
@@ -30,6 +31,7 @@ __all__ = [
     "IterativeSIS",
     "Plan",
     "Round",
+    "SamplingDesign",
     "ScreeningResult",
     "Step",
     "open_source",
@@ -46,6 +48,7 @@ _HOME = {
     "Plan": "plans.plan",
     "Step": "plans.plan",
     "EvidenceStep": "plans.guaranteed",
+    "SamplingDesign": "plans.design",
     "Round": "results",
     "ScreeningResult": "results",
     "Interactions": "sources.interactions.source",

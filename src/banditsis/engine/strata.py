@@ -17,6 +17,9 @@ from banditsis.statistics.base import Statistic
 N_STRATA = 8
 #: Sizes of rows are grouped by their exponent and this many bits of the fraction, to within 1/32.
 FRACTION_BITS = 5
+#: Outliers, which have a stratum of their own, have more than this share of the sum of all sizes, and are
+#: larger than the mean by more than this factor.
+OUTLIER_SHARE, OUTLIER_FACTOR = 0.002, 10.0
 #: Rows whose strata are looked at together.
 BLOCK = 1 << 13
 #: Rows of a stratum that a first step has on average; fewer could not represent it.
@@ -50,7 +53,7 @@ class Strata:
     def by_size(cls, n: int, row_sizes: Callable[[Rows], Floats]) -> Strata:
         """Strata in which the sizes of rows have about equal sums, so each is worth as many rows.
 
-        A stratum may hold a single row: an outlier is always read.
+        Outliers have one more stratum, so even small samples hold all of them if they are few.
 
         Parameters
         ----------
@@ -69,6 +72,7 @@ class Strata:
         count, sums, squares = total
         middle = (np.cumsum(sums) - sums / 2) / max(sums.sum(), SMALLEST)
         stratum = np.minimum(N_STRATA * middle, N_STRATA - 1).astype(np.uint8)
+        stratum[sums > max(OUTLIER_SHARE, OUTLIER_FACTOR / n) * sums.sum() * count] = N_STRATA
         # Number the strata that have rows.
         used = np.unique(stratum[count > 0])
         stratum = np.searchsorted(used, stratum).astype(np.uint8)
