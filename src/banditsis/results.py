@@ -50,6 +50,8 @@ class Round:
         Duration. Responses that shared a pass over the data share its time equally.
     effective_rows : float
         Rows of a uniform sample that would be as precise; by default ``n_rows``.
+    kurtosis : float
+        The largest kurtosis of a feature that this round could drop, at least 3.
     """
 
     n_rows: int
@@ -59,6 +61,7 @@ class Round:
     cells: int
     seconds: float
     effective_rows: float = 0.0
+    kurtosis: float = 3.0
 
     def __post_init__(self) -> None:
         if self.effective_rows == 0.0:
@@ -105,6 +108,12 @@ class ScreeningResult:
         :meth:`detection_floor`; None if it was not measured.
     no_floor_reason, no_interval_reason : str or None
         Why there is no detection floor, or no confidence interval; None if there is one.
+    unread : float
+        How much a single row that was not read can add to a correlation, beyond what is ordinary; it is added
+        to the detection floor. Above 0 if the response has outliers that were not read.
+    undecided : ndarray of int
+        Features that were dropped although fewer than 5 of the rows read were informative about them, because
+        they are constant, rare or heavy-tailed there. The detection floor does not cover them.
     null_distribution : NullDistribution or None
         The distribution of the scores without association, for :attr:`pvalues`.
 
@@ -140,6 +149,8 @@ class ScreeningResult:
     variance_inflation: float | None = None
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
+    unread: float = 0.0
+    undecided: Indices = field(default_factory=lambda: np.arange(0))
     null_distribution: NullDistribution | None = None
 
     @property
@@ -374,7 +385,9 @@ class ScreeningResult:
         # Each covariate takes a degree of freedom (Fisher 1924).
         rows = [r.effective_rows - self.n_covariates for r in self.rounds]
         n = self.n_rows - self.n_covariates
-        return detection_floor(rows, cutoffs, n, self.variance_inflation or 1.0, error)
+        kurtosis = [r.kurtosis for r in self.rounds]
+        inflation = self.variance_inflation or 1.0
+        return min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
 
     def why_no_floor(self) -> str | None:
         """Why there is no detection floor; None if there is one."""
@@ -518,6 +531,7 @@ def _to_record(result: ScreeningResult, all_scores: bool) -> dict[str, Any]:
         "cells_read": result.cells_read,
         "fraction_read": result.fraction_read,
         "notes": list(result.notes),
+        "undecided": result.undecided.tolist(),
     }
     record |= {name: getattr(result, name) for name in _PLAIN_FIELDS}
     if all_scores:
@@ -566,6 +580,7 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         present=np.array(present, dtype=np.float64) if present else None,
         notes=tuple(record["notes"]),
         names=names,
+        undecided=np.array(record["undecided"], dtype=np.intp),
         **{name: record[name] for name in _PLAIN_FIELDS},
     )
     return _with_stored_pvalues(result, record)
@@ -590,7 +605,17 @@ _PLAIN_FIELDS = tuple(
     f.name
     for f in fields(ScreeningResult)
     if f.name
-    not in ("selected", "scores", "rounds", "last_round", "present", "notes", "names", "null_distribution")
+    not in (
+        "selected",
+        "scores",
+        "rounds",
+        "last_round",
+        "present",
+        "notes",
+        "names",
+        "undecided",
+        "null_distribution",
+    )
 )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
+from banditsis.engine.evidence import largest_unread
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
@@ -21,13 +22,13 @@ from banditsis.formats.opening import open_source
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
-from banditsis.plans.plan import KeepRule, Plan
+from banditsis.plans.plan import KeepRule, Plan, strongest
 from banditsis.progress import Progress, show_progress, status
 from banditsis.results import Interrupted, Round, ScreeningResult, attach_partial
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.statistics import Statistic, StatisticLike
-from banditsis.statistics.base import show
+from banditsis.statistics.base import MomentStatistic, show
 from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
     Responses,
@@ -373,6 +374,8 @@ class Run:
                 status().start_round(len(read), plan.n_steps)
                 if len(read) == 1:
                     statistic = statistic.calibrate(rows)
+                    if isinstance(statistic, MomentStatistic) and not exact:
+                        statistic = statistic.with_evidence()
                     accumulators = start_accumulators(source, statistic, rows, self.strata)
                 n_read = sum(map(count_rows, read))
                 narrowed: list[Accumulator] = []
@@ -391,6 +394,9 @@ class Run:
             for accumulator in accumulators:
                 accumulator.finish(traces)
         if not exact and self.is_random_sample:
+            if isinstance(statistic, MomentStatistic) and statistic.evidence:
+                for trace, unread in zip(traces, largest_unread(statistic, read[:1]), strict=True):
+                    trace.unread = float(unread)
             for k, trace in enumerate(traces):
                 trace.variance_inflation = measure_variance_inflation(
                     source, statistic, k, read, self.strata, trace.strongest()
@@ -414,12 +420,14 @@ class Run:
             raise_nonfinite(self.source, rows, bad[:MAX_NONFINITE_READ], self.settings.pairwise)
         before = accumulator.n_left
         members = accumulator.members
-        cutoffs = accumulator.keep_best(partial(rule.count, step), [traces[k] for k in members])
+        cutoffs = accumulator.keep_best(partial(rule.keep, step), [traces[k] for k in members])
         seconds = (time.perf_counter() - started) / len(members)
         effective = self.strata.design.effective_rows(n_rows)
         for k, left, kept, cutoff in zip(members, before, accumulator.n_left, cutoffs, strict=True):
-            cutoff = rule.cutoff(step, cutoff)
-            traces[k].add_round(Round(n_rows, left, kept, cutoff, n_read * left, seconds, effective))
+            kurtosis = traces[k].kurtosis
+            traces[k].add_round(
+                Round(n_rows, left, kept, cutoff, n_read * left, seconds, effective, kurtosis)
+            )
 
     def _first_inflation(self, statistic: Statistic, rows: Rows, scores: Floats) -> float:
         """The variance inflation to assume after the first round: two standard errors above the estimate."""
@@ -485,7 +493,7 @@ def _read_in_full(
         if (bad := accumulator.nonfinite_features()).size:
             raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
         d, p = trace.selected.size, trace.scores.size
-        (cutoff,) = accumulator.keep_best(len, [trace])
+        (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
         trace.add_round(Round(n, d, d, cutoff, n * d, time.perf_counter() - started))
         trace.notes.append(
             f"p-values are from all {n:,} rows of the {d:,} features selected from {p:,}; selection by false "

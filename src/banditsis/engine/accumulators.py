@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
-from banditsis.engine.rereading import RereadingAccumulator
+from banditsis.engine.evidence import discount
+from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
-from banditsis.engine.trace import Trace, best
+from banditsis.engine.trace import Trace
 from banditsis.parallel import Workers
+from banditsis.results import strength
 from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.base import MomentStatistic, Statistic
+from banditsis.statistics.base import MomentStatistic, Statistic, ratio
 from banditsis.statistics.sample import SampleStatistic
 
 # Costs relative to reading and summing one scattered cell for one response. They decide whether responses
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SCORES_AT_ONCE = 1 << 15
+
+
+#: Positions of the features to keep and the cutoff, given their strengths and informative rows.
+Keep: TypeAlias = "Callable[[Floats, Floats | None], tuple[Indices, float]]"
 
 
 @dataclass
@@ -47,6 +54,8 @@ class MomentAccumulator:
     summaries: list[Floats]
     #: number of rows of each stratum in the sums
     counts: Indices
+    #: the rows in the sums, in the order of the steps
+    rows: list[Rows]
 
     @property
     def n_left(self) -> list[int]:
@@ -65,6 +74,7 @@ class MomentAccumulator:
         """Add new rows to the sums; return how many were read."""
         used = sum(self.n_left) / self.sums.shape[-1]
         context = SumContext(self.calibration, self.sums, workers, lambda cells: tick(round(cells * used)))
+        self.rows = [*self.rows, rows]
         strata = self.strata.split(rows)
         self.source.sums_by_stratum(strata, self.columns, self.statistic.weights, context)
         for h, part in enumerate(strata):
@@ -92,8 +102,8 @@ class MomentAccumulator:
             return np.arange(0)
         return self.features(np.flatnonzero(~np.isfinite(self.sums).all(axis=(0, 1))))
 
-    def keep_best(self, count: Callable[[Floats], int], traces: Sequence[Trace]) -> list[float]:
-        """Score the remaining features, keep the best ``count(scores)``, and return the cutoffs."""
+    def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
+        """Score the remaining features, keep some of them, and return the cutoffs."""
         cutoffs, summary, statistic = [], self._summary(), self.statistic
         for k, trace in enumerate(traces):
             left = self.left[k]
@@ -107,10 +117,20 @@ class MomentAccumulator:
                 trace.record_present(self.features(left), present, int(self.counts.sum()))
             else:
                 trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
-            kept, cutoff = best(scores, count(scores), one_sided=statistic.one_sided)
+            informative = self._informative_rows(k, left, summary) if statistic.evidence else None
+            kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
+            trace.record_evidence(informative, kept, self.features(left), int(self.counts.sum()))
             self.left[k] = kept if isinstance(left, slice) else left[kept]
             cutoffs.append(cutoff)
         return cutoffs
+
+    def _informative_rows(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
+        """Number of rows that say something about each remaining feature and the response of a member."""
+        fourth = np.square(self.strata.weights(self.counts)) @ self.sums[:, -1, left]
+        squares = self.statistic.squares(self._combine(left), summary, slice(None))
+        informative = ratio(np.square(squares), fourth)
+        rows = reduce(join_rows, self.rows)
+        return discount(informative, self.features(left), self.source, self.statistic, k, rows, self.strata)
 
     def _scores(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
         """Scores of one member, computed in pieces that fit in the cache."""
@@ -160,6 +180,7 @@ class MomentAccumulator:
             left=[slice(None)],
             summaries=[summary[:, [k]] for summary in self.summaries],
             counts=self.counts.copy(),
+            rows=self.rows,
         )
 
     def restrict(self, features: Indices) -> None:
@@ -202,6 +223,7 @@ def start_accumulators(source: Source, statistic: Statistic, rows: Rows, strata:
                 left=[slice(None)] * len(members),
                 summaries=[np.zeros(())] * n_strata,
                 counts=np.zeros(n_strata, np.intp),
+                rows=[],
             )
         )
     return accumulators

@@ -10,8 +10,9 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
 from banditsis.engine.strata import Strata
-from banditsis.engine.trace import Trace, best
+from banditsis.engine.trace import Trace
 from banditsis.parallel import Workers
+from banditsis.results import strength
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -128,15 +129,17 @@ class RereadingAccumulator:
         """Features without a score because a cell is not finite."""
         return self.features(np.flatnonzero(np.isnan(self.scores)))
 
-    def keep_best(self, count: Callable[[Floats], int], traces: Sequence[Trace]) -> list[float]:
-        """Keep the best ``count(scores)`` features and return the cutoff."""
+    def keep_best(
+        self, keep: Callable[[Floats, None], tuple[Indices, float]], traces: Sequence[Trace]
+    ) -> list[float]:
+        """Keep some of the features and return the cutoff."""
         trace = traces[0]
         trace.record_scores(self.columns, self.scores)
         trace.null_distribution = self._null_distribution()
         if self.present is not None:
             assert self.rows is not None
             trace.record_present(self.features(slice(None)), self.present, count_rows(self.rows))
-        kept, cutoff = best(self.scores, count(self.scores), one_sided=self.statistic.one_sided)
+        kept, cutoff = keep(strength(self.scores, self.statistic.one_sided), None)
         self.columns, self.lines = self.features(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]
         return [cutoff]

@@ -11,6 +11,7 @@ import numpy as np
 import banditsis
 from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread
 from banditsis.engine.strata import Strata
+from banditsis.plans.guaranteed import MIN_INFORMATIVE
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
@@ -42,6 +43,12 @@ class Trace:
         self.present: Floats | None = None
         self.variance_inflation: VarianceInflation | None = None
         self.null_distribution: NullDistribution | None = None
+        #: features that were dropped although too few of their rows are informative
+        self.undecided: list[Indices] = []
+        #: the largest kurtosis of a feature that the last round could drop
+        self.kurtosis = 3.0
+        #: how much a single row that was not read can add to a correlation, beyond what normal data have
+        self.unread = 0.0
         #: features present in too few rows to be scored
         self.mostly_missing: set[int] = set()
         self.notes: list[str] = []
@@ -66,6 +73,19 @@ class Trace:
         everything = slice(None) if columns is None else columns
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
+
+    def record_evidence(
+        self, informative: Floats | None, kept: Indices, features: Indices, n_read: int
+    ) -> None:
+        """Record which features are dropped undecided, and how heavy-tailed the decided ones are."""
+        self.kurtosis = 3.0
+        if informative is None or len(kept) == len(features):
+            return
+        decided = informative >= MIN_INFORMATIVE
+        self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
+        dropped = ~decided
+        dropped[kept] = False
+        self.undecided.append(features[dropped])
 
     def record_present(self, features: Indices, present: Floats, n_read: int) -> None:
         """Record which features were present in too few of the rows read."""
@@ -103,6 +123,8 @@ class Trace:
             by_evidence=plan.by_evidence,
             variance_inflation=None if inflation is None else inflation.mean,
             null_distribution=None if unfinished else self.null_distribution,
+            unread=self.unread,
+            undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
             **facts,
         )
         return result.with_notes([*self.notes, *notes, *self._missing_note(result)])
@@ -120,26 +142,6 @@ class Trace:
 
 def _versions() -> dict[str, str]:
     return {"banditsis": banditsis.__version__, "numpy": np.__version__, "numba": numba.__version__}
-
-
-def best(scores: Floats, n_keep: int, *, one_sided: bool = False) -> tuple[Indices, float]:
-    """Positions of the strongest scores, in index order, and the weakest strength among them.
-
-    Ties go to the lower index.
-
-    Examples
-    --------
-    >>> best(np.array([0.1, -0.5, 0.2, 0.2]), 2)
-    (array([1, 2]), 0.2)
-    """
-    size = strength(scores, one_sided)
-    if n_keep == 0:
-        return np.arange(0), 1.0
-    cutoff = np.partition(size, len(size) - n_keep)[len(size) - n_keep]
-    keep = size > cutoff
-    ties = np.flatnonzero(size == cutoff)
-    keep[ties[: n_keep - np.count_nonzero(keep)]] = True
-    return np.flatnonzero(keep), float(cutoff)
 
 
 MAX_ROWS, MAX_FEATURES = 1000, 32

@@ -24,6 +24,7 @@ import numpy as np
 
 from banditsis.arrays import Floats
 
+MAX_ITERATIONS = 30
 #: Numbers of Gauss-Legendre nodes; rounds with nearly equal row counts need more.
 NODES = (48, 96, 192, 384)
 
@@ -46,9 +47,14 @@ def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float
 
 
 def detection_floor(
-    rows: Sequence[float], cutoffs: Sequence[float], n: int, variance_inflation: float, error: float
+    rows: Sequence[float],
+    cutoffs: Sequence[float],
+    n: int,
+    variance_inflation: float,
+    error: float,
+    kurtosis: Sequence[float] = (),
 ) -> float:
-    """The smallest τ whose features are lost with at most a given probability.
+    r"""The smallest τ whose features are lost with at most a given probability.
 
     Parameters
     ----------
@@ -61,6 +67,9 @@ def detection_floor(
         κ in the formula above.
     error : float
         Probability of losing a feature at the floor.
+    kurtosis : sequence of float
+        The largest kurtosis K of a feature in each round; by default 3. If y is linear in the feature, κ is
+        larger by :math:`(K - 3) τ^2 / 4`.
 
     Examples
     --------
@@ -69,12 +78,28 @@ def detection_floor(
     >>> detection_floor([1000], [0.1], 1000, 1.0, 0.05)  # all rows: no sampling error
     0.1
     """
+    excess = [max(k - 3.0, 0.0) / 4.0 for k in kurtosis] or [0.0] * len(rows)
+    floor = _floor(rows, cutoffs, n, [variance_inflation] * len(rows), error)
+    for _ in range(MAX_ITERATIONS if any(excess) else 0):
+        before, inflation = floor, [variance_inflation + e * floor**2 for e in excess]
+        floor = _floor(rows, cutoffs, n, inflation, error)
+        if floor - before < 1e-4 * floor:
+            break
+    return floor
+
+
+def _floor(
+    rows: Sequence[float], cutoffs: Sequence[float], n: int, inflation: Sequence[float], error: float
+) -> float:
+    """The floor for a variance inflation in each round."""
     certain = 0.0
     variances: list[float] = []
     bounds: list[float] = []
-    for m, cutoff in zip(rows, cutoffs, strict=True):
+    for m, cutoff, round_inflation in zip(rows, cutoffs, inflation, strict=True):
         bound = math.atanh(min(cutoff, 1.0 - 1e-12))
-        variance = sampling_variance(m, n, variance_inflation)
+        variance = sampling_variance(m, n, round_inflation)
+        if variances:  # a feature that is decided only in this round cannot have been dropped before
+            variance = min(variance, (1.0 - 2e-3) * variances[-1])
         if variance <= load_kernels().CERTAIN * (variances[-1] if variances else 1.0 / n):
             certain = max(certain, cutoff)
         elif cutoff > 0:

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from banditsis.arrays import Floats
+from banditsis.arrays import Floats, Indices
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import fisher_rows, null_shares, sampling_variance
 
+#: A feature with fewer informative rows in a sample is undecided: its score may say nothing.
+MIN_INFORMATIVE = 4.0
+#: As :data:`MIN_INFORMATIVE`, for a guarantee, which must hold for all features together.
+MIN_GUARANTEED = 30.0
 #: Candidates for the first round, in standard errors above its cutoff, and for the growth of rows after it.
 STARTS = (0.15, 0.3, 0.5, 0.7, 1.0)
 GROWTHS = (1.15, 1.25, 1.4, 1.6)
@@ -34,7 +38,7 @@ class EvidenceStep(NamedTuple):
     z: float
 
 
-def cutoff(step: Any, design: SamplingDesign, variance_inflation: float, sign: float = -1.0) -> float:
+def cutoff(step: Any, design: SamplingDesign, variance_inflation: float | Floats, sign: float = -1.0) -> Any:
     """The smallest \\|r\\| that an evidence step keeps, or with sign 1 the smallest that surely passes.
 
     Examples
@@ -44,8 +48,8 @@ def cutoff(step: Any, design: SamplingDesign, variance_inflation: float, sign: f
     0.0403
     """
     n_rows = design.effective_rows(step.n_rows)
-    error = math.sqrt(sampling_variance(n_rows, design.n_rows, variance_inflation))
-    return max(0.0, math.tanh(math.atanh(step.min_correlation) + sign * step.z * error))
+    error = np.sqrt(sampling_variance(n_rows, design.n_rows, 1.0) * variance_inflation)
+    return np.maximum(0.0, np.tanh(math.atanh(step.min_correlation) + sign * step.z * error))
 
 
 def plan_steps(
@@ -102,6 +106,14 @@ def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: in
     return cells
 
 
+def excess_inflation(kurtosis: Any, correlation: float) -> Any:
+    r"""By how much the variance of artanh r exceeds that for normal data if the feature is heavy-tailed.
+
+    If y is linear in x with normal errors, :math:`(K - 3) r^2 / 4`, where K is the kurtosis of x.
+    """
+    return np.maximum(np.asarray(kurtosis) - 3.0, 0.0) * (correlation**2 / 4.0)
+
+
 class EvidenceRule:
     """Keeps the features that the evidence does not rule out; see :class:`~banditsis.plans.plan.KeepRule`.
 
@@ -119,23 +131,28 @@ class EvidenceRule:
         self.ended = False
         self.notes: list[str] = []
 
-    def count(self, step: Any, scores: Floats) -> int:
+    def keep(self, step: Any, strength: Floats, informative: Floats | None) -> tuple[Indices, float]:
+        everything = step.n_rows >= self.design.n_rows
         if self.variance_inflation is None:
-            self.variance_inflation = 1.0 if step.n_rows >= self.design.n_rows else self.measure(scores)
-        size = np.abs(scores)
-        low, high = (cutoff(step, self.design, self.variance_inflation, sign) for sign in (-1.0, 1.0))
-        n_stay = int(np.count_nonzero(size >= low))
-        n_undecided = np.count_nonzero((size >= low) & (size < high))
-        self.ended = n_stay <= step.n_keep or n_undecided == 0
-        if not self.ended:
-            return n_stay
-        self.notes += _stopping_notes(step, size, n_stay)
-        return int(step.n_keep or n_stay)
-
-    def cutoff(self, step: Any, smallest_kept: float) -> float:
-        if self.ended and step.n_keep:
-            return smallest_kept
-        return cutoff(step, self.design, self.variance_inflation or 1.0)
+            self.variance_inflation = 1.0 if everything else self.measure(strength)
+        inflation: Any = self.variance_inflation
+        known = np.ones(len(strength), bool)
+        if informative is not None and not everything:
+            known = informative >= MIN_GUARANTEED
+            kurtosis = step.n_rows / np.maximum(informative, 1.0)
+            inflation = inflation + excess_inflation(kurtosis, step.min_correlation)
+        low, high = (cutoff(step, self.design, inflation, sign) for sign in (-1.0, 1.0))
+        stay = (strength >= low) | ~known
+        n_stay = int(np.count_nonzero(stay))
+        n_undecided = np.count_nonzero(stay & (~known | (strength < high)))
+        self.ended = everything or n_stay <= step.n_keep or n_undecided == 0
+        if not self.ended or not step.n_keep:
+            self.notes += _stopping_notes(step, strength, n_stay) if self.ended else ()
+            return np.flatnonzero(stay), float(cutoff(step, self.design, self.variance_inflation))
+        self.notes += _stopping_notes(step, strength, n_stay)
+        first = np.where(stay, strength, strength - 2.0)  # those that pass come before the others
+        order = np.sort(np.argsort(-first, kind="stable")[: step.n_keep])
+        return order, float(strength[order].min())
 
 
 def _stopping_notes(step: EvidenceStep, size: Floats, n_stay: int) -> Iterator[str]:

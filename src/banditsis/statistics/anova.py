@@ -17,6 +17,7 @@ from banditsis.statistics.base import (
     ratio,
 )
 from banditsis.statistics.covariates import Covariates
+from banditsis.statistics.glm import Logistic
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialAnova
 
@@ -51,14 +52,17 @@ class Anova(MomentStatistic):
         self.labels = labels  # of each response
 
     @classmethod
-    def bind(cls, y: Array, pairwise: bool) -> Self:
-        return cls(y, pairwise, check_classes(cls.name, y))
+    def bind(cls, y: Array, pairwise: bool) -> MomentStatistic:  # type: ignore[override]
+        labels = check_classes(cls.name, y)
+        if cls is Anova and all(len(found) == 2 for found in labels):
+            return TwoClassAnova.bind(y, pairwise)
+        return cls(y, pairwise, labels)
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         if cls is not Anova:  # a subclass with its own scores
             return super().bind_partial(y, covariates)
-        return PartialAnova(cls.bind(y, False), covariates)
+        return PartialAnova(cls(y, False, check_classes(cls.name, y)), covariates)
 
     def calibrate(self, rows: Rows) -> Self:
         return self  # bind has checked that there are several classes
@@ -125,3 +129,20 @@ class Anova(MomentStatistic):
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(class_drift(one.codes(slice(0, n)), rows) for one in alone)
+
+
+class TwoClassAnova(Logistic):
+    """The correlation ratio for two classes: the absolute correlation with their indicator."""
+
+    name = "anova"
+
+    def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        return np.abs(super().scores(sums, summary, response, columns))
+
+    def null_distribution(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution | None:
+        n, present = float(summary[0, response]), self.present(sums, columns)
+        if present is None:
+            return BetaNull(n - 2)
+        return BetaNull(present - 2, scale=np.sqrt(n / np.maximum(present, 1)))

@@ -59,6 +59,7 @@ class Weights:
     codes: Array | None = None
     n_classes: int = 0
     square: Floats | None = None
+    fourth: bool = False
 
     @property
     def needs_products(self) -> bool:
@@ -69,7 +70,7 @@ class Weights:
         """Weights of some of the rows."""
         codes = None if self.codes is None else self.codes[rows]
         square = None if self.square is None else self.square[rows]
-        return Weights(self.linear[rows], self.pairwise, codes, self.n_classes, square)
+        return Weights(self.linear[rows], self.pairwise, codes, self.n_classes, square, self.fourth)
 
 
 class Statistic(ABC):
@@ -94,6 +95,8 @@ class Statistic(ABC):
     by_class: ClassVar[bool] = False
     #: Number of columns of y that make up one response.
     n_columns: ClassVar[int] = 1
+    #: Whether absolute scores are those of Pearson's correlation, whose sampling distribution is known.
+    is_correlation: ClassVar[bool] = False
 
     y: Array
     pairwise: bool
@@ -173,6 +176,8 @@ class MomentStatistic(Statistic):
 
     #: Whether several responses can share one pass over the data.
     shares_pass: ClassVar[bool] = False
+    #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
+    evidence: bool = False
 
     @classmethod
     @abstractmethod
@@ -210,6 +215,18 @@ class MomentStatistic(Statistic):
     ) -> NullDistribution | None:
         """Distribution of the scores of features without association, or None if it is not known."""
         return None
+
+    def with_evidence(self) -> Self:
+        """The statistic with Σz⁴ as last line of the sums, if scores are correlations; else itself."""
+        return self.copy_with(evidence=True) if self.is_correlation and not self.pairwise else self
+
+    def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
+        """Sums of squares about the mean of some columns, or of their residuals; for correlations."""
+        raise NotImplementedError
+
+    def deviations(self, rows: Rows) -> Floats:
+        """Responses of some rows, or their residuals, each up to a constant; for correlations."""
+        raise NotImplementedError
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         """Number of rows in which each column is present, or None if no cell can be missing."""

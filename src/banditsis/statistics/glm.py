@@ -42,6 +42,7 @@ class GeneralisedLinear(Pearson):
     """Common part of the score tests. Without covariates all rows have the same weight, as for Pearson."""
 
     family: ClassVar[Family]
+    is_correlation = False
 
     @classmethod
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
@@ -53,7 +54,7 @@ class GeneralisedLinear(Pearson):
         return NormalNull(np.sqrt(float(summary[0, response])))
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        return None
+        return super().influence(block, rows, response, weights) if self.is_correlation else None
 
 
 class Logistic(GeneralisedLinear):
@@ -86,6 +87,7 @@ class Logistic(GeneralisedLinear):
 
     name = "logistic"
     by_class = True
+    is_correlation = True
     family = Family(
         mean=expit,
         link=logit,

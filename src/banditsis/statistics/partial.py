@@ -73,12 +73,12 @@ class PartialStatistic(MomentStatistic):
 
     @property
     def n_sums(self) -> int:
-        return 2 + self.n_targets + self.covariates.rank + self.weighted
+        return 2 + self.n_targets + self.covariates.rank + self.weighted + self.evidence
 
     def weights(self, rows: Rows) -> Weights:
         A, B, v = self.columns(rows)
         if v is None:
-            return Weights(np.column_stack([B, A[:, 1:]]))
+            return Weights(np.column_stack([B, A[:, 1:]]), fourth=self.evidence)
         return Weights(np.column_stack([B, A * v[:, None]]), square=v)
 
     def summary(self, rows: Rows) -> Floats:
@@ -103,12 +103,13 @@ class PartialStatistic(MomentStatistic):
         self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
     ) -> tuple[Floats, Floats]:
         """Products of the features' residuals with some targets, and their sums of squares."""
-        given = [*([] if self.weighted else [0]), *range(1 + self.n_targets, self.n_sums - 1)]
+        squares = self.n_sums - 1 - self.evidence
+        given = [*([] if self.weighted else [0]), *range(1 + self.n_targets, squares)]
         gram, cross = self.split_summary(summary)
         return residual_moments(
             np.stack([sums[line, columns] for line in given]),
             np.stack([sums[1 + target, columns] for target in targets]),
-            sums[-1, columns],
+            sums[squares, columns],
             gram,
             cross[:, targets],
             self.covariates.resolution,
@@ -152,6 +153,7 @@ class PartialPearson(PartialStatistic):
     """
 
     shares_pass = True
+    is_correlation = True
     plain: Pearson
     #: Coefficients of the responses on A in a sample. The targets are residuals, which keeps their precision.
     slope: Floats
@@ -187,6 +189,12 @@ class PartialPearson(PartialStatistic):
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
         A = self.covariates.design(rows)
         return A, self.plain.scaled(rows) - A @ self.slope, None
+
+    def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
+        return self.residual_moments(sums, summary, [0], columns)[1]
+
+    def deviations(self, rows: Rows) -> Floats:
+        return self.columns(rows)[1]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         (products,), squares = self.residual_moments(sums, summary, [response], columns)

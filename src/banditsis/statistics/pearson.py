@@ -43,6 +43,7 @@ class Pearson(MomentStatistic):
 
     name = "pearson"
     shares_pass = True
+    is_correlation = True
     max_score: ClassVar[float] = 1.0
 
     def __init__(self, y: Array, pairwise: bool) -> None:
@@ -87,12 +88,14 @@ class Pearson(MomentStatistic):
     @property
     def n_sums(self) -> int:
         q = self.n_responses
-        return 2 + q + (1 + 2 * q if self.pairwise else 0)
+        return 2 + q + (1 + 2 * q if self.pairwise else 0) + self.evidence
 
     def lines(self, response: int) -> list[int]:
         q = self.n_responses
         lines = [0, 1 + response, 1 + q]
-        return [*lines, q + 2, q + 3 + response, 2 * q + 3 + response] if self.pairwise else lines
+        if self.pairwise:
+            lines += [q + 2, q + 3 + response, 2 * q + 3 + response]
+        return [*lines, self.n_sums - 1] if self.evidence else lines
 
     def values(self, rows: Rows) -> Floats:
         """Responses of some rows as numbers."""
@@ -108,7 +111,7 @@ class Pearson(MomentStatistic):
         return max(1, CELLS_AT_ONCE // self.n_responses)
 
     def weights(self, rows: Rows) -> Weights:
-        return Weights(self.scaled(rows), self.pairwise)
+        return Weights(self.scaled(rows), self.pairwise, fourth=self.evidence)
 
     def summary(self, rows: Rows) -> Floats:
         """Lines n, Σy, Σy²; one column for each response."""
@@ -125,7 +128,7 @@ class Pearson(MomentStatistic):
         sx, sxy, sxx, *presence = (sums[line, columns] for line in self.lines(response))
         n = n_read
         if self.pairwise:
-            n_present, sy, syy = presence
+            n_present, sy, syy = presence[:3]
             n = np.maximum(n_present, 1)
         spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
         r = ratio(sxy - sx * (sy / n), spread_x * self.response_spread(n, sy, syy, response))
@@ -133,6 +136,13 @@ class Pearson(MomentStatistic):
         if not self.pairwise:
             return r
         return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
+
+    def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
+        sx, sxx = sums[0, columns], sums[1 + self.n_responses, columns]
+        return np.asarray(np.maximum(sxx - sx * (sx / summary[0, 0]), 0.0))
+
+    def deviations(self, rows: Rows) -> Floats:
+        return self.scaled(rows)
 
     def response_spread(
         self, n: float | Floats, sy: float | Floats, syy: float | Floats, response: int

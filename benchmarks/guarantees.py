@@ -1,0 +1,127 @@
+"""Detection floors and guarantees against simulation, for rare and heavy-tailed features too.
+
+python benchmarks/guarantees.py [--runs 500] [--only floors]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from banditsis import Plan, screen
+from designs import features, noise
+from reporting import Figure, at_most, collect, machine, table
+
+N, P, D = 20_000, 300, 40
+PLANS: dict[str, Callable] = {
+    "α = 0.8": lambda design: Plan.paper(N, P, D, 0.8),
+    "α = 0.5": lambda design: Plan.paper(N, P, D, 0.5),
+    "budget 0.05": lambda design: Plan.optimal(N, P, D, 0.05, design=design),
+}
+
+
+def binary(share: float) -> Callable:
+    return lambda rng, n, p: (rng.random((n, p)) < share).astype(float)
+
+
+N_PLANTED = 6
+
+
+def rare_among_normal(rng, n, p):
+    X = rng.standard_normal((n, p))
+    X[:, :N_PLANTED] = rng.random((n, N_PLANTED)) < 0.001
+    return X
+
+
+FEATURES: dict[str, Callable] = {
+    **{
+        kind: lambda rng, n, p, kind=kind: features(kind, n, p, rng)
+        for kind in ("normal", "t5", "genotypes", "equicorrelated", "AR(0.9)")
+    },
+    "heavy noise": lambda rng, n, p: rng.standard_normal((n, p)),
+    "0.1% binary": binary(0.001),
+    "0.1% signals among normal": rare_among_normal,
+    "1% binary": binary(0.01),
+    "lognormal(2)": lambda rng, n, p: np.exp(2 * rng.standard_normal((n, p))),
+    "one outlier row": lambda rng, n, p: rng.standard_normal((n, p)),
+    "Cauchy": lambda rng, n, p: rng.standard_cauchy((n, p)),
+}
+
+
+def plant(kind: str, X: np.ndarray, errors: np.ndarray, r: float) -> np.ndarray:
+    """Return a response with which the first features have correlations of about r, for one outlier row
+    because of this row alone.
+    """
+    if kind == "one outlier row":
+        y = errors.copy()
+        X[7, :N_PLANTED] = y[7] = math.sqrt(r * len(X) / (1 - r))
+        return y
+    Z = X[:, :N_PLANTED] - X[:, :N_PLANTED].mean(axis=0)
+    scale = Z.std(axis=0)
+    Z /= np.where(scale > 0, scale, 1.0)
+    n_planted = max(1, min(N_PLANTED, int(0.5 / r**2)))
+    return Z[:, :n_planted].sum(axis=1) * r + math.sqrt(1 - n_planted * r * r) * errors
+
+
+def _correlations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    X, y = X - X.mean(axis=0), y - y.mean()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.nan_to_num(np.abs(y @ X / np.sqrt(np.square(X).sum(axis=0) * (y @ y))))
+
+
+def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]:
+    """Return, for each run, lost and seen features up to 15% above the floor, the share covered, the floor."""
+    counts: dict[tuple[str, str], list] = {}
+    floors: dict[tuple[str, str], float] = {}
+    for seed in seeds:
+        rng = np.random.default_rng([seed, sorted(FEATURES).index(kind)])
+        X = FEATURES[kind](rng, N, P)
+        errors = noise(kind, N, rng)
+        for key in [(name, sampling) for name in PLANS for sampling in ("uniform", "stratified")]:
+            y = plant(kind, X, errors, min(0.9, 1.07 * floors.get(key, 0.1)))
+            result = screen(X, y, PLANS[key[0]], sampling=key[1], random_state=seed, n_jobs=1, progress=False)
+            line = (0, 0, 0.0, math.nan)
+            if result.why_no_floor() is None:
+                floor, r = result.detection_floor(), _correlations(X, y)
+                floors[key] = floor if key not in floors else 0.8 * floors[key] + 0.2 * floor
+                covered = np.ones(P, bool)
+                covered[result.undecided] = False
+                near = (r >= floor) & (r < 1.15 * floor) & covered
+                line = (np.count_nonzero(near & ~result.support), near.sum(), covered.mean(), floor)
+            counts.setdefault(key, []).append(line)
+    return {key: np.array(lines, float) for key, lines in counts.items()}
+
+
+def floors(runs: int) -> Iterator[Figure]:
+    for kind in FEATURES:
+        parts = [range(start, min(start + 25, runs)) for start in range(0, runs, 25)]
+        with ProcessPoolExecutor() as pool:
+            found = list(pool.map(partial(near_the_floor, kind), parts))
+        for key in found[0]:
+            lost, seen, covered, floor = np.concatenate([part[key] for part in found]).T
+            error = math.sqrt(0.05 * 0.95 / max(1, seen.sum()))
+            what = (
+                f"lost above the floor, {kind}, {key[0]}, {key[1]} ({lost.sum():.0f} of {seen.sum():.0f}; the "
+                f"floor is {np.nanmean(floor):.3f} and covers {covered.mean():.1%})"
+            )
+            yield at_most(what, 100 * lost.sum() / max(1, seen.sum()), round(5 + 200 * error, 1), "%")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--only", choices=["floors"])
+    options = parser.parse_args()
+    print(f"{machine()}, {options.runs} runs per line")
+    parts = {"floors": lambda: floors(options.runs)}
+    figures = [f for name, part in parts.items() if options.only in (None, name) for f in collect(part())]
+    print(table(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""How much the rows read say about each feature, and how much a row that was not read could change.
+
+The sum of squares of a feature, which scales its correlation, rests on few rows if the feature is rare or
+heavy-tailed. In a sample with weights w, the number of informative rows is
+
+.. math:: E = \\frac{(\\sum w z^2)^2}{\\sum w^2 z^4}
+
+about m / 3 of m rows for normal values, and k for an indicator that is 1 in k rows. The same number for the
+response counts as well. A feature with too small a number is undecided: the rows read say too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, spread
+from banditsis.engine.strata import Strata
+from banditsis.sources.base import Source
+from banditsis.statistics.base import MomentStatistic
+
+#: Features with fewer informative rows are probed: are they rare, or heavy-tailed?
+MAX_PROBED = 36.0
+PROBED_FEATURES, PROBED_ROWS = 32, 1000
+#: Informative rows are overestimated by about this factor if the largest values have not been seen.
+DISCOUNT = 3.0
+#: How much larger the number of informative rows is by third moments than by fourth ones: 1 for an indicator.
+HEAVY = 1.4
+#: Largest distance from the mean, in standard deviations, that counts as ordinary for the response.
+ORDINARY = 6.0
+
+
+def informative_rows(values: Floats, weights: Floats) -> tuple[Floats, Array]:
+    """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed."""
+    z = values - weights @ values / weights.sum()
+    squares = weights @ np.square(z)
+    third, fourth = weights**1.5 @ np.abs(z) ** 3, np.square(weights) @ z**4
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
+    rows = np.where(fourth > 0, rows, 0.0)
+    return rows, (rows < MAX_PROBED) & (by_third > HEAVY * rows)
+
+
+def discount(
+    informative: Floats,
+    features: Indices,
+    source: Source,
+    statistic: MomentStatistic,
+    response: int,
+    rows: Rows,
+    strata: Strata,
+) -> Floats:
+    """Reduce the informative rows of features to those of the response, and if features are heavy-tailed.
+
+    The sum of squares of a heavy-tailed feature rests on values that may not have been seen yet. A few of the
+    features with few informative rows are read again to find out whether they are of this kind.
+    """
+    weights = strata.row_weights(rows)
+    weights = np.ones(len(statistic.y[rows])) if weights is None else weights
+    y_rows, y_heavy = informative_rows(statistic.deviations(rows)[:, [response]], weights)
+    limit = float(y_rows[0]) / (DISCOUNT if y_heavy[0] else 1.0)
+    few = np.flatnonzero((informative > 0) & (informative < MAX_PROBED))
+    if few.size:
+        probed = features[spread(few, PROBED_FEATURES)]
+        sample = spread(rows, PROBED_ROWS)
+        sample_weights = strata.row_weights(sample)
+        block = np.asarray(source.read(sample, np.sort(probed)), np.float64)
+        found, heavy = informative_rows(
+            block, np.ones(len(sample)) if sample_weights is None else sample_weights
+        )
+        if np.count_nonzero(heavy) > 0.1 * np.count_nonzero(found > 0):
+            informative = np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
+    return np.minimum(informative, limit)
+
+
+def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
+    r"""How much one row that was not read can add to a correlation with each response, beyond the ordinary.
+
+    A feature that is 0 in all rows but one has, with y, the correlation
+
+    .. math:: |y - \bar y| \Big/ \sqrt{\sum (y - \bar y)^2}
+
+    in absolute value. For ordinary rows, at most 6 standard deviations from the mean, this is below
+    :math:`6 / \sqrt n`.
+    """
+    n, q = len(statistic.y), statistic.n_responses
+    unread = np.ones(n, bool)
+    for rows in read:
+        unread[rows] = False
+    total, squares = np.zeros(q), np.zeros(q)
+    low, high = np.full(q, np.inf), np.full(q, -np.inf)
+    for part in chunks(slice(0, n), max(1, (1 << 17) // q)):
+        d = statistic.deviations(part)
+        total += d.sum(axis=0)
+        squares += np.einsum("ij,ij->j", d, d)
+        if (d := d[unread[part]]).size:
+            low, high = np.minimum(low, d.min(axis=0)), np.maximum(high, d.max(axis=0))
+    if not unread.any():
+        return np.zeros(q)
+    mean = total / n
+    deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
+    reach = np.maximum(high - mean, mean - low)
+    share = reach / np.where(deviation > 0, deviation, 1.0)
+    return np.asarray(np.maximum(share - ORDINARY / np.sqrt(n), 0.0))
