@@ -45,6 +45,33 @@ def as_indices(index: Rows) -> Indices:
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index
 
 
+def as_slice(rows: Rows) -> Rows:
+    """Rows as a slice if they are consecutive."""
+    if not isinstance(rows, slice) and rows.size and rows[-1] - rows[0] + 1 == rows.size:
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def split_at(rows: Rows, edges: Array) -> Iterator[tuple[int, Rows]]:
+    """Split rows at increasing edges: the number of each part that is not empty, and its rows.
+
+    Consecutive rows become a slice.
+
+    Examples
+    --------
+    >>> list(split_at(slice(2, 9), np.array([0, 4, 8, 12])))
+    [(0, slice(2, 4, None)), (1, slice(4, 8, None)), (2, slice(8, 9, None))]
+    >>> list(split_at(np.array([0, 3, 9, 10]), np.array([0, 4, 8, 12])))
+    [(0, array([0, 3])), (2, slice(9, 11, None))]
+    """
+    if isinstance(rows, slice):
+        cuts = np.clip(edges, rows.start, rows.stop) - rows.start
+    else:
+        cuts = np.searchsorted(rows, edges)
+    for k in np.flatnonzero(np.diff(cuts)).tolist():
+        yield k, as_slice(take(rows, int(cuts[k]), int(cuts[k + 1])))
+
+
 def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:
     """Pieces of ``size`` rows."""
     for start in range(0, count_rows(rows), size):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, chunks
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
 from banditsis.engine.sampling import draw_rows
 from banditsis.kernels import strata as kernels
 from banditsis.plans.design import SamplingDesign
@@ -111,7 +111,7 @@ class Strata:
         codes = self.codes[rows]
         by_stratum = as_indices(rows)[np.argsort(codes, kind="stable")]
         edges = np.cumsum(np.bincount(codes, minlength=self.n_strata))[:-1]
-        return [_as_slice(of_stratum) for of_stratum in np.split(by_stratum, edges)]
+        return [as_slice(of_stratum) for of_stratum in np.split(by_stratum, edges)]
 
     def weights(self, counts: Indices) -> Floats:
         """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
@@ -175,12 +175,6 @@ class Strata:
             in_order[order] = found[k]
             found[k] = in_order
         return found
-
-
-def _as_slice(rows: Indices) -> Rows:
-    if rows.size and rows[-1] - rows[0] + 1 == rows.size:
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
 
 
 def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indices]:

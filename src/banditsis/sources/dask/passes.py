@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, take
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, split_at, take
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.dask import tasks
 from banditsis.sources.dask.running import Graph, Watched, add_tree, new_name, run
@@ -37,21 +37,8 @@ class Blocks(NamedTuple):
 
 
 def split(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:
-    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it.
-
-    Consecutive rows become a slice.
-    """
-    if isinstance(rows, slice):
-        cuts = np.clip(edges, rows.start, rows.stop) - rows.start
-    else:
-        cuts = np.searchsorted(rows, edges)
-    parts = []
-    for b in np.flatnonzero(np.diff(cuts)).tolist():
-        part = tasks.shift_rows(take(rows, int(cuts[b]), int(cuts[b + 1])), -int(edges[b]))
-        if not isinstance(part, slice) and part[-1] - part[0] + 1 == len(part):
-            part = slice(int(part[0]), int(part[-1]) + 1)
-        parts.append((b, part))
-    return parts
+    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it."""
+    return [(b, tasks.shift_rows(part, -int(edges[b]))) for b, part in split_at(rows, edges)]
 
 
 class TaskSource(Source):
