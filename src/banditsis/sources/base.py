@@ -9,7 +9,18 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows, take
+from banditsis.arrays import (
+    SMALLEST,
+    Array,
+    Columns,
+    Floats,
+    Indices,
+    Rows,
+    count_rows,
+    split_at,
+    spread,
+    take,
+)
 from banditsis.parallel import Workers
 from banditsis.statistics.base import Weights
 
@@ -173,6 +184,14 @@ class SourceView(Source):
 
 PILOT_ROWS = 32
 COLUMNS_AT_ONCE = 8192
+
+
+def pilot_rows(source: Source, rows: Rows) -> Indices:
+    """About 32 of the rows, as many of each stratum, and close together, so few chunks are read for them."""
+    edges = np.cumsum([0, *(source.stratum_sizes or source.shape[:1])])
+    parts = [part for _, part in split_at(rows, edges)]
+    size = -(-PILOT_ROWS // len(parts))
+    return np.concatenate([spread(take(part, 0, max(size, source.block_rows)), size) for part in parts])
 
 
 # Rows in which a value is searched for if a column is empty in the pilot rows, and how many are read at once.

@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
 from banditsis.parallel import Workers
 from banditsis.sources.array import ArraySource, TileJob, add_tiles
 from banditsis.sources.base import (
-    PILOT_ROWS,
     Calibration,
     Source,
     SumContext,
     WeightFunction,
     calibrate,
+    pilot_rows,
     summing_dtype,
 )
 from banditsis.statistics.base import Weights
@@ -41,9 +41,7 @@ class BlockSource(Source):
         return self.chunk[0]
 
     def calibrate(self, rows: Rows) -> Calibration:
-        # The pilot rows are close together, so few chunks are read for them.
-        nearby = take(rows, 0, max(PILOT_ROWS, self.chunk[0]))
-        return calibrate(self, rows, spread(nearby, PILOT_ROWS), summing_dtype(self.dtype))
+        return calibrate(self, rows, pilot_rows(self, rows), summing_dtype(self.dtype))
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
         add_tiles(self._tile_jobs(rows, columns, weights, context), context, 8 * context.workers.n_jobs)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.kernels import interactions as pairs
-from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction
+from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
@@ -83,7 +83,8 @@ class Interactions(BlockSource):
         if self.shape[1] == 0:
             raise ValueError(f"X has {m} column(s), which give no pairs: pass at least two columns.")
         self.dtype, self.means = self.base.dtype, self.base.means
-        self.chunk, self.shuffled = (source.block_rows, 1), source.shuffled
+        self.chunk = (source.block_rows, 1)
+        self.shuffled, self.stratum_sizes = source.shuffled, source.stratum_sizes
         self.names = PairNames(source.names, self.order)
         self.recipe = _recipe(main_effects, squares, center)
 
@@ -116,8 +117,8 @@ class Interactions(BlockSource):
 
     def calibrate(self, rows: Rows) -> PairCalibration:
         """Shift columns, and the products whose variance unshifted sums would lose, by pilot means."""
-        nearby = rows if self.block_rows == 1 else take(rows, 0, max(PILOT_ROWS, self.block_rows))
-        block = self.base.read(spread(nearby, PILOT_ROWS)).astype(np.float64)
+        pilot = spread(rows, PILOT_ROWS) if self.block_rows == 1 else pilot_rows(self, rows)
+        block = self.base.read(pilot).astype(np.float64)
         return calibrate_pairs(block, self.order, self.dtype)
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
