@@ -54,7 +54,7 @@ class BlockSource(Source):
         chosen = slice(0, p) if columns is None else columns
         for run in self._row_runs(rows, max(1, self.cells_at_once // width)):
             run_weights, position = weights(run), slice(0, 0)
-            for tile_columns in _cut(chosen, width, self.chunk[1]):
+            for tile_columns in cut(chosen, width, self.chunk[1]):
                 position = slice(position.stop, position.stop + count_rows(tile_columns))
                 part = np.zeros((len(context.out), position.stop - position.start))
                 job = self._add, run, tile_columns, position, run_weights, context.calibration, part
@@ -71,9 +71,9 @@ class BlockSource(Source):
             starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
             if len(rows) >= MIN_RUN * len(starts):
                 for start, stop in pairwise([*starts, len(rows)]):
-                    yield from _cut(slice(int(rows[start]), int(rows[stop - 1]) + 1), height, self.chunk[0])
+                    yield from cut(slice(int(rows[start]), int(rows[stop - 1]) + 1), height, self.chunk[0])
                 return
-        yield from _cut(rows, height, self.chunk[0])
+        yield from cut(rows, height, self.chunk[0])
 
     def _add(
         self,
@@ -114,14 +114,14 @@ def chunk_bytes(
     return float(min(down * height, n) * min(across * width, p) * dtype.itemsize)
 
 
-def _cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:
+def cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:
     """Cut rows (or columns) into pieces of about a size that end where chunks end.
 
     Examples
     --------
-    >>> list(_cut(slice(3, 21), 8, 4))
+    >>> list(cut(slice(3, 21), 8, 4))
     [slice(3, 8, None), slice(8, 16, None), slice(16, 21, None)]
-    >>> [piece.tolist() for piece in _cut(np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4)]
+    >>> [piece.tolist() for piece in cut(np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4)]
     [[0, 1, 2], [5, 6, 7], [8, 9]]
     """
     size = max(1, size // chunk) * chunk

@@ -17,9 +17,9 @@ from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.registry import Opened, split_target_column
 from banditsis.sources.array import Job
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
-from banditsis.sources.blocks import BlockSource
+from banditsis.sources.blocks import BlockSource, cut
 from banditsis.sources.views import ColumnSubset, RowSubset
-from banditsis.store.layout import shard_name
+from banditsis.store.layout import Segment, shard_name
 from banditsis.store.metadata import Record, read_record, read_vector
 
 CELLS_AT_ONCE = 1 << 22
@@ -115,26 +115,29 @@ class ShuffledSource(BlockSource):
         calibration: Calibration,
         n_sums: int,
     ) -> Iterator[Job]:
-        p = self.shape[1] if columns is None else len(columns)
-        for run in self._runs(rows, MAX_TILE_ROWS):
-            w, m = weights(run), count_rows(run)
+        chosen = slice(0, self.shape[1]) if columns is None else columns
+        p = count_rows(chosen)
+        for segment, run in self._runs(rows):
+            w, m, place = weights(run), count_rows(run), slice(0, 0)
             width = max(1, min(CELLS_AT_ONCE // m, max(-(-p // 8), MIN_TILE // m)))
-            for j in range(0, p, width):
-                place = slice(j, min(j + width, p))
-                tile_columns = place if columns is None else columns[place]
+            for tile_columns in cut(chosen, width, segment.chunk[1]):
+                place = slice(place.stop, place.stop + count_rows(tile_columns))
                 part = np.zeros((n_sums, place.stop - place.start))
                 yield self._add, run, tile_columns, place, w, calibration, part
 
-    def _runs(self, rows: Rows, height: int) -> Iterator[Rows]:
-        """Runs of about ``height`` rows that end at chunk borders, each in one segment."""
+    def _runs(self, rows: Rows) -> Iterator[tuple[Segment, Rows]]:
+        """Runs of rows that end at chunk borders, each with its segment."""
         for k, run in self._split_by_segment(rows):
-            start, chunk = self.segments[k].start, self.segments[k].chunk[0]
-            step = max(1, height // chunk) * chunk
+            segment = self.segments[k]
+            start, chunk = segment.start, segment.chunk[0]
+            # A wide chunk is a tile by itself.
+            step = max(1, MAX_TILE_ROWS // chunk) * chunk if segment.by_column else chunk
             if isinstance(run, slice):
                 for a in range(run.start // step * step, run.stop, step):
-                    yield slice(start + max(a, run.start), start + min(a + step, run.stop))
+                    yield segment, slice(start + max(a, run.start), start + min(a + step, run.stop))
             else:
-                yield from np.split(start + run, np.flatnonzero(np.diff(run // step)) + 1)
+                for part in np.split(start + run, np.flatnonzero(np.diff(run // step)) + 1):
+                    yield segment, part
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """Bytes of the ranges that are read, in whole pages."""
