@@ -21,7 +21,7 @@ def make_store(path: Path, n: int, p: int) -> Path:
     if is_shuffled(path):
         return path
     rng = np.random.default_rng(0)
-    segments = make_layout(n, p, 4)
+    segments = make_layout([n], p, 4)
     files, y = {}, np.empty(n)
     for k, segment in enumerate(segments):
         for i in range(segment.grid[0]):
@@ -40,7 +40,7 @@ def make_store(path: Path, n: int, p: int) -> Path:
         [write_vector(path, "target", y, "row"), write_vector(path, "original_rows", np.arange(n), "row")]
     )
     record = Record(
-        (n, p), np.dtype("f4"), segments, None, 0, "noise", "y", n, ["target", "original_rows"], files
+        (n, p), np.dtype("f4"), segments, None, 0, "noise", "y", (), n, ["target", "original_rows"], files
     )
     write_record(path, record)
     return path

@@ -132,7 +132,7 @@ def test_screening_a_store_reads_its_first_rows(tmp_path):
     ("n", "p", "itemsize"), [(10**6, 5000, 4), (2000, 10**6, 4), (10**9, 300, 1), (3, 2, 8)]
 )
 def test_layouts_cover_every_row_once(n, p, itemsize):
-    segments = make_layout(n, p, itemsize)
+    segments = make_layout([n], p, itemsize)
     assert segments[0].start == 0
     assert segments[-1].stop == n
     for before, after in itertools.pairwise(segments):

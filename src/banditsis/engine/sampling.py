@@ -34,13 +34,16 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> ResolvedOrd
 
     "auto" is the stored order for shuffled data, random rows where they are cheap, and otherwise whole blocks
     in random order. A guarantee needs a simple random sample of rows, so a guaranteed plan never reads
-    blocks.
+    blocks. Neither does a plan for rows that are stored in strata: it reads the first rows of each.
     """
     if row_order == "auto":
         row_order = _cheapest_order(source, plan)
     elif row_order == "blocks" and source.block_rows == 1:
         row_order = "random"  # the same thing
-    if row_order == "random" or plan.by_evidence:
+    elif row_order == "blocks" and source.stratum_sizes:
+        row_order = "stored"  # blocks of one stratum do not represent the others
+    # The first rows of several strata do not end where blocks end.
+    if row_order == "random" or plan.by_evidence or source.stratum_sizes:
         return ResolvedOrder(row_order, plan, [])
     rounded = _round_to_blocks(source, plan, row_order)
     return ResolvedOrder(row_order, rounded, _rounding_notes(source, plan, rounded, row_order))

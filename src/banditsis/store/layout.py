@@ -4,17 +4,23 @@ Every plan reads the first rows of all features, about 2√n of them, so these a
 chunks. Later rows are read for fewer and fewer features, and each round adds a tenth to a fifth of the rows
 so far. These rows are stored column by column in chunks that grow with the row number. A round then reads one
 or two byte ranges for each surviving feature and almost nothing of the others.
+
+If rows are stored in strata, every stratum is laid out so. Uniform samples have rows of a stratum in
+proportion to its size, and those for the target of the strata about as many of each, so a stratum has the
+larger of these shares of the 2√n rows in wide chunks.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 HEAD = 2  # height of the first segment in units of √n
+MIN_UNIT = 64  # rows
 MIN_CHUNK, MAX_CHUNK, WIDE_CHUNK = 1 << 12, 1 << 16, 1 << 20  # bytes
 MAX_SHARD = 1 << 27  # bytes
 KEY = "banditsis_shuffled"  # attribute of the Zarr group that describes the store
@@ -54,14 +60,16 @@ def shard_name(position: tuple[int, int]) -> str:
 
 
 def make_layout(
-    n: int, p: int, itemsize: int, shard_bytes: int = MAX_SHARD, width: int | None = None
+    sizes: Sequence[int], p: int, itemsize: int, shard_bytes: int = MAX_SHARD, width: int | None = None
 ) -> list[Segment]:
-    """Divide a store of n × p cells into segments.
+    """Divide a store into segments.
 
     Parameters
     ----------
-    n, p, itemsize : int
-        Rows, columns, bytes per cell.
+    sizes : sequence of int
+        Rows of each stratum, or of the whole store.
+    p, itemsize : int
+        Columns, bytes per cell.
     shard_bytes : int
         Approximate maximum size of a shard.
     width : int, optional
@@ -69,7 +77,7 @@ def make_layout(
 
     Examples
     --------
-    >>> for s in make_layout(10**6, 5000, 4):
+    >>> for s in make_layout([10**6], 5000, 4):
     ...     print(s.start, s.stop, s.chunk, s.shard, s.by_column)
     0 2048 (256, 1024) (2048, 2048) False
     2048 4096 (1024, 1) (2048, 2048) True
@@ -79,13 +87,17 @@ def make_layout(
     32768 999424 (16384, 1) (16384, 2048) True
     999424 1000000 (576, 1) (576, 2048) True
     """
-    heights = list(_divide_rows(n, itemsize))
+    heights = [
+        (first, *rows)
+        for first, size in zip(accumulate(sizes, initial=0), sizes, strict=False)
+        for rows in _divide_rows(size, _unit(size, sizes), itemsize)
+    ]
     if width is None:
-        tallest = max(height for _, _, height in heights)
+        tallest = max(height for *_, height in heights)
         width = max(1, shard_bytes // (tallest * itemsize))
     width = min(_floor_power_of_two(width), p)
     segments = []
-    for start, stop, height in heights:
+    for first, start, stop, height in heights:
         is_head = start == 0
         min_bytes = WIDE_CHUNK if is_head else MIN_CHUNK
         chunk_width = min(width, max(1, _floor_power_of_two(min_bytes // (height * itemsize))))
@@ -93,13 +105,19 @@ def make_layout(
         shard_height = max(1, shard_bytes // (height * shard_width * itemsize)) * height
         shard_height = min(shard_height, -(-(stop - start) // height) * height)
         chunk, shard = (height, chunk_width), (shard_height, shard_width)
-        segments.append(Segment(start, stop, p, chunk, shard, not is_head))
+        segments.append(Segment(first + start, first + stop, p, chunk, shard, not is_head))
     return segments
 
 
-def _divide_rows(n: int, itemsize: int) -> Iterator[tuple[int, int, int]]:
-    """First row, end row and chunk height of each segment."""
-    unit = max(64, 1 << math.ceil(math.log2(n) / 2))
+def _unit(size: int, sizes: Sequence[int]) -> int:
+    """√n, or the share of a stratum in it: by its size, or an equal one if that is more; a power of two."""
+    n = sum(sizes)
+    share = max(size / n, 1 / len(sizes))
+    return max(MIN_UNIT, 1 << math.ceil(math.log2(n * share**2) / 2))
+
+
+def _divide_rows(n: int, unit: int, itemsize: int) -> Iterator[tuple[int, int, int]]:
+    """First row, end row and chunk height of each segment of a stratum, counted from its first row."""
     max_height = max(64, MAX_CHUNK // itemsize)
     start = 0
     while start < n:

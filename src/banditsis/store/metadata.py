@@ -21,7 +21,7 @@ from banditsis.formats.members import to_text
 from banditsis.formats.registry import import_optional
 from banditsis.store.layout import KEY, Segment, check_segments, shard_name
 
-VERSION = 1
+VERSION = 2
 MISSING = "missing_value"  # attribute of a vector: the text that stands for a missing value
 ABSENT = 2**64 - 1  # offset and length of a chunk outside the array
 ROWS_AT_ONCE = 256  # rows that are transposed together, so they stay in the cache
@@ -50,6 +50,8 @@ class Record:
     source: str
     #: name of the target, if the store has one
     target: str | None
+    #: rows of each stratum, one after the other; empty if the order of all rows is random
+    stratum_sizes: tuple[int, ...]
     #: rows of the original data, including rows that were dropped because they have no target
     n_original: int
     #: names of the vectors: original_rows, names, ids, target
@@ -95,6 +97,7 @@ def _parse_record(path: Path, fields: dict[str, Any]) -> Record:
             Segment(start, stop, p, (chunk[0], chunk[1]), (shard[0], shard[1]), by_column)
             for start, stop, p, chunk, shard, by_column in fields["segments"]
         ]
+        fields["stratum_sizes"] = tuple(fields["stratum_sizes"])
         fields["files"] = {name: Written(*written) for name, written in fields["files"].items()}
         record = Record(**fields)
         _check_record(record)
@@ -108,6 +111,9 @@ def _check_record(record: Record) -> None:
     if record.dtype.kind not in "fiub":
         raise ValueError(f"its cells are {record.dtype}, not numbers")
     check_segments(record.segments, record.shape)
+    sizes = record.stratum_sizes
+    if not all(type(size) is int and size > 0 for size in sizes) or sum(sizes) not in (0, record.shape[0]):
+        raise ValueError(f"its strata have {list(sizes)} of {record.shape[0]} rows")
     if record.compressor is not None and record.compressor["name"] != "blosc":
         raise ValueError(f"its compressor is {record.compressor['name']}, not blosc")
     if not {"original_rows"} <= set(record.vectors) <= {"original_rows", "names", "ids", "target"}:

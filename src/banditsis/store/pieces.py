@@ -136,13 +136,14 @@ def plan_work(source: Source, rows: Indices | None, memory: int, folder: Path, j
         journal.add("decided", about={"memory": memory, "width": width, "compressor": compressor})
     decided = journal.entries["decided"]["about"]
     memory, width, compressor = decided["memory"], decided["width"], decided["compressor"]
-    segments = make_layout(n, p, itemsize, min(MAX_SHARD, memory // 8), width)
+    vectors = journal.entries["vectors"]
+    segments = make_layout(vectors["stratum_sizes"] or [n], p, itemsize, min(MAX_SHARD, memory // 8), width)
     if width is None:
         pieces = list(_divide_into_pieces(segments, itemsize, memory // 4))
     else:
         shards = tuple((k, i) for k, s in enumerate(segments) for i in range(s.grid[0]))
         pieces = [Piece(shards, j) for j in range(segments[0].grid[1])]
-    files = {name: Written(*written) for name, written in journal.entries["vectors"]["files"].items()}
+    files = {name: Written(*written) for name, written in vectors["files"].items()}
     order = read_vector(folder / "store", "original_rows", files, n).astype(np.intp)
     if rows is not None:
         sorter = np.argsort(rows)

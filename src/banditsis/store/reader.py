@@ -1,4 +1,4 @@
-"""Stores written by ``banditsis shuffle``: rows in random order, so every prefix is a random sample."""
+"""Stores written by ``banditsis shuffle``: rows in random order, so their first rows are a random sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows, count_rows
+from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, split_at
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.registry import Opened, split_target_column
 from banditsis.sources.array import Job
@@ -47,6 +47,7 @@ class ShuffledSource(BlockSource):
         self.segments = self.record.segments
         self.shape = self.record.shape
         self.dtype = self.record.dtype
+        self.stratum_sizes = self.record.stratum_sizes
         self.chunk = self.segments[0].chunk
         self.names = self.read_vector("names").tolist() if "names" in self.record.vectors else None
         self._readers = [_make_reader(self.path, self.record, k) for k in range(len(self.segments))]
@@ -55,6 +56,11 @@ class ShuffledSource(BlockSource):
     def original_rows(self) -> Indices:
         """Row number of each row in the original data."""
         return self.read_vector("original_rows").astype(np.intp)
+
+    @cached_property
+    def _edges(self) -> Indices:
+        """First row of each segment, and the number of rows."""
+        return np.array([*(segment.start for segment in self.segments), self.shape[0]])
 
     def read_vector(self, name: str) -> Array:
         """Read names, ids, target or original_rows."""
@@ -74,13 +80,9 @@ class ShuffledSource(BlockSource):
 
     def _split_by_segment(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
         """Number of a segment, and the rows in it, counted from its first row."""
-        for k, (start, stop, *_) in enumerate(self.segments):
-            if isinstance(rows, slice):
-                run: Rows = slice(max(rows.start, start) - start, min(rows.stop, stop) - start)
-            else:
-                run = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)] - start
-            if count_rows(run) > 0:
-                yield k, run
+        for k, run in split_at(rows, self._edges):
+            start = self.segments[k].start
+            yield k, slice(run.start - start, run.stop - start) if isinstance(run, slice) else run - start
 
     def block_edges(self) -> Indices:
         """Rows at which chunks begin, and the number of rows."""
@@ -146,7 +148,9 @@ class ShuffledSource(BlockSource):
             return super().bytes_touched(n_rows, n_columns, scattered=True)
         if n_columns == p:
             return float(n_rows * p * itemsize)
-        return float(min(n_columns * -(-n_rows * itemsize // PAGE) * PAGE, n_rows * p * itemsize))
+        n_strata = max(1, len(self.stratum_sizes))  # a range of each
+        pages = n_strata * -(-n_rows * itemsize // (n_strata * PAGE))
+        return float(min(n_columns * pages * PAGE, n_rows * p * itemsize))
 
 
 def _make_reader(path: Path, record: Record, k: int) -> ChunkReader:

@@ -18,9 +18,10 @@ from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.store.layout import is_shuffled
-from banditsis.store.metadata import Record, Written, vector_checksum, write_record, write_vector
+from banditsis.store.metadata import VERSION, Record, Written, vector_checksum, write_record, write_vector
 from banditsis.store.pieces import Journal, Work, fill_buckets, plan_work, write_piece
 from banditsis.store.reader import stored_below
+from banditsis.store.strata import order_rows
 
 __all__ = ["shuffle"]
 
@@ -37,10 +38,15 @@ def shuffle(
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write the rows of data in uniformly random order to a Zarr store that is fast to screen.
+    """Write the rows of data in random order to a Zarr store that is fast to screen.
 
     The store has the first rows in wide chunks and later rows in tall, narrow ones, with names, target, ids,
     seed and checksums. It appears under its name when it is complete. Repeat a call to resume it.
+
+    With a target, rows are stored in strata: those of a rare class, or far from the mean, are separate from
+    the others, so fewer rows are needed to screen for this target. The order in each stratum is random, and
+    other targets are screened as precisely as without strata. If strata would not make samples more precise,
+    the order of all rows is random.
 
     Parameters
     ----------
@@ -49,7 +55,8 @@ def shuffle(
     destination : path
         Folder of the store; its name usually ends in ``.zarr``.
     target : str, optional
-        The target to store, as in :func:`open_source`; by default, the target of a shuffled store.
+        The target to store, and to make strata from, as in :func:`open_source`; by default, the target of a
+        shuffled store.
     seed : int, optional
         Seed of the row order; random by default.
     force : bool
@@ -83,7 +90,7 @@ def shuffle(
     was_moved = _was_just_moved(folder, destination)
     _check_destination(destination, force or was_moved)
     opened = _open(data, target, memory)
-    about = {"source": opened.name, "target": None if target is None else str(target)}
+    about = {"version": VERSION, "source": opened.name, "target": None if target is None else str(target)}
     about |= _fingerprint(opened, data)
     with _lock(folder):
         journal = Journal(folder / "journal.jsonl")
@@ -248,8 +255,11 @@ def _write_store(
 ) -> None:
     folder = journal.path.parent
     if "vectors" not in journal.entries:
-        journal.add("vectors", files=_write_vectors(opened, seed, folder / "store"))
-    vectors = journal.entries["vectors"]["files"]
+        order, sizes = order_rows(opened.source.shape[0], opened.y, np.random.default_rng(seed))
+        files = _write_vectors(opened, order, folder / "store")
+        journal.add("vectors", files=files, stratum_sizes=sizes)
+        del order
+    vectors = journal.entries["vectors"]
     work = plan_work(opened.source, opened.rows, memory, folder, journal)
     _check_disk_space(work)
     moved = 0
@@ -262,7 +272,7 @@ def _write_store(
 
     if work.uses_buckets:
         fill_buckets(work, tick)
-    files = {name: Written(*written) for name, written in vectors.items()}
+    files = {name: Written(*written) for name, written in vectors["files"].items()}
     for k, piece in enumerate(work.pieces):
         files |= write_piece(work, k)
         (first, end), (low, high) = work.rows(piece), work.columns(piece.panel)
@@ -275,16 +285,16 @@ def _write_store(
         seed=seed,
         source=Path(opened.original_name).name,
         target=opened.target,
+        stratum_sizes=tuple(vectors["stratum_sizes"]),
         n_original=opened.n_original,
-        vectors=[file.split("/")[0] for file in vectors],
+        vectors=[file.split("/")[0] for file in vectors["files"]],
         files=files,
     )
     write_record(work.store, record)
 
 
-def _write_vectors(opened: Data, seed: int, store: Path) -> dict[str, Written]:
+def _write_vectors(opened: Data, order: Indices, store: Path) -> dict[str, Written]:
     """Write the row order, names, target and ids."""
-    order = np.random.default_rng(seed).permutation(opened.source.shape[0])
     rows = order if opened.rows is None else opened.rows[order]
     files = [write_vector(store, "original_rows", rows, "row")]
     if opened.source.names is not None:
