@@ -90,6 +90,7 @@ def _describe_store(source: ShuffledSource) -> dict[str, Any]:
     return {
         "seed": record.seed,
         "source": record.source,
+        "stratum_sizes": list(record.stratum_sizes),
         "checksum": record.checksum,
         "compressor": None if record.compressor is None else record.compressor["configuration"]["cname"],
         "stored_bytes": sum(written.size for written in record.files.values()),
@@ -142,12 +143,15 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
         "target": record["target"] or "not stored; give a column or another file with --target",
     }
     if "seed" in record:
-        chunks = (
-            f"{s['chunk'][0]:,} × {s['chunk'][1]:,} from row {s['rows'][0]:,}" for s in record["segments"]
-        )
-        lines["chunks"] = ", ".join(chunks)
+        strata = record["stratum_sizes"]
+        first_stratum = [s for s in record["segments"] if not strata or s["rows"][0] < strata[0]]
+        chunks = (f"{s['chunk'][0]:,} × {s['chunk'][1]:,} from row {s['rows'][0]:,}" for s in first_stratum)
+        lines["chunks"] = ", ".join(chunks) + (", and alike in the other strata" if strata else "")
         lines["on disk"] = f"{format_bytes(record['stored_bytes'])}, {record['compressor'] or 'uncompressed'}"
         lines["shuffled"] = f"yes, from {record['source']} with seed {record['seed']}"
+        if strata:
+            sizes = ", ".join(f"{size:,}" for size in strata)
+            lines["strata"] = f"{len(strata)}, made from {record['target']}, of {sizes} rows"
         lines["checksum"] = record["checksum"][:16] + (" (verified)" if record.get("verified") else "")
     if record["notes"]:
         lines["note"] = " ".join(record["notes"])
