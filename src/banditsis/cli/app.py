@@ -245,7 +245,10 @@ def shuffle(
     memory_limit: MemoryLimit = None,
     quiet: Quiet = False,
 ) -> None:
-    """Copy the data with their rows in random order. Screening the copy reads only its first rows."""
+    """Copy the data with their rows in random order. Screening the copy reads only its first rows.
+
+    With --target, rows are in strata of it, so few rows find even the features of a rare class.
+    """
     from banditsis.cli.shuffle import run_shuffle
 
     run_shuffle(
