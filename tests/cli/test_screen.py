@@ -206,6 +206,22 @@ def test_a_mistake_gets_one_line_and_a_code(folder, monkeypatch, arguments, code
     assert sorted(folder.iterdir()) == before
 
 
+def test_a_store_in_strata_is_described(folder, tmp_path):
+    y = np.zeros(N)
+    y[::100] = 1
+    np.save(tmp_path / "y.npy", y)
+    store = tmp_path / "x.zarr"
+    assert run("shuffle", folder / "x.npy", store, "--target", tmp_path / "y.npy", "--seed", 1).exit_code == 0
+    result = run("info", store, "--verify")
+    assert re.search(r"^strata: +2, made from y, of 3,960, 40 rows$", result.stdout, re.M)
+    assert "and alike in the other strata" in result.stdout
+    assert json.loads(run("info", store, "--json").stdout)["stratum_sizes"] == [3960, 40]
+    record = json.loads(run("screen", store, "--budget", 0.2, "--keep", 2, "--json").stdout)
+    assert (record["parameters"]["sampling"], record["parameters"]["row_order"]) == ("stratified", "stored")
+    plain = json.loads(run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--json").stdout)
+    assert {f["index"] for f in plain["features"]} == {7, 42}
+
+
 def test_debugging_shows_where(folder, monkeypatch):
     monkeypatch.setenv("BANDITSIS_DEBUG", "1")
     with pytest.raises(FileNotFoundError):

@@ -11,6 +11,9 @@ from banditsis.formats.members import to_text
 from banditsis.statistics import Anova, MomentStatistic, Pearson
 from banditsis.store.layout import HEAD
 
+#: numpy.random.Generator.multivariate_hypergeometric, which draws uniform samples of strata, allows no more.
+MAX_ROWS = 10**9 - 1
+
 
 def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indices, list[int]]:
     """Rows in the order in which they are stored, and the sizes of their strata.
@@ -51,7 +54,7 @@ def find_strata(y: Array) -> Array | None:
 
     known = _find_known(y)
     values = y[known]
-    statistic = _bind(values)
+    statistic = _bind(values) if len(y) <= MAX_ROWS else None
     if statistic is None:
         return None
     row_sizes = statistic.row_sizes()
