@@ -114,6 +114,8 @@ class ScreeningResult:
     undecided : ndarray of int
         Features that were dropped although fewer than 5 of the rows read were informative about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
+    cells_reread : int
+        Cells that were read again to check small p-values; not part of :attr:`cells_read`.
     null_distribution : NullDistribution or None
         The distribution of the scores without association, for :attr:`pvalues`.
 
@@ -151,6 +153,7 @@ class ScreeningResult:
     no_interval_reason: str | None = None
     unread: float = 0.0
     undecided: Indices = field(default_factory=lambda: np.arange(0))
+    cells_reread: int = 0
     null_distribution: NullDistribution | None = None
 
     @property

@@ -13,6 +13,7 @@ from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.evidence import largest_unread
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
+from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
@@ -310,9 +311,26 @@ class Run:
             everything = len(together) == self.statistic.n_responses
             statistic = self.statistic if everything else self.statistic.subset(together)
             traces = [self.active[k] for k in together]
-            self._run_steps(statistic, traces, workers, tick)
+            first_rows = self._run_steps(statistic, traces, workers, tick)
             if self.settings.pvalues:
                 _read_in_full(self.source, statistic, traces, workers, tick)
+            self._correct_pvalues(statistic, traces, first_rows, workers)
+
+    def _correct_pvalues(
+        self, statistic: Statistic, traces: list[Trace], first_rows: Rows, workers: Workers
+    ) -> None:
+        """Check the small p-values, which come from all rows or from the rows of a single step."""
+        n, robust = self.source.shape[0], self.settings.pvalues == "robust"
+        for k, trace in enumerate(traces):
+            if trace.rounds[-1].n_rows >= n:
+                rows: Rows = slice(0, n)
+            elif len(trace.rounds) == 1 and not self.plan.by_evidence:
+                rows = first_rows
+            else:
+                continue
+            correct_pvalues(
+                self.source, statistic.subset([k]).calibrate(rows), trace, rows, workers, robust=robust
+            )
 
     def _groups(self, bound: Statistic) -> list[list[int]]:
         """Responses that have the same steps."""
@@ -356,8 +374,8 @@ class Run:
 
     def _run_steps(
         self, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
-    ) -> None:
-        """The loop itself."""
+    ) -> Rows:
+        """The loop itself; return the rows of the first step."""
         plan, source = self.plan, self.source
         exact = plan.steps[0].n_rows == plan.n_rows
         sampled = exact or self.row_order == "random" or source.stratum_sizes
@@ -401,6 +419,7 @@ class Run:
                 trace.variance_inflation = measure_variance_inflation(
                     source, statistic, k, read, self.strata, trace.strongest()
                 )
+        return read[0]
 
     def _run_step(
         self,

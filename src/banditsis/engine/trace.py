@@ -49,6 +49,8 @@ class Trace:
         self.kurtosis = 3.0
         #: how much a single row that was not read can add to a correlation, beyond what normal data have
         self.unread = 0.0
+        #: cells read again to check small p-values
+        self.cells_reread = 0
         #: features present in too few rows to be scored
         self.mostly_missing: set[int] = set()
         self.notes: list[str] = []
@@ -122,6 +124,7 @@ class Trace:
             one_sided=self.one_sided,
             by_evidence=plan.by_evidence,
             variance_inflation=None if inflation is None else inflation.mean,
+            cells_reread=self.cells_reread,
             null_distribution=None if unfinished else self.null_distribution,
             unread=self.unread,
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),

@@ -20,6 +20,7 @@ from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.glm import Logistic
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialAnova
+from banditsis.statistics.saddlepoint import ScoreParts
 
 
 class Anova(MomentStatistic):
@@ -116,6 +117,11 @@ class Anova(MomentStatistic):
         counts = sums[k + 1 :, columns]
         present, classes = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
         return BetaNull(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        """Indicators of the classes; of two classes one is enough."""
+        k = self.n_classes
+        return ScoreParts(np.eye(k, k if k > 2 else 1, dtype=bool)[self.codes(rows)])
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_classes + 1 :, columns].sum(axis=0) if self.pairwise else None

@@ -29,6 +29,7 @@ import numpy as np
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
+from banditsis.statistics.saddlepoint import ScoreParts
 
 #: A feature with missing values that is present in fewer rows scores 0.
 MIN_PRESENT = 10
@@ -153,6 +154,13 @@ class Statistic(ABC):
 
         Rows have sampling weights with mean 1. Constant columns are left out. Empty if all are constant, None
         if the influence is not known.
+        """
+        return None
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        """The first response as the linear part of a score statistic, with which p-values are corrected.
+
+        None if the statistic is not linear in the feature, or its p-values do not depend on normal data.
         """
         return None
 

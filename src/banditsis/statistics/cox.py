@@ -15,6 +15,7 @@ from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import check_residual_rows
 from banditsis.statistics.regression import maximise, whiten
+from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.sample import SampleStatistic
 
 TOLERANCE = 1e-12
@@ -154,6 +155,13 @@ class Cox(SampleStatistic):
         self, prepared: Any, n_rows: int, present: Floats | None
     ) -> NullDistribution | None:
         return NormalNull(float(np.sqrt(n_rows)))
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        """Martingale residuals."""
+        model = self.prepare(self.response(rows))
+        residuals = np.empty((len(model.order), 1))
+        residuals[model.order, 0] = model.linear[0]
+        return ScoreParts(residuals, None if self.covariates is None else self.covariates.design(rows))
 
     def drift(self, rows: Rows, n: int) -> float:
         return mean_drift(np.column_stack([rankdata(self.y[:, 0]), self.y[:, 1]]), rows)

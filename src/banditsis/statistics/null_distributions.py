@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincc, betaln, log_ndtr
+from scipy.special import betaincc, betaln, log_ndtr, stdtr
 
 from banditsis.arrays import Array, Floats, Indices
 
@@ -55,7 +55,10 @@ class BetaNull(NullDistribution):
         known = (a > 0) & (b > 0) & (share > 0)
         a, b, share = a[known], b[known], share[known]
         with np.errstate(divide="ignore"):
-            tail = np.log(betaincc(b, a, share))
+            if np.ndim(self.between) == 0 and self.between == 1:  # 15 times faster
+                tail = np.log(2 * stdtr(2 * a, -np.sqrt(2 * a * share / (1 - share))))
+            else:
+                tail = np.log(betaincc(b, a, share))
         tiny = (tail < np.log(TINY)) & (share < 1)
         tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
         log[known] = tail
@@ -114,6 +117,30 @@ class NormalNull(NullDistribution):
         else:
             log = np.where(np.equal(self.scale, 0.0), 0.0, log_ndtr(-z))
         return np.asarray(log / np.log(10))
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedNull(NullDistribution):
+    """A null distribution whose p-values are too small for some features.
+
+    Parameters
+    ----------
+    usual : NullDistribution
+        The distribution for the others.
+    features : ndarray of int
+        Positions of these features.
+    log10 : ndarray
+        Decimal logarithms of their p-values.
+    """
+
+    usual: NullDistribution
+    features: Indices
+    log10: Floats
+
+    def log10_pvalues(self, scores: Floats) -> Floats:
+        log10 = np.array(self.usual.log10_pvalues(scores))
+        log10[self.features] = self.log10
+        return log10
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from banditsis.statistics.base import (
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.regression import residual_moments, squared_influence, whiten
+from banditsis.statistics.saddlepoint import ScoreParts
 
 if TYPE_CHECKING:
     from banditsis.statistics.anova import Anova
@@ -119,6 +120,13 @@ class PartialStatistic(MomentStatistic):
         """Distance of the response from its mean given the covariates."""
         ready = self.calibrate(slice(0, len(self.y)))
         return lambda rows: np.abs(ready.columns(rows)[1][:, 0])
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        A, B, v = self.columns(rows)
+        if v is None:
+            return ScoreParts(B[:, :1], A)
+        scale = np.sqrt(v)
+        return ScoreParts(B / scale[:, None], A, scale)
 
     def drift(self, rows: Rows, n: int) -> float:
         return self.plain.drift(rows, n)
@@ -256,6 +264,10 @@ class PartialAnova(PartialStatistic):
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
         indicators = np.eye(self.plain.n_classes)[self.plain.codes(rows)]
         return self.covariates.design(rows), indicators[:, :-1], None
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        parts = self.plain.score_parts(rows)
+        return None if parts is None else parts._replace(design=self.covariates.design(rows))
 
     def _contrasts(self, summary: Floats) -> Floats:
         """Matrix that turns products with the indicators into independent components given the covariates."""

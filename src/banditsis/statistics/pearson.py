@@ -13,6 +13,7 @@ from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
+from banditsis.statistics.saddlepoint import ScoreParts
 
 CELLS_AT_ONCE = 1 << 17
 
@@ -159,6 +160,9 @@ class Pearson(MomentStatistic):
         if present is None:
             return BetaNull(n - 2)
         return BetaNull(present - 2, scale=np.sqrt(n / np.maximum(present, 1)))
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        return ScoreParts(self.scaled(rows)[:, :1])
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_responses + 2, columns] if self.pairwise else None

@@ -1,0 +1,72 @@
+"""Small p-values are checked by reading their features again, and raised if the data are far from normal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.engine.trace import Trace
+from banditsis.parallel import Workers
+from banditsis.sources.base import Source
+from banditsis.statistics.base import Statistic
+from banditsis.statistics.null_distributions import CorrectedNull
+from banditsis.statistics.saddlepoint import TailTest
+
+#: Every feature that a selection at this false discovery rate or a lower one can return is checked,
+MAX_FDR = 0.1
+#: and every feature with a smaller p-value, or about as many of the features without association.
+MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
+BYTES_AT_ONCE = 1 << 28
+COLUMNS_OF_JOB = 8
+
+
+def correct_pvalues(
+    source: Source, statistic: Statistic, trace: Trace, rows: Rows, workers: Workers, *, robust: bool
+) -> None:
+    """Check the small p-values of a statistic with one response, which come from these rows."""
+    if trace.null_distribution is None or (parts := statistic.score_parts(rows)) is None:
+        return
+    tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
+    log10 = trace.null_distribution.log10_pvalues(trace.scores[tested])
+    chosen = find_candidates(log10, trace.scores.size)
+    if chosen.size == 0:
+        return
+    logs, test = log10[chosen] * np.log(10), TailTest(parts)
+    usual = logs.copy()
+    n = count_rows(rows)
+    width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
+    for i in range(0, chosen.size, width):
+        block = near_zero(source.read(rows, tested[chosen[i : i + width]]))
+        here = logs[i : i + width]
+        pieces = [slice(j, j + COLUMNS_OF_JOB) for j in range(0, len(here), COLUMNS_OF_JOB)]
+        workers.run([(_correct, test, block[:, piece], here[piece], robust) for piece in pieces])
+    trace.cells_reread = n * chosen.size
+    raised = logs > usual
+    if raised.any():
+        corrected = CorrectedNull(trace.null_distribution, chosen[raised], logs[raised] / np.log(10))
+        trace.null_distribution = corrected
+        trace.notes.append(
+            f"the {chosen.size:,} features with the smallest p-values were read again, and {raised.sum():,} "
+            "p-values were raised, because these features and the response are skewed or heavy-tailed"
+            f"{' or variances differ' if robust else ''}."
+        )
+
+
+def _correct(test: TailTest, block: Array, logs: Floats, robust: bool) -> None:
+    for j in range(len(logs)):
+        logs[j] = test.log_pvalue(np.asarray(block[:, j], np.float64), logs[j], robust)
+
+
+def find_candidates(log10: Floats, n_features: int) -> Indices:
+    """Positions of the p-values that are small enough to matter.
+
+    P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
+    rate of 10% is not selected by the corrected ones.
+    """
+    known = log10[~np.isnan(log10)]
+    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(known.size, 1)))
+    smallest = np.sort(known[known <= np.log10(MAX_FDR)])
+    ranks = np.arange(1, smallest.size + 1)
+    passed = smallest[smallest <= np.log10(MAX_FDR * ranks / n_features)]
+    limit = max(np.log10(level), passed.max(initial=-np.inf))
+    return np.flatnonzero(log10 <= limit)

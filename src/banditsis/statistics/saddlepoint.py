@@ -1,0 +1,325 @@
+r"""P-values of linear score statistics whose null distribution is not close to normal.
+
+A score statistic is :math:`T = \sum g_i R_i`: g is the feature and R the response, both as residuals given an
+intercept and the covariates. Student's t and the normal distribution approximate its tail well unless both g
+and R are skewed or heavy-tailed, such as rare variants and rare cases. Then the tail is computed from the
+empirical cumulant generating function of the residuals [1]_ [2]_ [3]_,
+
+.. math:: κ(s) = \log \frac 1n \sum_j e^{s R_j}, \qquad K(t) = \sum_i κ(t g_i)
+
+by the saddlepoint approximation [4]_ in the form of Barndorff-Nielsen: with :math:`K'(t) = T`,
+
+.. math:: P(\mathrm{sum} ≥ T) ≈ Φ(-r^*), \quad r^* = w + \frac 1w \log \frac vw, \quad
+          w = \sqrt{2 (t T - K(t))}, \quad v = t \sqrt{K''(t)}
+
+References
+----------
+.. [1] Kuonen, D. (1999). Saddlepoint approximations for distributions of quadratic forms in normal variables.
+   Biometrika 86, 929-935.
+.. [2] Dey, R., Schmidt, E. M., Abecasis, G. R. and Lee, S. (2017). A fast and accurate algorithm to test for
+   binary phenotypes and its application to PheWAS. Am. J. Hum. Genet. 101, 37-49.
+.. [3] Bi, W., Fritsche, L. G., Mukherjee, B., Kim, S. and Lee, S. (2020). A fast and accurate method for
+   genome-wide time-to-event data analysis and its application to UK Biobank. Am. J. Hum. Genet. 107, 222-233.
+.. [4] Lugannani, R. and Rice, S. (1980). Saddle point approximation for the distribution of the sum of
+   independent random variables. Adv. Appl. Probab. 12, 475-490.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincc, gammaln, log_ndtr, ndtri_exp
+
+from banditsis.arrays import Array, Floats
+from banditsis.kernels.saddlepoint import signed_root
+from banditsis.statistics.null_distributions import TINY, BetaNull
+from banditsis.statistics.regression import maximise, whiten
+
+#: More distinct values are grouped, except the smallest and the largest.
+MAX_ATOMS, EXTREME_ATOMS = 4096, 512
+#: Nodes of the table of κ on each side of 0, the distance of the first from 0, and the last.
+N_NODES, FIRST_NODE, LAST_NODE = 600, 0.002, 300.0
+STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
+#: The usual p-value is kept if the correction would be a smaller share of it, by skewness and kurtosis.
+TOLERANCE = 0.1
+#: The share is judged no further in the tail than here, in standard deviations (p = 6e-7).
+MAX_DEVIATION = 5.0
+#: Skewness and kurtosis are those of a normal sample if they are within as many standard errors of 0.
+MAX_ERRORS = 2.5
+RATE_TOLERANCE = 1e-8
+
+
+class ScoreParts(NamedTuple):
+    """The response side of linear score statistics :math:`\\sum g R` over some rows."""
+
+    #: residuals of the response, one column for each statistic, divided by their standard deviations if
+    #: the null model says that these differ between rows
+    residuals: Array
+    #: an intercept and the covariates; None for an intercept alone
+    design: Floats | None = None
+    #: standard deviations of the residuals before the division, by which design and features are multiplied
+    scale: Floats | None = None
+
+
+class Atoms(NamedTuple):
+    """A sample as distinct values and how often each occurs."""
+
+    values: Floats
+    counts: Floats
+    #: the distance of which all differences of values are multiples; 0 if there is none
+    span: float
+
+
+def find_atoms(sample: Floats) -> Atoms:
+    """Distinct values of a sample; of more than 4,096, neighbours are replaced by their mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_atoms(np.array([3.0, 1.0, 1.5, 1.0]))
+    Atoms(values=array([1. , 1.5, 3. ]), counts=array([2., 1., 1.]), span=0.5)
+    """
+    values, counts = np.unique(sample, return_counts=True)
+    if len(values) <= MAX_ATOMS:
+        return Atoms(values, counts.astype(np.float64), _lattice_span(values))
+    ordered = np.sort(sample)
+    n, n_groups = len(ordered), MAX_ATOMS - 2 * EXTREME_ATOMS
+    inner = np.linspace(EXTREME_ATOMS, n - EXTREME_ATOMS, n_groups + 1).astype(np.intp)[:-1]
+    starts = np.concatenate([np.arange(EXTREME_ATOMS), inner, np.arange(n - EXTREME_ATOMS, n)])
+    sizes = np.diff(starts, append=n).astype(np.float64)
+    return Atoms(np.add.reduceat(ordered, starts) / sizes, sizes, 0.0)
+
+
+def _lattice_span(values: Floats) -> float:
+    """The smallest difference of sorted values if all are multiples of it, else 0."""
+    if len(values) < 2:
+        return 0.0
+    span = float(np.diff(values).min())
+    steps = (values - values[0]) / span
+    return span if steps[-1] < 1e6 and np.abs(steps - np.round(steps)).max() < 1e-6 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualDistribution:
+    """Empirical distribution of residuals with mean 0 and mean square 1, and a table of κ.
+
+    Attributes
+    ----------
+    atoms : Atoms
+        The distribution.
+    nodes, table : ndarray of shape (m,) and (3, m)
+        Arguments, and κ and its first two derivatives.
+    """
+
+    atoms: Atoms
+    nodes: Floats
+    table: Floats
+
+    @classmethod
+    def fit(cls, residuals: Floats) -> ResidualDistribution:
+        """Distribution of standardised residuals."""
+        atoms = find_atoms(residuals)
+        nodes = FIRST_NODE * np.sinh(STEP * np.arange(-N_NODES, N_NODES + 1))
+        return cls(atoms, nodes, _tabulate(nodes, atoms))
+
+    def log_pvalue(self, g: Floats, deviation: float) -> float:
+        """Logarithm of the two-sided p-value of a sum with weights g, Σg² = 1, in standard deviations."""
+        weights, size = find_atoms(g), abs(deviation)
+        span = weights.span * self.atoms.span
+        target = max(size - span / 2, 0.0)  # the sum reaches the value observed, and not just exceeds it
+        if target < 1e-3:
+            return 0.0
+        shared = (weights.counts, self.nodes, self.table, FIRST_NODE, STEP)
+        roots = [signed_root(target, span, sign * weights.values, *shared) for sign in (1.0, -1.0)]
+        return min(float(np.logaddexp(*log_ndtr(-np.array(roots)))), 0.0)
+
+
+def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
+    """κ of a distribution and its first two derivatives in some points."""
+    table = np.empty((3, len(nodes)))
+    share = atoms.counts / atoms.counts.sum()
+    for i in range(0, len(nodes), 64):
+        exponent = np.multiply.outer(nodes[i : i + 64], atoms.values)
+        largest = exponent.max(axis=1)
+        tilted = np.exp(exponent - largest[:, None]) * share
+        total = tilted.sum(axis=1)
+        mean = tilted @ atoms.values / total
+        table[0, i : i + 64] = np.log(total) + largest
+        table[1, i : i + 64] = mean
+        centred = atoms.values - mean[:, None]
+        table[2, i : i + 64] = (tilted * np.square(centred)).sum(axis=1) / total
+    return table
+
+
+def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
+    """Standardised third and fourth cumulant of a sample; 0 for normal data."""
+    centred = sample - sample.mean()
+    squares = np.square(centred)
+    variance = float(squares.mean())
+    if variance == 0:
+        return 0.0, 0.0
+    skewness = float(squares @ centred) / len(sample) / variance**1.5
+    return skewness, float(squares @ squares) / len(sample) / variance**2 - 3.0
+
+
+def is_like_normal(n: int, skewness: float, kurtosis: float) -> bool:
+    """Whether a normal sample could have this skewness and kurtosis."""
+    return bool(abs(skewness) < MAX_ERRORS * np.sqrt(6 / n) and abs(kurtosis) < MAX_ERRORS * np.sqrt(24 / n))
+
+
+def expected_correction(n: int, skewness: float, kurtosis: float, deviation: float) -> float:
+    r"""About how much the logarithm of a p-value changes if it is computed by the saddlepoint.
+
+    The arguments are the products of the skewness and of the kurtosis of feature and response. If the
+    response is permuted, the skewness of T is :math:`γ_g γ_R / \sqrt n`, and its kurtosis differs from that
+    of Student's t by :math:`κ_g κ_R / n` (Pitman 1937).
+    """
+    z = min(abs(deviation), MAX_DEVIATION)
+    return abs(skewness) / np.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24
+
+
+class TailTest:
+    r"""P-values of features for one response, over some rows, that do not rely on normal data.
+
+    With one column of residuals they are those of the saddlepoint. With one for each of k classes, Σg in class
+    c is :math:`T_c`, a row has class c with probability :math:`π_c`, and p is the tail of χ² with k - 1 degrees
+    of freedom beyond twice the rate of large deviations,
+
+    .. math:: 2 \max_t \Big( \sum_c t_c T_c - \sum_i \log \sum_c π_c e^{t_c g_i} \Big)
+
+    which is the likelihood ratio of a multinomial logistic regression whose intercepts are known [1]_. T is
+    multiplied by a factor that gives its quadratic form the value of the F test, given the covariates.
+
+    References
+    ----------
+    .. [1] Kolassa, J. and Robinson, J. (2011). Saddlepoint approximations for likelihood ratio like statistics
+       with applications to permutation tests. Ann. Statist. 39, 3357-3368.
+    """
+
+    def __init__(self, parts: ScoreParts) -> None:
+        self.parts = parts
+        n = len(parts.residuals)
+        design = np.ones((n, 1)) if parts.design is None else parts.design
+        self.scale = np.ones(n) if parts.scale is None else parts.scale
+        self.basis = np.linalg.qr(design * self.scale[:, None])[0]
+        columns = (self.project(np.asarray(r, np.float64)) for r in parts.residuals.T)
+        self.residuals = [Residual(r) for r in columns if np.ptp(r) > 1e-9 * np.abs(r).max(initial=0.0)]
+
+    def project(self, values: Floats) -> Floats:
+        """Residual of some values given the design."""
+        return np.asarray(values - self.basis @ (self.basis.T @ values))
+
+    def take(self, rows: Array) -> TailTest:
+        """The same over some of the rows."""
+        residuals, *others = self.parts
+        return TailTest(
+            ScoreParts(residuals[rows], *(None if values is None else values[rows] for values in others))
+        )
+
+    def log_pvalue(self, x: Floats, log_usual: float, robust: bool = False) -> float:
+        """Logarithm of a p-value of a feature: the usual one, or a larger one that the data call for."""
+        present = np.isfinite(x)
+        if not present.all():
+            return self.take(present).log_pvalue(x[present], log_usual, robust)
+        g = self.project((x - x.mean()) * self.scale)
+        total = float(g @ g)
+        if not total > 0 or not self.residuals:
+            return log_usual
+        g /= np.sqrt(total)
+        log = log_usual
+        if self._is_far_from_normal(g, -float(ndtri_exp(log_usual - np.log(2)))):
+            log = max(log, self._log_tail(g) if len(self.residuals) == 1 else self._log_class_tail(g))
+        return max(log, *(self._log_robust(g, r) for r in self.residuals)) if robust else log
+
+    def _is_far_from_normal(self, g: Floats, deviation: float) -> bool:
+        """Whether the p-value of a score, in standard deviations, is likely to change."""
+        n, shape = len(g), skewness_and_kurtosis(g)
+        far = not is_like_normal(n, *shape)
+        for r in self.residuals:
+            change = expected_correction(n, shape[0] * r.skewness, shape[1] * r.kurtosis, deviation)
+            if change > TOLERANCE and (far or not is_like_normal(n, r.skewness, r.kurtosis)):
+                return True
+        return False
+
+    @property
+    def _freedom(self) -> int:
+        return len(self.scale) - self.basis.shape[1]
+
+    def _log_tail(self, g: Floats) -> float:
+        """By the saddlepoint."""
+        (residual,) = self.residuals
+        deviation = float(g @ residual.values) * np.sqrt(self._freedom / len(g))
+        return residual.distribution.log_pvalue(g, deviation)
+
+    def _log_class_tail(self, g: Floats) -> float:
+        """By the rate of large deviations of the sums of all classes."""
+        members = self.parts.residuals[:, self.parts.residuals.any(axis=0)]
+        sums, share = g @ members, members.mean(axis=0)
+        between = np.square(whiten(self._class_products(members)) @ sums).sum() * self._freedom
+        sums *= np.sqrt(between / np.sum(np.square(sums) / share))
+        rate = _class_rate(sums, share, find_atoms(g))
+        return _log_chi_squared_tail(2 * rate, members.shape[1] - 1)
+
+    def _class_products(self, members: Array) -> Floats:
+        """Sums of products of the residuals of class indicators."""
+        counts = np.diag(members.sum(axis=0).astype(np.float64))
+        explained = self.basis.T @ members
+        return np.asarray(counts - explained.T @ explained)
+
+    def _log_robust(self, g: Floats, residual: Residual) -> float:
+        r"""By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
+        y = residual.values
+        slope = float(g @ y)
+        remaining = 1.0 - np.square(self.basis).sum(axis=1) - np.square(g)
+        if remaining.min() < 1e-10:  # a row that determines the slope alone has no residual
+            return 0.0
+        variance = float(np.square(g * (y - g * slope) / remaining).sum())
+        freedom = self._freedom - 1
+        share = slope**2 / (slope**2 + variance * freedom) if variance > 0 else 1.0
+        return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0]) * np.log(10)
+
+
+def _class_rate(sums: Floats, share: Floats, atoms: Atoms) -> float:
+    """Rate of large deviations of the sums of g over random classes; t is 0 for the last class."""
+
+    reached = [0.0]  # with classes that do not overlap, the rate is approached and never reached
+
+    def derivatives(t: Floats) -> tuple[float, Floats, Floats]:
+        exponent = np.multiply.outer(atoms.values, np.append(t, 0.0)) + np.log(share)
+        largest = exponent.max(axis=1, keepdims=True)
+        tilted = np.exp(exponent - largest)
+        total = tilted.sum(axis=1, keepdims=True)
+        tilted = (tilted / total)[:, :-1]
+        value = t @ sums[:-1] - atoms.counts @ (np.log(total) + largest)[:, 0]
+        squares = (atoms.counts * np.square(atoms.values))[:, None] * tilted
+        information = np.diag(squares.sum(axis=0)) - squares.T @ tilted
+        reached.append(float(value))
+        return reached[-1], sums[:-1] - (atoms.counts * atoms.values) @ tilted, information
+
+    maximise(derivatives, np.zeros(len(share) - 1), RATE_TOLERANCE)
+    return max(reached)
+
+
+def _log_chi_squared_tail(value: float, freedom: float) -> float:
+    """Logarithm of P(χ² ≥ value)."""
+    a, x = freedom / 2, value / 2
+    tail = float(gammaincc(a, x))
+    if tail > TINY:
+        return float(np.log(tail))
+    return float(a * np.log(x) - x - gammaln(a) - np.log(x + 1 - a - (1 - a) / (x + 3 - a)))
+
+
+class Residual:
+    """Residuals of a response with mean square 1."""
+
+    def __init__(self, values: Floats) -> None:
+        self.values = values / np.sqrt(np.mean(np.square(values)))
+        self.skewness, self.kurtosis = skewness_and_kurtosis(self.values)
+
+    @cached_property
+    def distribution(self) -> ResidualDistribution:
+        """Distribution of the residuals around their mean."""
+        return ResidualDistribution.fit(self.values - self.values.mean())
