@@ -44,7 +44,7 @@ class Screener(SelectorMixin, BaseEstimator):
     row_order: str = "auto"
     sampling: str = "uniform"
     missing: str
-    pvalues: bool
+    pvalues: bool | str
     n_jobs: int | None
     random_state: Any
 
@@ -102,7 +102,7 @@ class Screener(SelectorMixin, BaseEstimator):
                 *source.shape,
                 self.n_features_to_select,
                 rereads=settings.statistic.rereads,
-                pvalues=self.pvalues,
+                pvalues=bool(self.pvalues),
                 design=design,
                 **self._plan_options(),
             )
@@ -277,9 +277,10 @@ class SIS(Screener):
         "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
-    pvalues : bool
+    pvalues : bool or "robust"
         Whether a run on a subsample reads the selected features in full at the end, for exact scores and
-        p-values (``result_.pvalues``, ``result_.select()``).
+        p-values (``result_.pvalues``, ``result_.select()``). Otherwise p-values come from the subsample.
+        "robust" p-values allow the variance of the response to depend on the feature; see :func:`screen`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -322,7 +323,7 @@ class SIS(Screener):
         max_samples: int | float | None = None,
         statistic: StatisticLike = "pearson",
         missing: str = "raise",
-        pvalues: bool = False,
+        pvalues: bool | str = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -379,9 +380,10 @@ class BanditSIS(Screener):
         precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
-    pvalues : bool
+    pvalues : bool or "robust"
         Whether to read the selected features in full at the end, for exact scores and p-values
-        (``result_.pvalues``, ``result_.select()``).
+        (``result_.pvalues``, ``result_.select()``). "robust" p-values allow the variance of the response to
+        depend on the feature; see :func:`screen`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -433,7 +435,7 @@ class BanditSIS(Screener):
         row_order: str = "auto",
         sampling: str = "auto",
         missing: str = "raise",
-        pvalues: bool = False,
+        pvalues: bool | str = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:

@@ -22,7 +22,13 @@ from banditsis.formatting import (
     write_text,
 )
 from banditsis.plans.detection_floor import detection_floor, error_level
-from banditsis.statistics.null_distributions import METHODS, NullDistribution, StoredPvalues, reject_nulls
+from banditsis.statistics.null_distributions import (
+    METHODS,
+    NullDistribution,
+    StoredPvalues,
+    adjust_pvalues,
+    reject_nulls,
+)
 from banditsis.validation import check_choice, check_real
 
 #: Stands for the logarithm of 0 in JSON, which has no infinity.
@@ -219,9 +225,13 @@ class ScreeningResult:
 
     @property
     def tested(self) -> Array:
-        """Mask of the features that have a p-value: those whose every row was read in the last round."""
+        """Mask of the features that have a p-value.
+
+        These are the features of the last round if it read every row, or if it was the only round: then no
+        feature was selected by the rows that test it.
+        """
         last = len(self.rounds) - 1
-        if self.rounds[last].n_rows < self.n_rows:
+        if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.by_evidence):
             return np.zeros(self.n_features, dtype=bool)
         return np.asarray(self.last_round == last)
 
@@ -249,13 +259,33 @@ class ScreeningResult:
 
     @property
     def pvalues(self) -> Floats:
-        """P-value of every feature whose every row was read in the last round; NaN for others.
+        """P-value of every feature that was :attr:`tested`; NaN for others.
 
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
         association. NaN also if the null distribution of a single feature is not known. A constant feature
-        has p-value 1. The p-values are not adjusted for multiple testing; see :meth:`select`.
+        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected. The p-values are not
+        adjusted for multiple testing; see :attr:`qvalues` and :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
+
+    @cached_property
+    def log10_qvalues(self) -> Floats:
+        """Decimal logarithms of :attr:`qvalues`."""
+        null = self.null_distribution
+        if isinstance(null, StoredPvalues) and null.log10_qvalues is not None:
+            log10 = np.full(self.n_features, np.nan)
+            log10[self.tested] = null.log10_qvalues
+            return log10
+        return adjust_pvalues(self.log10_pvalues)
+
+    @property
+    def qvalues(self) -> Floats:
+        """Adjusted p-values of Benjamini and Hochberg; NaN for features without a p-value.
+
+        The q-value of a feature is the smallest ``fdr`` at which :meth:`select` returns it. All features
+        count as tests.
+        """
+        return np.power(10.0, self.log10_qvalues)
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> Indices:
         r"""Features that are significant after multiple-testing correction, smallest p-value first.
@@ -266,10 +296,11 @@ class ScreeningResult:
         Parameters
         ----------
         fdr : float
-            False discovery rate, in (0, 1); with Bonferroni, the family-wise error rate.
-        method : {"bh", "by", "bonferroni"}
+            False discovery rate, in (0, 1); with Holm and Bonferroni, the family-wise error rate.
+        method : {"bh", "by", "holm", "bonferroni"}
             Benjamini-Hochberg [1]_, valid for independent and many dependent features;
-            Benjamini-Yekutieli [2]_, valid for any dependence; Bonferroni.
+            Benjamini-Yekutieli [2]_, valid for any dependence; Holm [3]_ and Bonferroni, also valid for any
+            dependence, of which Holm rejects more.
 
         References
         ----------
@@ -277,6 +308,8 @@ class ScreeningResult:
            B 57, 289-300.
         .. [2] Benjamini, Y. and Yekutieli, D. (2001). The control of the false discovery rate in multiple
            testing under dependency. Ann. Statist. 29, 1165-1188.
+        .. [3] Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scand. J. Statist. 6,
+           65-70.
 
         Examples
         --------
@@ -424,6 +457,7 @@ class ScreeningResult:
         }
         if self.has_pvalues:
             columns |= {"pvalue": self.pvalues[chosen], "log10_pvalue": self.log10_pvalues[chosen]}
+            columns["qvalue"] = self.qvalues[chosen]
         return pd.DataFrame(columns)
 
     def to_json(self, all_scores: bool = False) -> str:
@@ -557,6 +591,7 @@ def _selected_records(result: ScreeningResult) -> list[dict[str, Any]]:
             feature["present"] = int(result.present[position])
         if result.has_pvalues:
             feature["log10_pvalue"] = _to_finite(result.log10_pvalues[feature["index"]])
+            feature["log10_qvalue"] = _to_finite(result.log10_qvalues[feature["index"]])
     return features
 
 
@@ -590,17 +625,19 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
 
 
 def _with_stored_pvalues(result: ScreeningResult, record: Mapping[str, Any]) -> ScreeningResult:
-    features = record["features"]
     if "log10_pvalues" in record:
         log10 = np.array([_from_finite(value) for value in record["log10_pvalues"]])
-    elif features and "log10_pvalue" in features[0]:
-        log10 = np.full(result.n_features, np.nan)
-        log10[result.selected] = [_from_finite(f["log10_pvalue"]) for f in features]
-    else:
+        return replace(result, null_distribution=StoredPvalues(log10[result.tested]))
+    features = record["features"]
+    if not features or "log10_pvalue" not in features[0]:
         return result
+    log10, adjusted = np.full((2, result.n_features), np.nan)
+    log10[result.selected] = [_from_finite(f["log10_pvalue"]) for f in features]
+    adjusted[result.selected] = [_from_finite(f["log10_qvalue"]) for f in features]
     # After a final pass only the selected features have p-values, and all of those are stored.
-    complete = "log10_pvalues" in record or result.rounds[-1].n_features <= len(features)
-    return replace(result, null_distribution=StoredPvalues(log10[result.tested], complete))
+    complete = result.rounds[-1].n_features <= len(features)
+    tested = result.tested
+    return replace(result, null_distribution=StoredPvalues(log10[tested], complete, adjusted[tested]))
 
 
 #: Fields of a result that JSON holds as they are.

@@ -60,7 +60,7 @@ def screen(
     sampling: str = "auto",
     missing: str = "raise",
     covariates: Any = None,
-    pvalues: bool = False,
+    pvalues: bool | str = False,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
@@ -101,10 +101,12 @@ def screen(
     covariates : array-like of shape (n,) or (n, k), or frame, optional
         Covariates to adjust for: association is partial, as if the feature and the response had both been
         regressed on the covariates and an intercept. A feature that the covariates explain scores 0.
-    pvalues : bool
+    pvalues : bool or "robust"
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
-        reads every row does not need this. The cells are additional to the plan's; :meth:`Plan.optimal` can
-        account for them. Raises if the null distribution of the statistic is not known.
+        reads every row does not need this, nor one of a single step. The cells are additional to the plan's;
+        :meth:`Plan.optimal` can account for them. Raises if the null distribution of the statistic is not
+        known. "robust", for correlations, also allows the variance of the response to depend on the feature:
+        small p-values are at least those of the slope with the sandwich variance HC3.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional

@@ -135,8 +135,15 @@ def check_guarantee_possible(statistic: str, row_order: str, missing: str, covar
             )
 
 
-def check_pvalues_available(kind: Any) -> None:
-    """Check that a statistic has p-values."""
+def check_pvalues_available(kind: Any, pvalues: object) -> None:
+    """Check that a statistic has p-values, robust ones if these are requested."""
+    if isinstance(pvalues, str) and pvalues != "robust":
+        raise ValueError(f'pvalues must be True, False or "robust", got {pvalues!r}.')
+    if pvalues == "robust" and kind.name != "pearson":
+        raise ValueError(
+            f"robust p-values are only known for the Pearson statistic, not for {kind.name!r}: use "
+            "pvalues=True, or the statistic 'pearson'."
+        )
     if not kind.has_pvalues():
         raise ValueError(
             f"the null distribution of the statistic {kind.name!r} is not known: omit the p-values, or use a "

@@ -58,6 +58,7 @@ def features_table(result: ScreeningResult, limit: int) -> str:
         texts["95% interval"] = (f"{low:+.3f} to {high:+.3f}" for low, high in result.interval())
     if "pvalue" in columns:
         texts["p-value"] = map("{:.2g}".format, columns["pvalue"])
+        texts["q-value"] = map("{:.2g}".format, columns["qvalue"])
     if "present" in columns:
         texts["present"] = map("{:,}".format, columns["present"])
     texts["rows read"] = map("{:,}".format, columns["rows_read"])
@@ -79,6 +80,7 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
         columns["present"] = [int(number) for number in result.present]
     if result.has_pvalues:
         columns["pvalue"] = result.pvalues[selected].tolist()
+        columns["qvalue"] = result.qvalues[selected].tolist()
     return columns
 
 

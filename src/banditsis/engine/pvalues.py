@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
 from banditsis.engine.trace import Trace
+from banditsis.formatting import count
 from banditsis.parallel import Workers
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
@@ -31,7 +34,8 @@ def correct_pvalues(
     chosen = find_candidates(log10, trace.scores.size)
     if chosen.size == 0:
         return
-    logs, test = log10[chosen] * np.log(10), TailTest(parts)
+    check = Check(statistic, rows, TailTest(parts), robust)
+    logs = log10[chosen] * np.log(10)
     usual = logs.copy()
     n = count_rows(rows)
     width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
@@ -39,22 +43,37 @@ def correct_pvalues(
         block = near_zero(source.read(rows, tested[chosen[i : i + width]]))
         here = logs[i : i + width]
         pieces = [slice(j, j + COLUMNS_OF_JOB) for j in range(0, len(here), COLUMNS_OF_JOB)]
-        workers.run([(_correct, test, block[:, piece], here[piece], robust) for piece in pieces])
+        workers.run([(check.raise_pvalues, block[:, piece], here[piece]) for piece in pieces])
     trace.cells_reread = n * chosen.size
     raised = logs > usual
     if raised.any():
         corrected = CorrectedNull(trace.null_distribution, chosen[raised], logs[raised] / np.log(10))
         trace.null_distribution = corrected
         trace.notes.append(
-            f"the {chosen.size:,} features with the smallest p-values were read again, and {raised.sum():,} "
-            "p-values were raised, because these features and the response are skewed or heavy-tailed"
-            f"{' or variances differ' if robust else ''}."
+            f"{count(chosen.size, 'feature')} with small p-values were read again ({trace.cells_reread:,} "
+            f"cells), and {count(int(raised.sum()), 'p-value')} raised, because feature and response are "
+            f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
         )
 
 
-def _correct(test: TailTest, block: Array, logs: Floats, robust: bool) -> None:
-    for j in range(len(logs)):
-        logs[j] = test.log_pvalue(np.asarray(block[:, j], np.float64), logs[j], robust)
+class Check(NamedTuple):
+    """What a small p-value is checked with."""
+
+    statistic: Statistic
+    rows: Rows
+    test: TailTest
+    robust: bool
+
+    def raise_pvalues(self, block: Array, logs: Floats) -> None:
+        """Raise the logarithms of p-values of the columns of a block, over the rows that are present."""
+        for j, column in enumerate(block.T):
+            x, test = np.asarray(column, np.float64), self.test
+            present = np.isfinite(x)
+            if not present.all():
+                parts = self.statistic.score_parts(as_indices(self.rows)[present])
+                assert parts is not None  # as it is for all rows
+                x, test = x[present], TailTest(parts)
+            logs[j] = test.log_pvalue(x, logs[j], self.robust)
 
 
 def find_candidates(log10: Floats, n_features: int) -> Indices:

@@ -32,7 +32,8 @@ class Settings:
     missing: str
     #: None if they explain nothing besides an intercept
     covariates: Covariates | None
-    pvalues: bool
+    #: False, True or "robust"
+    pvalues: bool | str
     n_jobs: int
     seed: int
     progress: Progress
@@ -48,7 +49,7 @@ class Settings:
         sampling: str,
         missing: str,
         covariates: Any,
-        pvalues: bool,
+        pvalues: bool | str,
         n_jobs: int | None,
         random_state: Any,
         progress: Progress = None,
@@ -56,7 +57,7 @@ class Settings:
         """Validate what the user passed."""
         kind = find_statistic(statistic)
         if pvalues:
-            check_pvalues_available(kind)
+            check_pvalues_available(kind, pvalues)
         check_choice("row_order", row_order, ROW_ORDERS)
         check_choice("sampling", sampling, SAMPLING)
         check_choice("missing", missing, MISSING)
@@ -101,7 +102,7 @@ class Settings:
             "missing": self.missing,
             "covariates": self.n_covariates,
             "seed": self.seed,
-            **({"pvalues": True} if self.pvalues else {}),
+            **({"pvalues": self.pvalues} if self.pvalues else {}),
             "row_order": row_order,
             "sampling": sampling,
             **({"shuffled": True} if row_order != "random" and source.shuffled else {}),

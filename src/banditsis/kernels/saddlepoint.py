@@ -31,7 +31,7 @@ def cumulants(
             value += count * (table[0, k] + table[1, k] * (s - nodes[k]))
             first += count * a * table[1, k]
             continue
-        k = min(max(int(math.floor(math.asinh(s / unit) / step)) + last // 2, 0), last - 1)
+        k = min(max(math.floor(math.asinh(s / unit) / step) + last // 2, 0), last - 1)
         h = nodes[k + 1] - nodes[k]
         x = (s - nodes[k]) / h
         left, right = (1.0 + 2.0 * x) * (1.0 - x) * (1.0 - x), x * x * (3.0 - 2.0 * x)

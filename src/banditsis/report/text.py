@@ -34,6 +34,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
     ("plan", "optimal"): "drop weak features in rounds, with the lowest detection floor for the budget",
     ("plan", "guaranteed"): "drop a feature only on evidence that |r| is below the minimum",
     ("pvalues", True): "from all rows of the selected features",
+    ("pvalues", "robust"): "from all rows of the selected features, robust to unequal variances",
     ("row_order", "blocks"): "whole blocks in random order",
     ("row_order", "stored"): "as stored",
     ("sampling", "stratified"): "more of the rows that tell most, by strata of the response",
@@ -110,7 +111,7 @@ def reliability(result: ScreeningResult) -> list[str]:
         )
     if result.has_pvalues:
         sentences.append(
-            "P-values are not adjusted for multiple testing; result.select() applies an adjustment."
+            "P-values are not adjusted for multiple testing; result.qvalues and result.select() are."
         )
     sentences.append(
         "Screening scores each feature on its own. It can miss features that matter only in combination "
@@ -133,7 +134,7 @@ def code_to_reproduce(result: ScreeningResult) -> str:
     )
     if not reproducible:
         return ""
-    pvalues = ", pvalues=True" if settings.get("pvalues") else ""
+    pvalues = f", pvalues={settings['pvalues']!r}" if settings.get("pvalues") else ""
     steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in _planned_rounds(result))
     code = (
         f"from banditsis import {'' if features == 'X' else 'Interactions, '}Plan, screen\n\n"

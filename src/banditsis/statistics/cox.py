@@ -157,11 +157,13 @@ class Cox(SampleStatistic):
         return NormalNull(float(np.sqrt(n_rows)))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        """Martingale residuals."""
+        """Martingale residuals; their variances given the covariates are about proportional to the risks."""
         model = self.prepare(self.response(rows))
-        residuals = np.empty((len(model.order), 1))
-        residuals[model.order, 0] = model.linear[0]
-        return ScoreParts(residuals, None if self.covariates is None else self.covariates.design(rows))
+        residuals, risks = np.empty((2, len(model.order)))
+        residuals[model.order], risks[model.order] = model.linear[0], model.risk
+        if self.covariates is None:
+            return ScoreParts(residuals[:, None])
+        return ScoreParts(residuals[:, None], self.covariates.design(rows), risks)
 
     def drift(self, rows: Rows, n: int) -> float:
         return mean_drift(np.column_stack([rankdata(self.y[:, 0]), self.y[:, 1]]), rows)

@@ -12,7 +12,7 @@ from banditsis.arrays import Array, Floats, Indices
 
 #: Smaller p-values are computed from a continued fraction of their logarithm.
 TINY = 1e-250
-METHODS = ("bh", "by", "bonferroni")
+METHODS = ("bh", "by", "holm", "bonferroni")
 
 
 class NullDistribution(ABC):
@@ -145,10 +145,14 @@ class CorrectedNull(NullDistribution):
 
 @dataclass(frozen=True, eq=False)
 class StoredPvalues(NullDistribution):
-    """P-values that were computed before; ``complete`` if those of all features were stored."""
+    """P-values that were computed before; ``complete`` if those of all features were stored.
+
+    Otherwise the q-values, which depend on all p-values, are stored too.
+    """
 
     log10: Floats
     complete: bool = True
+    log10_qvalues: Floats | None = None
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         return self.log10
@@ -160,7 +164,8 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     The number of tests p is the number of features, including those without a p-value (NaN), which are never
     rejected. The i-th smallest p-value is significant if it or a larger one has :math:`p_{(i)} ≤ i \, α /
     (p\, c)`: c is 1 for Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p` for Benjamini and
-    Yekutieli ("by"), which is valid under any dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`.
+    Yekutieli ("by"), which is valid under any dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`, and
+    Holm that :math:`p_{(j)} ≤ α / (p + 1 - j)` for all j ≤ i.
 
     Examples
     --------
@@ -174,6 +179,28 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     rank: Array = np.arange(1, p + 1)
     if method == "bonferroni":
         return np.asarray(order[values[order] <= np.log10(level / p)])
+    if method == "holm":
+        failed = np.flatnonzero(values[order] > np.log10(level / (p + 1 - rank)))
+        return np.asarray(order[: failed[0]] if failed.size else order)
     total = float(np.sum(1.0 / rank)) if method == "by" else 1.0
     passed = np.flatnonzero(values[order] <= np.log10(rank * (level / (p * total))))
     return np.asarray(order[: passed[-1] + 1] if passed.size else order[:0])
+
+
+def adjust_pvalues(log10_pvalues: Floats) -> Floats:
+    r"""Decimal logarithms of the q-values of Benjamini and Hochberg: :math:`\min_{j ≥ i} p \, p_{(j)} / j`.
+
+    A feature is in the selection at a false discovery rate if and only if its q-value is at most this rate.
+    Features without a p-value (NaN) count as tests and have no q-value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> 10 ** adjust_pvalues(np.log10([0.9, 0.012, 0.001, 0.04]))
+    array([0.9       , 0.024     , 0.004     , 0.05333333])
+    """
+    order = np.argsort(log10_pvalues, kind="stable")[: np.count_nonzero(~np.isnan(log10_pvalues))]
+    scaled = log10_pvalues[order] + np.log10(len(log10_pvalues) / np.arange(1, len(order) + 1))
+    adjusted = np.full(len(log10_pvalues), np.nan)
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 0.0)
+    return adjusted

@@ -123,10 +123,7 @@ class PartialStatistic(MomentStatistic):
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         A, B, v = self.columns(rows)
-        if v is None:
-            return ScoreParts(B[:, :1], A)
-        scale = np.sqrt(v)
-        return ScoreParts(B / scale[:, None], A, scale)
+        return ScoreParts(B[:, :1], A, v)
 
     def drift(self, rows: Rows, n: int) -> float:
         return self.plain.drift(rows, n)

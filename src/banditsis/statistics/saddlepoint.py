@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc, gammaln, log_ndtr, ndtri_exp
 
-from banditsis.arrays import Array, Floats
+from banditsis.arrays import SMALLEST, Array, Floats
 from banditsis.kernels.saddlepoint import signed_root
 from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
@@ -55,13 +55,12 @@ RATE_TOLERANCE = 1e-8
 class ScoreParts(NamedTuple):
     """The response side of linear score statistics :math:`\\sum g R` over some rows."""
 
-    #: residuals of the response, one column for each statistic, divided by their standard deviations if
-    #: the null model says that these differ between rows
+    #: residuals of the response; for several classes, their indicators
     residuals: Array
     #: an intercept and the covariates; None for an intercept alone
     design: Floats | None = None
-    #: standard deviations of the residuals before the division, by which design and features are multiplied
-    scale: Floats | None = None
+    #: variances of the residuals, up to a factor; None if they are equal
+    variances: Floats | None = None
 
 
 class Atoms(NamedTuple):
@@ -178,15 +177,15 @@ def expected_correction(n: int, skewness: float, kurtosis: float, deviation: flo
     of Student's t by :math:`κ_g κ_R / n` (Pitman 1937).
     """
     z = min(abs(deviation), MAX_DEVIATION)
-    return abs(skewness) / np.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24
+    return float(abs(skewness) / np.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24)
 
 
 class TailTest:
     r"""P-values of features for one response, over some rows, that do not rely on normal data.
 
-    With one column of residuals they are those of the saddlepoint. With one for each of k classes, Σg in class
-    c is :math:`T_c`, a row has class c with probability :math:`π_c`, and p is the tail of χ² with k - 1 degrees
-    of freedom beyond twice the rate of large deviations,
+    With one column of residuals they are those of the saddlepoint. With one for each of k classes, Σg in
+    class c is :math:`T_c`, a row has class c with probability :math:`π_c`, and p is the tail of χ² with k - 1
+    degrees of freedom beyond twice the rate of large deviations,
 
     .. math:: 2 \max_t \Big( \sum_c t_c T_c - \sum_i \log \sum_c π_c e^{t_c g_i} \Big)
 
@@ -195,44 +194,41 @@ class TailTest:
 
     References
     ----------
-    .. [1] Kolassa, J. and Robinson, J. (2011). Saddlepoint approximations for likelihood ratio like statistics
-       with applications to permutation tests. Ann. Statist. 39, 3357-3368.
+    .. [1] Kolassa, J. and Robinson, J. (2011). Saddlepoint approximations for likelihood ratio like
+       statistics with applications to permutation tests. Ann. Statist. 39, 3357-3368.
     """
 
     def __init__(self, parts: ScoreParts) -> None:
         self.parts = parts
         n = len(parts.residuals)
         design = np.ones((n, 1)) if parts.design is None else parts.design
-        self.scale = np.ones(n) if parts.scale is None else parts.scale
-        self.basis = np.linalg.qr(design * self.scale[:, None])[0]
-        columns = (self.project(np.asarray(r, np.float64)) for r in parts.residuals.T)
+        self.roots = np.ones(n) if parts.variances is None else np.sqrt(parts.variances)
+        self.basis = np.linalg.qr(design * self.roots[:, None])[0]
+        columns = list(np.asarray(parts.residuals, np.float64).T)
+        if parts.variances is None:  # otherwise they are residuals of a fitted model
+            columns = [self.project(column) for column in columns]
         self.residuals = [Residual(r) for r in columns if np.ptp(r) > 1e-9 * np.abs(r).max(initial=0.0)]
 
     def project(self, values: Floats) -> Floats:
         """Residual of some values given the design."""
-        return np.asarray(values - self.basis @ (self.basis.T @ values))
-
-    def take(self, rows: Array) -> TailTest:
-        """The same over some of the rows."""
-        residuals, *others = self.parts
-        return TailTest(
-            ScoreParts(residuals[rows], *(None if values is None else values[rows] for values in others))
-        )
+        return np.asarray(values - self.basis @ (self.basis.T @ (values * self.roots)) / self.roots)
 
     def log_pvalue(self, x: Floats, log_usual: float, robust: bool = False) -> float:
         """Logarithm of a p-value of a feature: the usual one, or a larger one that the data call for."""
-        present = np.isfinite(x)
-        if not present.all():
-            return self.take(present).log_pvalue(x[present], log_usual, robust)
-        g = self.project((x - x.mean()) * self.scale)
-        total = float(g @ g)
-        if not total > 0 or not self.residuals:
+        x = x / max(np.abs(x).max(), SMALLEST)  # squares stay in range
+        g = self.project(x - x.mean())
+        reach = np.abs(g).max()
+        if reach == 0 or not self.residuals:
             return log_usual
-        g /= np.sqrt(total)
+        g /= reach
+        g /= np.sqrt(g @ g)
         log = log_usual
         if self._is_far_from_normal(g, -float(ndtri_exp(log_usual - np.log(2)))):
-            log = max(log, self._log_tail(g) if len(self.residuals) == 1 else self._log_class_tail(g))
-        return max(log, *(self._log_robust(g, r) for r in self.residuals)) if robust else log
+            if len(self.residuals) == 1:
+                log = max(log, self._log_tail(g))
+            else:
+                log = max(log, self._log_class_tail(g))
+        return max(log, self._log_robust(g)) if robust else log
 
     def _is_far_from_normal(self, g: Floats, deviation: float) -> bool:
         """Whether the p-value of a score, in standard deviations, is likely to change."""
@@ -246,13 +242,13 @@ class TailTest:
 
     @property
     def _freedom(self) -> int:
-        return len(self.scale) - self.basis.shape[1]
+        return len(self.roots) - int(self.basis.shape[1])
 
     def _log_tail(self, g: Floats) -> float:
         """By the saddlepoint."""
-        (residual,) = self.residuals
-        deviation = float(g @ residual.values) * np.sqrt(self._freedom / len(g))
-        return residual.distribution.log_pvalue(g, deviation)
+        (residual,), v = self.residuals, np.square(self.roots)
+        variance = float(np.square(g) @ v) / v.sum() * len(g) ** 2 / self._freedom
+        return residual.distribution.log_pvalue(g, float(g @ residual.values) / np.sqrt(variance))
 
     def _log_class_tail(self, g: Floats) -> float:
         """By the rate of large deviations of the sums of all classes."""
@@ -269,9 +265,9 @@ class TailTest:
         explained = self.basis.T @ members
         return np.asarray(counts - explained.T @ explained)
 
-    def _log_robust(self, g: Floats, residual: Residual) -> float:
-        r"""By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
-        y = residual.values
+    def _log_robust(self, g: Floats) -> float:
+        """By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
+        y = self.residuals[0].values
         slope = float(g @ y)
         remaining = 1.0 - np.square(self.basis).sum(axis=1) - np.square(g)
         if remaining.min() < 1e-10:  # a row that determines the slope alone has no residual
@@ -279,7 +275,7 @@ class TailTest:
         variance = float(np.square(g * (y - g * slope) / remaining).sum())
         freedom = self._freedom - 1
         share = slope**2 / (slope**2 + variance * freedom) if variance > 0 else 1.0
-        return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0]) * np.log(10)
+        return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
 
 
 def _class_rate(sums: Floats, share: Floats, atoms: Atoms) -> float:
