@@ -377,9 +377,7 @@ def test_no_header_is_told(tmp_path):
     assert "Note: no header" in result.stdout
     assert "the target is the column 'x1' of the data, its column 2" in said(result)
     result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact", "--json")
-    assert json.loads(result.stdout)["notes"] == [
-        "no header: the first line of the file was taken as values."
-    ]
+    assert "no header: the first line of the file was taken as values." in json.loads(result.stdout)["notes"]
 
 
 def test_no_floor_and_no_interval_of_blocks(tmp_path):

@@ -30,8 +30,11 @@ def test_pearson_and_anova():
     expected = [stats.pearsonr(X[:, j], Y).pvalue for j in others]
     np.testing.assert_allclose(exact().pvalues[others], expected, rtol=1e-9)
     groups = [[X[c == LABELS, j] for c in range(3)] for j in others]
-    expected = [stats.f_oneway(*group).pvalue for group in groups]
-    np.testing.assert_allclose(exact(y=LABELS, statistic="anova").pvalues[others], expected, rtol=1e-9)
+    expected = np.array([stats.f_oneway(*group).pvalue for group in groups])
+    found = exact(y=LABELS, statistic="anova").pvalues[others]
+    large = expected > 1e-5  # classes are not normal, so a smaller one can be corrected
+    np.testing.assert_allclose(found[large], expected[large], rtol=1e-9)
+    np.testing.assert_allclose(np.log10(found[~large]), np.log10(expected[~large]), rtol=0.1)
     assert exact().pvalues[9] == 1
 
 
@@ -41,12 +44,13 @@ def test_pvalues_of_gappy_features_count_what_is_present():
     here = ~np.isnan(gaps[:, 3])
     assert result.pvalues[3] == pytest.approx(stats.pearsonr(gaps[here, 3], Y[here]).pvalue, rel=1e-9)
     result = exact(gaps, LABELS, statistic="anova", missing="pairwise")
-    groups = [gaps[here & (c == LABELS), 3] for c in range(3)]
-    assert result.pvalues[3] == pytest.approx(stats.f_oneway(*groups).pvalue, rel=1e-9)
+    here = ~np.isnan(gaps[:, 7])
+    groups = [gaps[here & (c == LABELS), 7] for c in range(3)]
+    assert result.pvalues[7] == pytest.approx(stats.f_oneway(*groups).pvalue, rel=1e-9)
     without = np.where((LABELS == 2)[:, None], np.nan, X)  # a class that no feature was seen in
     result = exact(without, LABELS, statistic="anova", missing="pairwise")
-    two = [X[c == LABELS, 3] for c in range(2)]
-    assert result.pvalues[3] == pytest.approx(stats.f_oneway(*two).pvalue, rel=1e-9)
+    two = [X[c == LABELS, 7] for c in range(2)]
+    assert result.pvalues[7] == pytest.approx(stats.f_oneway(*two).pvalue, rel=1e-9)
 
 
 def log10_tail(share, a, b):
@@ -87,7 +91,8 @@ def test_a_very_small_pvalue_from_data():
 
 @pytest.mark.parametrize("fdr", [0.01, 0.05, 0.5])
 @pytest.mark.parametrize(
-    ("method", "theirs"), [("bh", "fdr_bh"), ("by", "fdr_by"), ("bonferroni", "bonferroni")]
+    ("method", "theirs"),
+    [("bh", "fdr_bh"), ("by", "fdr_by"), ("holm", "holm"), ("bonferroni", "bonferroni")],
 )
 def test_multiple_testing_correction(method, theirs, fdr):
     x = rng.standard_normal((200, 500))
@@ -97,7 +102,11 @@ def test_multiple_testing_correction(method, theirs, fdr):
     np.testing.assert_array_equal(
         np.sort(kept), np.flatnonzero(multipletests(result.pvalues, fdr, theirs)[0])
     )
-    if method != "bonferroni":
+    if method == "bh":
+        adjusted = stats.false_discovery_control(result.pvalues)
+        np.testing.assert_allclose(result.qvalues, adjusted, rtol=1e-9)
+        np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(result.qvalues <= fdr))
+    if method in ("bh", "by"):
         adjusted = stats.false_discovery_control(result.pvalues, method=method)
         np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(adjusted <= fdr))
     assert (np.diff(result.pvalues[kept]) >= 0).all()
@@ -123,6 +132,10 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
     np.testing.assert_allclose(result.scores[result.selected], full.scores[result.selected], atol=1e-12)
     np.testing.assert_allclose(result.pvalues[result.selected], full.pvalues[result.selected], rtol=1e-6)
     assert np.isnan(np.delete(result.pvalues, result.selected)).all()
+    everything = np.where(np.isnan(result.pvalues), 1.0, result.pvalues)  # dropped features count
+    adjusted = stats.false_discovery_control(everything)[result.selected]
+    np.testing.assert_allclose(result.qvalues[result.selected], adjusted, rtol=1e-9)
+    assert np.isnan(np.delete(result.qvalues, result.selected)).all()
     assert result.rounds[-1].cells == 3000 * 4
     assert "selected from 80" in str(result)
     threshold = np.log10(0.05 / 80)  # all features count
@@ -183,8 +196,8 @@ def test_pvalues_without_a_null_distribution_raise_before_any_work():
 def test_unknown_null_distribution_and_bad_arguments():
     with pytest.raises(ValueError, match=r"no p-values: the null .*'distance' is not known"):
         _ = exact(statistic="distance").pvalues
-    with pytest.raises(ValueError, match="method must be one of 'bh', 'by', 'bonferroni', got 'holm'"):
-        exact().select(method="holm")
+    with pytest.raises(ValueError, match="'by', 'holm', 'bonferroni', got 'sidak'"):
+        exact().select(method="sidak")
     with pytest.raises(ValueError, match=r"fdr must be in \(0, 1\), got 1"):
         exact().select(1)
 
@@ -197,11 +210,13 @@ def test_frames_and_json_carry_pvalues(all_scores, adaptive):
     result = screen(X, y, plan, pvalues=True, random_state=0)
     frame = result.to_frame(all_features=all_scores)
     np.testing.assert_array_equal(frame["pvalue"], result.pvalues[frame["index"]])
+    np.testing.assert_array_equal(frame["qvalue"], result.qvalues[frame["index"]])
     text = result.to_json(all_scores=all_scores)
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     back = ScreeningResult.from_json(text)
     chosen = slice(None) if all_scores else result.selected
     np.testing.assert_array_equal(back.log10_pvalues[chosen], result.log10_pvalues[chosen])
+    np.testing.assert_array_equal(back.qvalues[chosen], result.qvalues[chosen])
     assert back.to_json(all_scores=all_scores) == text
     assert "pvalue" not in screen(X, y, Plan.paper(N, P, 5), random_state=0).to_frame()
 

@@ -41,7 +41,7 @@ from banditsis.statistics.regression import maximise, whiten
 #: More distinct values are grouped, except the smallest and the largest.
 MAX_ATOMS, EXTREME_ATOMS = 4096, 512
 #: Nodes of the table of κ on each side of 0, the distance of the first from 0, and the last.
-N_NODES, FIRST_NODE, LAST_NODE = 600, 0.002, 300.0
+N_NODES, FIRST_NODE, LAST_NODE = 300, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
 #: The usual p-value is kept if the correction would be a smaller share of it, by skewness and kurtosis.
 TOLERANCE = 0.1
@@ -131,8 +131,14 @@ class ResidualDistribution:
         target = max(size - span / 2, 0.0)  # the sum reaches the value observed, and not just exceeds it
         if target < 1e-3:
             return 0.0
-        shared = (weights.counts, self.nodes, self.table, FIRST_NODE, STEP)
-        roots = [signed_root(target, span, sign * weights.values, *shared) for sign in (1.0, -1.0)]
+        roots = []
+        for values in (weights.values, -weights.values):
+            largest = weights.counts @ np.maximum(
+                values * self.atoms.values[0], values * self.atoms.values[-1]
+            )
+            reached = min(target, 0.999 * float(largest))
+            table = (self.nodes, self.table, FIRST_NODE, STEP)
+            roots.append(signed_root(reached, span, values, weights.counts, *table))
         return min(float(np.logaddexp(*log_ndtr(-np.array(roots)))), 0.0)
 
 
@@ -201,13 +207,17 @@ class TailTest:
     def __init__(self, parts: ScoreParts) -> None:
         self.parts = parts
         n = len(parts.residuals)
-        design = np.ones((n, 1)) if parts.design is None else parts.design
         self.roots = np.ones(n) if parts.variances is None else np.sqrt(parts.variances)
-        self.basis = np.linalg.qr(design * self.roots[:, None])[0]
-        columns = list(np.asarray(parts.residuals, np.float64).T)
-        if parts.variances is None:  # otherwise they are residuals of a fitted model
-            columns = [self.project(column) for column in columns]
-        self.residuals = [Residual(r) for r in columns if np.ptp(r) > 1e-9 * np.abs(r).max(initial=0.0)]
+        if parts.design is None:  # exactly equal elements, so equal values stay equal
+            self.basis = np.full((n, 1), n**-0.5)
+        else:
+            self.basis = np.linalg.qr(parts.design * self.roots[:, None])[0]
+        self.residuals = []
+        for column in np.asarray(parts.residuals, np.float64).T:
+            # with variances they are residuals of a fitted model
+            values = self.project(column) if parts.variances is None else column
+            if np.ptp(values) > 1e-9 * np.abs(column).max(initial=0.0):
+                self.residuals.append(Residual(values))
 
     def project(self, values: Floats) -> Floats:
         """Residual of some values given the design."""
@@ -245,10 +255,19 @@ class TailTest:
         return len(self.roots) - int(self.basis.shape[1])
 
     def _log_tail(self, g: Floats) -> float:
-        """By the saddlepoint."""
-        (residual,), v = self.residuals, np.square(self.roots)
-        variance = float(np.square(g) @ v) / v.sum() * len(g) ** 2 / self._freedom
-        return residual.distribution.log_pvalue(g, float(g @ residual.values) / np.sqrt(variance))
+        """By the saddlepoint.
+
+        Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
+        weights do not. So feature and response change places if the feature has the lighter tails.
+        """
+        (residual,), v, n = self.residuals, np.square(self.roots), len(g)
+        variance = float(np.square(g) @ v) / v.sum() * n**2 / self._freedom
+        deviation = float(g @ residual.values) / np.sqrt(variance)
+        lighter = residual.kurtosis - skewness_and_kurtosis(g)[1]
+        if lighter > 0 and expected_correction(n, 0.0, 3 * lighter, deviation) > TOLERANCE:
+            weights, drawn = residual.values / np.sqrt(n), Residual(g - g.mean())
+            return drawn.distribution.log_pvalue(weights - weights.mean(), deviation)
+        return residual.distribution.log_pvalue(g, deviation)
 
     def _log_class_tail(self, g: Floats) -> float:
         """By the rate of large deviations of the sums of all classes."""

@@ -1,0 +1,308 @@
+"""Small p-values of skewed and heavy-tailed data: equal to those of permutations, valid under the null."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import statsmodels.api as sm
+from scipy import optimize, stats
+
+from banditsis import Interactions, Plan, ScreeningResult, screen
+from banditsis.engine.pvalues import find_candidates
+from banditsis.statistics.saddlepoint import ResidualDistribution, ScoreParts, TailTest, find_atoms
+
+
+def exact(x, y, **options):
+    return screen(x, y, Plan.exact(*x.shape, 1), **options)
+
+
+def rare(generator, n, p=1):
+    """Genotypes with minor allele frequency 2%, and 5% cases."""
+    return generator.binomial(2, 0.02, (n, p)).astype(np.float64), generator.random(n) < 0.05
+
+
+def heavy(generator, n, p=1):
+    return generator.standard_t(3, (n, p)), generator.standard_t(3, n)
+
+
+def survival(generator, n):
+    """Times of which 10% are events."""
+    time, censoring = generator.exponential(size=n), generator.exponential(1 / 9, n)
+    return np.column_stack([np.minimum(time, censoring), time < censoring])
+
+
+DRAWS = {
+    "rare cases": lambda g, n: (rare(g, n)[0][:, 0], g.permutation(n) < n // 20),
+    "t with 3 degrees of freedom": lambda g, n: (g.standard_t(3, n), g.standard_t(3, n)),
+    "exponential": lambda g, n: (g.exponential(size=n), g.exponential(size=n)),
+    "normal response": lambda g, n: ((g.random(n) < 0.02) * 1.0, g.standard_normal(n)),
+    "normal feature": lambda g, n: (g.standard_normal(n), g.exponential(size=n) ** 2),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", DRAWS)
+def test_pvalues_are_those_of_permutations(name, seed):
+    generator = np.random.default_rng(seed)
+    n, times = 400, 200_000
+    x, y = DRAWS[name](generator, n)
+    g, found = x - x.mean(), []
+    for _ in range(times // 2000):
+        orders = generator.permuted(np.tile(np.arange(n), (2000, 1)), axis=1).astype(np.int16)
+        found.append(np.abs(y[orders] @ g))
+        if len(found) == 1:
+            kept = orders
+    sizes = np.concatenate(found)
+    for rank in (1, 5, 50):  # among the first 2,000, whose orders are known
+        row = np.argsort(-found[0])[rank - 1]
+        log10 = np.log10(np.mean(sizes >= found[0][row] * (1 - 1e-9)))
+        if log10 < np.log10(0.05):  # otherwise it is not checked
+            result = exact(x[:, None], y[kept[row]] * 1.0)
+            assert abs(result.log10_pvalues[0] - log10) < 0.06 - 0.06 * log10
+
+
+def test_two_rare_binary_variables_have_nearly_the_exact_pvalue():
+    n = 1000
+    for cases, carriers in ((50, 20), (20, 40), (300, 15)):
+        y = np.arange(n) < cases
+        mean = cases * carriers / n
+        for both in range(int(mean + 3), min(cases, carriers, 12)):
+            x = np.zeros((n, 1))
+            x[:both] = x[n - carriers + both :] = 1
+            counts = np.arange(carriers + 1)
+            tail = np.abs(counts - mean) >= both - mean - 1e-9
+            log10 = np.log10(stats.hypergeom(n, cases, carriers).pmf(counts)[tail].sum())
+            for statistic in ("logistic", "anova") if log10 < -1.5 else ():
+                found = exact(x, y, statistic=statistic).log10_pvalues[0]
+                assert abs(found - log10) < 0.05 - 0.03 * log10
+
+
+NULLS = {
+    "logistic": lambda g, n, p: rare(g, n, p),
+    "anova": lambda g, n, p: (rare(g, n, p)[0], g.choice(3, n, p=[0.03, 0.07, 0.9])),
+    "cox": lambda g, n, p: (rare(g, n, p)[0], survival(g, n)),
+    "pearson": heavy,
+    "poisson": lambda g, n, p: (g.standard_normal((n, p)), g.negative_binomial(0.5, 0.2, n)),
+}
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("statistic", NULLS)
+def test_pvalues_hold_under_the_null(statistic, given):
+    found = []
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        x, y = NULLS[statistic](generator, 600, 1500)
+        z = generator.standard_normal((600, 2)) if given else None
+        result = exact(x, y, statistic=statistic, covariates=z)
+        found.append(result.pvalues)
+    p = np.concatenate(found)
+    for level in (0.01, 0.001, 0.0001):
+        assert np.mean(p <= level) <= 1.15 * level + 3 * np.sqrt(level / p.size)
+    assert np.mean(p <= 0.01) >= 0.003  # and they are not useless
+
+
+def test_normal_data_keep_their_pvalues():
+    generator = np.random.default_rng(3)
+    x = generator.standard_normal((300, 2000))
+    y = x[:, 0] + 0.3 * x[:, 1] + generator.standard_normal(300)
+    result = exact(x, y)
+    expected = [stats.pearsonr(column, y).pvalue for column in x.T]
+    np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
+    assert 300 * 2 <= result.cells_reread <= 0.03 * x.size
+    assert not result.notes
+    assert result.cells_read == x.size
+
+
+def test_what_is_selected_was_checked():
+    generator = np.random.default_rng(0)
+    log10 = np.log10(np.concatenate([generator.random(9000), 0.004 * generator.random(1000)]))
+    log10[::50] = np.nan
+    chosen = find_candidates(log10, log10.size)
+    expected = stats.false_discovery_control(np.where(np.isnan(log10), 1.0, 10**log10)) <= 0.1
+    assert set(np.flatnonzero(expected)) <= set(chosen)
+    assert 0.03 * 10_000 < chosen.size < 0.12 * 10_000
+    assert find_candidates(np.log10(generator.random(10**5)), 10**5).size < 200
+
+
+@pytest.mark.parametrize("sample", ["two values", "normal", "heavy", "large"])
+def test_far_tails_are_finite_and_monotone(sample):
+    generator = np.random.default_rng(1)
+    n = 20_000 if sample == "large" else 500
+    y = {"two values": (np.arange(n) < 10) * 1.0, "heavy": generator.standard_t(2, n)}.get(
+        sample, generator.standard_normal(n)
+    )
+    distribution = ResidualDistribution.fit((y - y.mean()) / y.std())
+    for x in ((generator.random(n) < 0.01) * 1.0, generator.standard_t(2, n)):
+        g = (x - x.mean()) / np.sqrt(n) / x.std()
+        logs = [distribution.log_pvalue(g, z) for z in np.linspace(0.5, 60, 120)]
+        assert np.isfinite(logs).all()
+        assert (np.diff(logs) <= 1e-6).all()
+        assert distribution.log_pvalue(g, 0.0) == 0
+
+
+def test_a_perfect_copy():
+    y = np.arange(300) < 15
+    for statistic in ("logistic", "anova", "pearson"):
+        result = exact(np.column_stack([y, 1 - y]) * 1.0, y * 1.0, statistic=statistic)
+        assert (result.log10_pvalues > -60).all()
+        assert (result.log10_pvalues < -20).all()  # 1 / (300 choose 15) is 1e-25
+
+
+def test_pvalues_do_not_depend_on_units():
+    x, y = heavy(np.random.default_rng(4), 300, 400)
+    expected = exact(x, y).log10_pvalues
+    for a, b in ((1e-200, 1.0), (1e200, 1e-150), (-3.0, 1e150)):
+        np.testing.assert_allclose(exact(a * x, b * y).log10_pvalues, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(exact(x + 1e3, y - 1e3).log10_pvalues, expected, rtol=1e-6, atol=1e-9)
+    x, y = rare(np.random.default_rng(0), 500, 300)
+    whole = exact(x, y, statistic="logistic")
+    assert "raised" in str(whole)
+    for other in (x.astype(np.int8), 2 - x, x.astype(np.float32) / 3):
+        found = exact(other, y, statistic="logistic").log10_pvalues
+        np.testing.assert_allclose(found, whole.log10_pvalues, rtol=1e-5, atol=1e-8)
+
+
+def test_every_source_gives_the_same(tmp_path):
+    x, y = rare(np.random.default_rng(0), 500, 300)
+    expected = exact(x, y, statistic="logistic")
+    np.save(tmp_path / "x.npy", x)
+    for other in (scipy.sparse.csr_array(x), scipy.sparse.csc_array(x), tmp_path / "x.npy"):
+        found = screen(other, y, Plan.exact(500, 300, 1), statistic="logistic", n_jobs=2)
+        np.testing.assert_allclose(found.log10_pvalues, expected.log10_pvalues, rtol=1e-6, atol=1e-9)
+        assert found.cells_reread == expected.cells_reread
+    pairs = Interactions(x[:, :20], center=False)
+    products = np.column_stack([x[:, :20], *(x[:, i] * x[:, j] for i in range(20) for j in range(i + 1, 20))])
+    found = screen(pairs, y, Plan.exact(*pairs.shape, 1), statistic="logistic")
+    np.testing.assert_allclose(
+        found.log10_pvalues, exact(products, y, statistic="logistic").log10_pvalues, rtol=1e-6, atol=1e-9
+    )
+
+
+def test_several_responses():
+    x, _ = rare(np.random.default_rng(0), 500, 300)
+    y = np.random.default_rng(1).random((500, 3)) < [0.03, 0.5, 0.1]
+    together = screen(x, y, Plan.exact(500, 300, 1), statistic="logistic")
+    for k, found in enumerate(together):
+        alone = exact(x, y[:, k], statistic="logistic")
+        np.testing.assert_allclose(found.log10_pvalues, alone.log10_pvalues, rtol=1e-9)
+        assert found.cells_reread == alone.cells_reread
+    assert "raised" in str(together[0])
+
+
+@pytest.mark.parametrize("statistic", NULLS)
+def test_missing_values_are_left_out(statistic):
+    generator = np.random.default_rng(7)
+    x, y = NULLS[statistic](generator, 500, 200)
+    gaps = np.where(np.arange(500)[:, None] < 400, x, np.nan)
+    found = exact(gaps, y, statistic=statistic, missing="pairwise")
+    few = exact(x[:400], y[:400], statistic=statistic)
+    np.testing.assert_allclose(found.log10_pvalues, few.log10_pvalues, rtol=1e-6, atol=1e-9)
+
+
+def test_a_single_random_sample_has_pvalues():
+    x, y = rare(np.random.default_rng(0), 2000, 300)
+    plan = Plan.subsample(2000, 300, 5, 800)
+    found = screen(x, y, plan, statistic="logistic", row_order="stored")
+    first = exact(x[:800], y[:800], statistic="logistic")
+    np.testing.assert_allclose(found.log10_pvalues, first.log10_pvalues, rtol=1e-9)
+    assert found.cells_reread == first.cells_reread
+    back = ScreeningResult.from_json(found.to_json(all_scores=True))
+    np.testing.assert_allclose(back.log10_pvalues, found.log10_pvalues)
+    final = screen(x, y, plan, statistic="logistic", row_order="stored", pvalues=True)
+    whole = exact(x, y, statistic="logistic")
+    chosen = final.selected
+    np.testing.assert_allclose(final.log10_pvalues[chosen], whole.log10_pvalues[chosen], rtol=0.3, atol=0.1)
+    assert np.isnan(np.delete(final.pvalues, chosen)).all()
+
+
+def test_classes_are_compared_by_a_likelihood_ratio():
+    """Of a multinomial logistic regression whose intercepts are the logarithms of the shares."""
+    generator = np.random.default_rng(2)
+    y, x = generator.choice(4, 300, p=[0.04, 0.06, 0.1, 0.8]), generator.exponential(size=300) ** 2
+    x[y == 0] += 3
+    x -= x.mean()
+    share = np.bincount(y) / 300
+
+    def loss(t):
+        line = np.outer(x, np.append(t, 0)) + np.log(share)
+        return np.logaddexp.reduce(line, axis=1).sum() - line[np.arange(300), y].sum()
+
+    best = optimize.minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
+    ratio = 2 * (loss(np.zeros(3)) - best.fun)
+    found = exact(x[:, None], y, statistic="anova").pvalues[0]
+    assert found == pytest.approx(stats.chi2(3).sf(ratio), rel=0.1)  # n - 1 instead of n
+    assert found > stats.f_oneway(*(x[y == c] for c in range(4))).pvalue
+
+
+def test_counts_are_divided_by_their_dispersion():
+    generator = np.random.default_rng(5)
+    x, z = generator.standard_normal((400, 30)), generator.standard_normal((400, 2))
+    y = generator.negative_binomial(2, 1 / (1 + np.exp(0.3 * z[:, 0])))
+    for given in (None, z):
+        null = np.ones((400, 1)) if given is None else np.column_stack([np.ones(400), z])
+        fitted = sm.GLM(y, null, family=sm.families.Poisson()).fit(tol=1e-12)
+        dispersion = 400 / (400 - null.shape[1]) * np.sum((y - fitted.mu) ** 2) / fitted.mu.sum()
+        chi2 = [float(np.squeeze(fitted.score_test(exog_extra=x[:, [j]])[0])) for j in range(30)]
+        found = exact(x, y, statistic="poisson", covariates=given).pvalues
+        expected = stats.chi2(1).sf(np.array(chi2) / dispersion)
+        assert dispersion > 1.5
+        np.testing.assert_allclose(found[expected > 0.1], expected[expected > 0.1], rtol=1e-6)
+        assert (found >= expected * (1 - 1e-6)).all()
+    even = np.tile([3, 4], 200)  # counts that vary less than the model says
+    found = exact(x, even, statistic="poisson").pvalues[0]
+    r = np.corrcoef(x[:, 0], even)[0, 1]
+    assert found == pytest.approx(2 * stats.norm.sf(abs(r) * np.sqrt(400 * even.var() / even.mean())))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_robust_pvalues_are_those_of_the_sandwich(given):
+    generator = np.random.default_rng(8)
+    x, z = generator.standard_normal((300, 40)), generator.standard_normal((300, 2))
+    y = z[:, 0] + x[:, 0] + (1 + np.abs(x[:, 0])) * generator.standard_normal(300)
+    z = z if given else None
+    found = exact(x, y, covariates=z, pvalues="robust")
+    design = np.column_stack([x[:, 0], np.ones(300), *([] if z is None else z.T)])
+    theirs = sm.OLS(y, design).fit(cov_type="HC3", use_t=True).pvalues[0]
+    assert found.pvalues[0] == pytest.approx(theirs, rel=1e-6)
+    assert theirs > 2 * exact(x, y, covariates=z).pvalues[0]
+    assert found.parameters["pvalues"] == "robust"
+
+
+def test_robust_pvalues_hold_if_variances_differ():
+    counts = np.zeros(2)
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        x = generator.standard_normal((500, 400))
+        y = generator.standard_normal(500)
+        features = x * np.abs(y)[:, None]  # the spread of the features grows with that of the response
+        for k, kind in enumerate((True, "robust")):
+            counts[k] += np.count_nonzero(exact(features, y, pvalues=kind).pvalues <= 0.001)
+    assert counts[0] > 100  # of 4,000
+    assert counts[1] <= 4 + 3 * 2
+
+
+def test_robust_pvalues_need_a_correlation():
+    x, y = rare(np.random.default_rng(0), 100, 3)
+    with pytest.raises(ValueError, match="robust p-values are only known for the Pearson statistic"):
+        exact(x, y, statistic="logistic", pvalues="robust")
+    with pytest.raises(ValueError, match="pvalues must be True, False or \"robust\", got 'hc3'"):
+        exact(x, y, pvalues="hc3")
+
+
+def test_atoms():
+    values = np.random.default_rng(0).standard_normal(50_000)
+    atoms = find_atoms(values)
+    assert len(atoms.values) == 4096
+    assert atoms.counts.sum() == values.size
+    assert atoms.values @ atoms.counts == pytest.approx(values.sum())
+    assert np.square(atoms.values) @ atoms.counts == pytest.approx(np.square(values).sum(), rel=1e-4)
+    assert atoms.values[[0, -1]].tolist() == [values.min(), values.max()]
+    assert find_atoms(np.array([0.0, 0.3, 0.9, 1.2])).span == pytest.approx(0.3)
+    assert find_atoms(np.array([0.0, 0.3, 1.0])).span == 0
+    assert find_atoms(np.array([7.0, 7.0])).span == 0
+
+
+def test_a_constant_response_or_feature_keeps_its_pvalue():
+    x = np.random.default_rng(0).exponential(size=50)
+    assert TailTest(ScoreParts(np.ones((50, 1)))).log_pvalue(x, -3.0) == -3.0
+    assert TailTest(ScoreParts(x[:, None])).log_pvalue(np.ones(50), -3.0) == -3.0
