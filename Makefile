@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-io bench-dask bench-statistics bench-formats \
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-dask bench-statistics bench-formats \
   bench-interactions fuzz docs docs-figures examples clean
 
 help:  ## List the commands
@@ -64,6 +64,10 @@ bench-plans: $(STAMP)  ## Compare the guarantees of plans with what they keep (5
 
 bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a figure of the docs (40 minutes, 18 GB)
 	$(BIN)/python benchmarks/sampling.py --figure docs/figures/sampling.svg
+
+bench-guarantees: $(STAMP)  ## Check floors, guarantees and false discovery rates by simulation (60 minutes)
+	$(BIN)/python benchmarks/guarantees.py
+	$(BIN)/python benchmarks/fdr.py --write docs/statistics.md
 
 bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
 	$(BIN)/python benchmarks/moment_statistics.py

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit, logit
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -36,8 +36,8 @@ class Family:
     cumulant: Callable[[Floats], Floats]
     #: Message if the model with the covariates alone does not converge.
     divergence: str
-    #: Whether the variance of the response can exceed that of the model.
-    overdispersed: bool = False
+    #: Whether the variance of the response can differ from that of the model by a factor.
+    dispersed: bool = False
 
 
 class GeneralisedLinear(Pearson):
@@ -54,15 +54,17 @@ class GeneralisedLinear(Pearson):
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         n_read = float(summary[0, response])
-        if not self.family.overdispersed:
+        if not self.family.dispersed:
             return NormalNull(np.sqrt(n_read))
         n, sy, syy = summary[:, response]
         if self.pairwise:
             n, sy, syy = (sums[line, columns] for line in self.lines(response)[-3:])
             n = np.maximum(n, 2)
-        expected = np.square(self.response_spread(n, sy, syy, response))
-        dispersion = (syy - sy * (sy / n)) / np.maximum(expected * (1 - 1 / n), SMALLEST)
-        return NormalNull(np.sqrt(n_read / np.maximum(dispersion, 1.0)))
+        expected = np.square(self.response_spread(n, sy, syy, response)) * (1 - 1 / n)
+        found = np.asarray(syy - sy * (sy / n))
+        varies = found > 1e-12 * expected  # counts that are equal in the present rows have p-value 1
+        inverse = np.divide(expected, found, out=np.zeros_like(found), where=varies)
+        return NormalNull(np.sqrt(n_read * inverse))
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         return super().influence(block, rows, response, weights) if self.is_correlation else None
@@ -143,9 +145,9 @@ class Poisson(GeneralisedLinear):
     .. math:: \frac{\sum (x - \bar x)(y - \bar y)}{\sqrt{n \bar y \sum (x - \bar x)^2}}
 
     Counts often vary more than the model says. For p-values the χ² is divided by the dispersion of the null
-    model with k coefficients, :math:`φ = \frac{n}{n - k} \sum (y - μ)^2 / \sum μ`, or by 1 if that is smaller
-    (quasi-likelihood). Compared with the mean of (y - μ)²/μ, this estimate also holds if the variance grows
-    faster than the mean, as long as the feature does not depend on the covariates.
+    model with k coefficients, :math:`φ = \frac{n}{n - k} \sum (y - μ)^2 / \sum μ` (quasi-likelihood). Compared
+    with the mean of (y - μ)²/μ, this estimate also holds if the variance grows faster than the mean, as long
+    as the feature does not depend on the covariates.
 
     References
     ----------
@@ -170,7 +172,7 @@ class Poisson(GeneralisedLinear):
         divergence="the Poisson regression on the covariates alone does not converge: for some level of a "
         "covariate all counts are 0, or a covariate grows too fast; omit it, merge levels, or take its "
         "logarithm.",
-        overdispersed=True,
+        dispersed=True,
     )
 
     @classmethod
@@ -230,11 +232,10 @@ class PartialScoreTest(PartialStatistic):
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         n = float(summary[0, 0])
-        dispersion = 1.0
-        if self.plain.family.overdispersed:
-            expected = float(self.split_summary(summary)[0][0, 0])
-            dispersion = max(float(summary[1, 0]) / expected * n / (n - 1 - self.covariates.rank), 1.0)
-        return NormalNull(float(np.sqrt(n / dispersion)))
+        if not self.plain.family.dispersed:
+            return NormalNull(float(np.sqrt(n)))
+        expected = float(self.split_summary(summary)[0][0, 0]) * (1 - (1 + self.covariates.rank) / n)
+        return NormalNull(float(np.sqrt(n * expected / summary[1, 0])))
 
 
 def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:

@@ -1,0 +1,132 @@
+"""False discoveries of ``select(fdr=0.05)`` where no feature is associated, and power for normal data.
+
+python benchmarks/fdr.py [--runs 500] [--only NAME …] [--write docs/statistics.md]
+
+Without association every discovery is false, so the false discovery rate is the share of runs with a selected
+feature. It is measured for the usual p-values (Student's t, F, χ²) and for those of the result, which correct
+the usual ones for skewed and heavy-tailed data and for overdispersed counts. Power is the share of ten weak
+features that are selected.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from banditsis import SIS, ScreeningResult
+from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, reject_nulls
+
+N, P, LEVEL = 1000, 1000, 0.05
+N_WEAK, WEAK = 10, 0.13
+MARKER = "<!-- false discoveries: written by benchmarks/fdr.py -->"
+
+Data = tuple[str, np.ndarray, np.ndarray]
+Generator = np.random.Generator
+
+
+def genotypes(rng: Generator) -> np.ndarray:
+    """Counts 0, 1 and 2 of an allele with frequency 2%."""
+    return (rng.random((N, P), np.float32) < 0.02).view(np.int8) + (
+        rng.random((N, P), np.float32) < 0.02
+    ).view(np.int8)
+
+
+def rare_cases(rng: Generator) -> Data:
+    return "logistic", genotypes(rng), rng.random(N) < 0.05
+
+
+def rare_classes(rng: Generator) -> Data:
+    return "anova", genotypes(rng), rng.choice(3, N, p=[0.03, 0.07, 0.9])
+
+
+def rare_events(rng: Generator) -> Data:
+    time, censoring = rng.exponential(size=N), rng.exponential(1 / 9, N)
+    return "cox", genotypes(rng), np.column_stack([np.minimum(time, censoring), time < censoring])
+
+
+def heavy_tails(rng: Generator) -> Data:
+    return "pearson", rng.standard_t(3, (N, P)), rng.standard_t(3, N)
+
+
+def overdispersed(rng: Generator) -> Data:
+    return "poisson", rng.standard_normal((N, P)), rng.negative_binomial(0.5, 0.2, N)
+
+
+def normal(rng: Generator) -> Data:
+    return "pearson", rng.standard_normal((N, P)), rng.standard_normal(N)
+
+
+def rare_feature(rng: Generator) -> Data:
+    return "pearson", (rng.random((N, P), np.float32) < 0.01).view(np.int8), rng.standard_normal(N)
+
+
+def weak_signals(rng: Generator) -> Data:
+    X = rng.standard_normal((N, P))
+    return "pearson", X, WEAK * X[:, :N_WEAK].sum(axis=1) + rng.standard_normal(N)
+
+
+CASES: dict[str, Callable[[Generator], Data]] = {
+    "`logistic`, 5% cases, allele frequency 2%": rare_cases,
+    "`anova`, classes of 3%, 7% and 90%, allele frequency 2%": rare_classes,
+    "`cox`, 10% events, allele frequency 2%": rare_events,
+    "`pearson`, both t with 3 degrees of freedom": heavy_tails,
+    "`poisson`, counts with 5 times their mean as variance": overdispersed,
+    "`pearson`, both normal": normal,
+    "`pearson`, normal response, binary feature of 1%": rare_feature,
+    "power: `pearson`, both normal, r = 0.12": weak_signals,
+}
+
+
+def select_as_usual(result: ScreeningResult) -> np.ndarray:
+    """Select by Student's t, F or χ² alone."""
+    null = result.null_distribution
+    if result.parameters["statistic"] == "poisson":
+        null = NormalNull(np.sqrt(N))
+    elif isinstance(null, CorrectedNull):
+        null = null.usual
+    assert null is not None
+    return reject_nulls(null.log10_pvalues(result.scores), LEVEL, "bh")
+
+
+def measure(draw: Callable[[Generator], Data], runs: int) -> tuple[float, float, float]:
+    """Share of runs with a selection (or of weak features selected) as usual and now, and of cells reread."""
+    usual = now = reread = 0.0
+    for seed in range(runs):
+        statistic, X, y = draw(np.random.default_rng(seed))
+        result = SIS(10, statistic=statistic).fit(X, y).result_
+        chosen = select_as_usual(result), result.select(LEVEL)
+        if draw is weak_signals:
+            before, after = (np.count_nonzero(found < N_WEAK) / N_WEAK for found in chosen)
+        else:
+            before, after = (float(found.size > 0) for found in chosen)
+        usual, now, reread = usual + before, now + after, reread + result.cells_reread / (N * P)
+    return usual / runs, now / runs, reread / runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--only", nargs="+", choices=[draw.__name__ for draw in CASES.values()])
+    parser.add_argument("--write", type=Path, help="Markdown file whose table is replaced")
+    options = parser.parse_args()
+    lines = [
+        f"| n = {N:,}, p = {P:,}, {options.runs:,} runs | usual | corrected | reread |",
+        "|---|---:|---:|---:|",
+    ]
+    print("\n".join(lines), flush=True)
+    for name, draw in CASES.items():
+        if options.only is None or draw.__name__ in options.only:
+            usual, now, reread = measure(draw, options.runs)
+            lines.append(f"| {name} | {usual:.1%} | {now:.1%} | {reread:.1%} |")
+            print(lines[-1], flush=True)
+    if options.write is not None:
+        before, _, after = options.write.read_text().split(MARKER)
+        table = "\n".join(lines)
+        options.write.write_text(f"{before}{MARKER}\n{table}\n{MARKER}{after}")
+
+
+if __name__ == "__main__":
+    main()
