@@ -131,9 +131,9 @@ def test_far_tails_are_finite_and_monotone(sample):
     y = {"two values": (np.arange(n) < 10) * 1.0, "heavy": generator.standard_t(2, n)}.get(
         sample, generator.standard_normal(n)
     )
-    distribution = ResidualDistribution.fit((y - y.mean()) / y.std())
+    distribution = ResidualDistribution.fit(find_atoms((y - y.mean()) / y.std()))
     for x in ((generator.random(n) < 0.01) * 1.0, generator.standard_t(2, n)):
-        g = (x - x.mean()) / np.sqrt(n) / x.std()
+        g = find_atoms((x - x.mean()) / np.sqrt(n) / x.std())
         logs = [distribution.log_pvalue(g, z) for z in np.linspace(0.5, 60, 120)]
         assert np.isfinite(logs).all()
         assert (np.diff(logs) <= 1e-6).all()
@@ -300,10 +300,10 @@ def test_robust_pvalues_need_a_correlation():
 def test_atoms():
     values = np.random.default_rng(0).standard_normal(50_000)
     atoms = find_atoms(values)
-    assert len(atoms.values) == 4096
+    assert len(atoms.values) == 1024
     assert atoms.counts.sum() == values.size
     assert atoms.values @ atoms.counts == pytest.approx(values.sum())
-    assert np.square(atoms.values) @ atoms.counts == pytest.approx(np.square(values).sum(), rel=1e-4)
+    assert np.square(atoms.values) @ atoms.counts == pytest.approx(np.square(values).sum(), rel=1e-3)
     assert atoms.values[[0, -1]].tolist() == [values.min(), values.max()]
     assert find_atoms(np.array([0.0, 0.3, 0.9, 1.2])).span == pytest.approx(0.3)
     assert find_atoms(np.array([0.0, 0.3, 1.0])).span == 0

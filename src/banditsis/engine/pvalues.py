@@ -30,7 +30,8 @@ def correct_pvalues(
     if trace.null_distribution is None or (parts := statistic.score_parts(rows)) is None:
         return
     tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
-    log10 = trace.null_distribution.log10_pvalues(trace.scores[tested])
+    null = trace.null_distribution
+    log10 = null.log10_pvalues(null.drop_weak(trace.scores[tested]))
     chosen = find_candidates(log10, trace.scores.size)
     if chosen.size == 0:
         return
@@ -47,7 +48,7 @@ def correct_pvalues(
     trace.cells_reread = n * chosen.size
     raised = logs > usual
     if raised.any():
-        corrected = CorrectedNull(trace.null_distribution, chosen[raised], logs[raised] / np.log(10))
+        corrected = CorrectedNull(null, chosen[raised], logs[raised] / np.log(10))
         trace.null_distribution = corrected
         trace.notes.append(
             f"{count(chosen.size, 'feature')} with small p-values were read again ({trace.cells_reread:,} "

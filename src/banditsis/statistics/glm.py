@@ -145,9 +145,9 @@ class Poisson(GeneralisedLinear):
     .. math:: \frac{\sum (x - \bar x)(y - \bar y)}{\sqrt{n \bar y \sum (x - \bar x)^2}}
 
     Counts often vary more than the model says. For p-values the χ² is divided by the dispersion of the null
-    model with k coefficients, :math:`φ = \frac{n}{n - k} \sum (y - μ)^2 / \sum μ` (quasi-likelihood). Compared
-    with the mean of (y - μ)²/μ, this estimate also holds if the variance grows faster than the mean, as long
-    as the feature does not depend on the covariates.
+    model with k coefficients, :math:`φ = \frac{n}{n - k} \sum (y - μ)^2 / \sum μ` (quasi-likelihood). Unlike
+    the mean of (y - μ)²/μ, this estimate also holds if the variance grows faster than the mean, as long as
+    the feature does not depend on the covariates.
 
     References
     ----------

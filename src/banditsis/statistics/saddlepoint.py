@@ -39,9 +39,9 @@ from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
 
 #: More distinct values are grouped, except the smallest and the largest.
-MAX_ATOMS, EXTREME_ATOMS = 4096, 512
+MAX_ATOMS, EXTREME_ATOMS = 1024, 128
 #: Nodes of the table of κ on each side of 0, the distance of the first from 0, and the last.
-N_NODES, FIRST_NODE, LAST_NODE = 300, 0.002, 300.0
+N_NODES, FIRST_NODE, LAST_NODE = 150, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
 #: The usual p-value is kept if the correction would be a smaller share of it, by skewness and kurtosis.
 TOLERANCE = 0.1
@@ -50,6 +50,8 @@ MAX_DEVIATION = 5.0
 #: Skewness and kurtosis are those of a normal sample if they are within as many standard errors of 0.
 MAX_ERRORS = 2.5
 RATE_TOLERANCE = 1e-8
+#: A simple upper bound of a p-value is enough if its logarithm is smaller (1e-12).
+LOG_DECIDED = -27.6
 
 
 class ScoreParts(NamedTuple):
@@ -71,9 +73,13 @@ class Atoms(NamedTuple):
     #: the distance of which all differences of values are multiples; 0 if there is none
     span: float
 
+    def times(self, factor: float) -> Atoms:
+        """All values multiplied by a positive factor."""
+        return Atoms(self.values * factor, self.counts, self.span * factor)
+
 
 def find_atoms(sample: Floats) -> Atoms:
-    """Distinct values of a sample; of more than 4,096, neighbours are replaced by their mean.
+    """Distinct values of a sample; of more than 1,024, neighbours are replaced by their mean.
 
     Examples
     --------
@@ -81,15 +87,19 @@ def find_atoms(sample: Floats) -> Atoms:
     >>> find_atoms(np.array([3.0, 1.0, 1.5, 1.0]))
     Atoms(values=array([1. , 1.5, 3. ]), counts=array([2., 1., 1.]), span=0.5)
     """
-    values, counts = np.unique(sample, return_counts=True)
-    if len(values) <= MAX_ATOMS:
-        return Atoms(values, counts.astype(np.float64), _lattice_span(values))
     ordered = np.sort(sample)
-    n, n_groups = len(ordered), MAX_ATOMS - 2 * EXTREME_ATOMS
-    inner = np.linspace(EXTREME_ATOMS, n - EXTREME_ATOMS, n_groups + 1).astype(np.intp)[:-1]
-    starts = np.concatenate([np.arange(EXTREME_ATOMS), inner, np.arange(n - EXTREME_ATOMS, n)])
-    sizes = np.diff(starts, append=n).astype(np.float64)
-    return Atoms(np.add.reduceat(ordered, starts) / sizes, sizes, 0.0)
+    n = len(ordered)
+    starts = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
+    span = 0.0
+    if len(starts) <= MAX_ATOMS:
+        span = _lattice_span(ordered[starts])
+    else:
+        edges = np.linspace(EXTREME_ATOMS, n - EXTREME_ATOMS, MAX_ATOMS - 2 * EXTREME_ATOMS + 1)
+        inner = edges[:-1].astype(np.intp)
+        starts = np.concatenate([np.arange(EXTREME_ATOMS), inner, np.arange(n - EXTREME_ATOMS, n)])
+    counts = np.diff(starts, append=n).astype(np.float64)
+    values = ordered[starts] if span else np.add.reduceat(ordered, starts) / counts
+    return Atoms(values, counts, span)
 
 
 def _lattice_span(values: Floats) -> float:
@@ -118,15 +128,14 @@ class ResidualDistribution:
     table: Floats
 
     @classmethod
-    def fit(cls, residuals: Floats) -> ResidualDistribution:
+    def fit(cls, atoms: Atoms) -> ResidualDistribution:
         """Distribution of standardised residuals."""
-        atoms = find_atoms(residuals)
         nodes = FIRST_NODE * np.sinh(STEP * np.arange(-N_NODES, N_NODES + 1))
         return cls(atoms, nodes, _tabulate(nodes, atoms))
 
-    def log_pvalue(self, g: Floats, deviation: float) -> float:
-        """Logarithm of the two-sided p-value of a sum with weights g, Σg² = 1, in standard deviations."""
-        weights, size = find_atoms(g), abs(deviation)
+    def log_pvalue(self, weights: Atoms, deviation: float) -> float:
+        """Logarithm of the two-sided p-value of a sum in standard deviations; the weights have Σg² = 1."""
+        size = abs(deviation)
         span = weights.span * self.atoms.span
         target = max(size - span / 2, 0.0)  # the sum reaches the value observed, and not just exceeds it
         if target < 1e-3:
@@ -221,6 +230,8 @@ class TailTest:
 
     def project(self, values: Floats) -> Floats:
         """Residual of some values given the design."""
+        if self.parts.variances is None:
+            return np.asarray(values - self.basis @ (self.basis.T @ values))
         return np.asarray(values - self.basis @ (self.basis.T @ (values * self.roots)) / self.roots)
 
     def log_pvalue(self, x: Floats, log_usual: float, robust: bool = False) -> float:
@@ -232,17 +243,20 @@ class TailTest:
             return log_usual
         g /= reach
         g /= np.sqrt(g @ g)
-        log = log_usual
-        if self._is_far_from_normal(g, -float(ndtri_exp(log_usual - np.log(2)))):
-            if len(self.residuals) == 1:
-                log = max(log, self._log_tail(g))
+        log, shape = log_usual, skewness_and_kurtosis(g)
+        if self._is_far_from_normal(shape, -float(ndtri_exp(log_usual - np.log(2)))):
+            bound = self._log_bound(g)
+            if bound < LOG_DECIDED:
+                log = max(log, bound)
+            elif len(self.residuals) == 1:
+                log = max(log, self._log_tail(g, shape[1]))
             else:
                 log = max(log, self._log_class_tail(g))
         return max(log, self._log_robust(g)) if robust else log
 
-    def _is_far_from_normal(self, g: Floats, deviation: float) -> bool:
+    def _is_far_from_normal(self, shape: tuple[float, float], deviation: float) -> bool:
         """Whether the p-value of a score, in standard deviations, is likely to change."""
-        n, shape = len(g), skewness_and_kurtosis(g)
+        n = len(self.roots)
         far = not is_like_normal(n, *shape)
         for r in self.residuals:
             change = expected_correction(n, shape[0] * r.skewness, shape[1] * r.kurtosis, deviation)
@@ -254,20 +268,33 @@ class TailTest:
     def _freedom(self) -> int:
         return len(self.roots) - int(self.basis.shape[1])
 
-    def _log_tail(self, g: Floats) -> float:
+    def _deviation(self, g: Floats, residual: Residual) -> float:
+        """The score in standard deviations."""
+        variance = len(g) / self._freedom
+        if (v := self.parts.variances) is not None:
+            variance *= float(np.square(g) @ v / v.mean())
+        return float(g @ residual.values / np.sqrt(variance))
+
+    def _log_bound(self, g: Floats) -> float:
+        """By the inequality of Bernstein (1924), which costs little if a feature is clearly associated."""
+        deviations = np.array([abs(self._deviation(g, r)) for r in self.residuals])
+        largest = np.abs(g).max() * np.array([r.largest for r in self.residuals])
+        logs = -np.square(deviations) / (2 + 2 * largest * deviations / 3)
+        return float(logs.min() + np.log(2 * len(logs)))
+
+    def _log_tail(self, g: Floats, kurtosis: float) -> float:
         """By the saddlepoint.
 
         Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
         weights do not. So feature and response change places if the feature has the lighter tails.
         """
-        (residual,), v, n = self.residuals, np.square(self.roots), len(g)
-        variance = float(np.square(g) @ v) / v.sum() * n**2 / self._freedom
-        deviation = float(g @ residual.values) / np.sqrt(variance)
-        lighter = residual.kurtosis - skewness_and_kurtosis(g)[1]
+        (residual,), n = self.residuals, len(g)
+        deviation = self._deviation(g, residual)
+        lighter = residual.kurtosis - kurtosis
         if lighter > 0 and expected_correction(n, 0.0, 3 * lighter, deviation) > TOLERANCE:
-            weights, drawn = residual.values / np.sqrt(n), Residual(g - g.mean())
-            return drawn.distribution.log_pvalue(weights - weights.mean(), deviation)
-        return residual.distribution.log_pvalue(g, deviation)
+            drawn = ResidualDistribution.fit(find_atoms(g - g.mean()).times(np.sqrt(n)))
+            return drawn.log_pvalue(residual.atoms.times(1 / np.sqrt(n)), deviation)
+        return residual.distribution.log_pvalue(find_atoms(g), deviation)
 
     def _log_class_tail(self, g: Floats) -> float:
         """By the rate of large deviations of the sums of all classes."""
@@ -332,9 +359,15 @@ class Residual:
 
     def __init__(self, values: Floats) -> None:
         self.values = values / np.sqrt(np.mean(np.square(values)))
+        self.largest = float(np.abs(self.values).max())
         self.skewness, self.kurtosis = skewness_and_kurtosis(self.values)
 
     @cached_property
+    def atoms(self) -> Atoms:
+        """Values around their mean."""
+        return find_atoms(self.values - self.values.mean())
+
+    @cached_property
     def distribution(self) -> ResidualDistribution:
-        """Distribution of the residuals around their mean."""
-        return ResidualDistribution.fit(self.values - self.values.mean())
+        """Their distribution."""
+        return ResidualDistribution.fit(self.atoms)
