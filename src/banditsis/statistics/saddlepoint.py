@@ -217,6 +217,7 @@ class TailTest:
         self.parts = parts
         n = len(parts.residuals)
         self.roots = np.ones(n) if parts.variances is None else np.sqrt(parts.variances)
+        self.roots = np.maximum(self.roots, 1e-8 * self.roots.max())  # a fitted probability can be 0 or 1
         if parts.design is None:  # exactly equal elements, so equal values stay equal
             self.basis = np.full((n, 1), n**-0.5)
         else:
