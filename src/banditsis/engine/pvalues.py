@@ -29,13 +29,16 @@ def correct_pvalues(
     """Check the small p-values of a statistic with one response, which come from these rows."""
     if trace.null_distribution is None or (parts := statistic.score_parts(rows)) is None:
         return
+    test = TailTest(parts)
+    if test.has_normal_residuals and not robust:
+        return
     tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
     null = trace.null_distribution
     log10 = null.log10_pvalues(null.drop_weak(trace.scores[tested]))
     chosen = find_candidates(log10, trace.scores.size)
     if chosen.size == 0:
         return
-    check = Check(statistic, rows, TailTest(parts), robust)
+    check = Check(statistic, rows, test, robust)
     logs = log10[chosen] * np.log(10)
     usual = logs.copy()
     n = count_rows(rows)

@@ -229,6 +229,12 @@ class TailTest:
             if np.ptp(values) > 1e-9 * np.abs(column).max(initial=0.0):
                 self.residuals.append(Residual(values))
 
+    @property
+    def has_normal_residuals(self) -> bool:
+        """Whether the response is like normal data, so that scores are normal for any feature."""
+        n = len(self.roots)
+        return all(is_like_normal(n, r.skewness, r.kurtosis) for r in self.residuals)
+
     def project(self, values: Floats) -> Floats:
         """Residual of some values given the design."""
         if self.parts.variances is None:
