@@ -8,15 +8,20 @@ for four.
 
 from __future__ import annotations
 
+import numpy as np
+
 from banditsis.arrays import Array
-from banditsis.kernels.compile import reduction
+from banditsis.kernels.compile import is_in_range, reduction
 
 PANEL = 2048
 
 
 @reduction
-def moments(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> None:
-    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to ``out`` (3, columns)."""
+def moments(flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | None, out: Array) -> None:
+    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to the first lines of ``out``.
+
+    Σz⁴ is added to ``fourth`` (columns,) unless it is None; Numba compiles the two cases separately.
+    """
     zero = shift.dtype.type(0)
     last = starts.size - 1
     for k in range(0, starts.size, 4):
@@ -34,6 +39,8 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> N
             a0, b0, c0, d0 = zero, zero, zero, zero
             a1, b1, c1, d1 = zero, zero, zero, zero
             a2, b2, c2, d2 = zero, zero, zero, zero
+            if fourth is not None:
+                a3, b3, c3, d3 = zero, zero, zero, zero
             for t in range(m):
                 w = v[t]
                 za, zb, zc, zd = a[t] - sa, b[t] - sb, c[t] - sc, d[t] - sd
@@ -45,13 +52,37 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> N
                 b1 += zb * w
                 c1 += zc * w
                 d1 += zd * w
-                a2 += za * za
-                b2 += zb * zb
-                c2 += zc * zc
-                d2 += zd * zd
+                ua, ub, uc, ud = za * za, zb * zb, zc * zc, zd * zd
+                a2 += ua
+                b2 += ub
+                c2 += uc
+                d2 += ud
+                if fourth is not None:
+                    a3 += ua * ua
+                    b3 += ub * ub
+                    c3 += uc * uc
+                    d3 += ud * ud
             for line, values in enumerate(((a0, b0, c0, d0), (a1, b1, c1, d1), (a2, b2, c2, d2))):
                 for j in range(total.shape[1]):
                     total[line, j] += values[j]
+            if fourth is not None:
+                cells, squares, values = (a, b, c, d), (a2, b2, c2, d2), (a3, b3, c3, d3)
+                for j in range(total.shape[1]):
+                    fourth[k + j] += _in_range(values[j], squares[j], cells[j], shift[k + j])
+
+
+@reduction
+def _in_range(fourth: float, square: float, x: Array, s: float) -> float:
+    """Σz⁴ of a column, computed again in float64 if the given one does not fit the dtype of the data."""
+    info = np.finfo(x.dtype)
+    if is_in_range(square, fourth, info.tiny / info.eps):
+        return np.float64(fourth)
+    total = 0.0
+    for t in range(x.size):
+        z = x[t] - s
+        u = np.float64(z * z)
+        total += u * u
+    return total
 
 
 @reduction

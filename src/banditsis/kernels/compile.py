@@ -58,6 +58,12 @@ def range_scale(low: float, high: float) -> float:
     return math.ldexp(1.0, -min(max(math.frexp(half)[1] + 1, -1000), 1000))
 
 
+@elementwise
+def is_in_range(square: float, fourth: float, least: float) -> bool:
+    """Whether a sum of fourth powers neither overflowed nor lost digits by underflow, below ``least``."""
+    return (least <= fourth < math.inf) or square == 0
+
+
 @intrinsic
 def _prefetch(typing_context: Any, flat: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -37,23 +37,33 @@ def moments_by_row(
     tile: Array,
     lines: Array,
     part: Array,
+    fourth: Array | None,
     out: Array,
 ) -> None:
-    """Add ``Σz, Σzy, Σz²`` to ``out`` (3, columns), packing the rows of one tile at a time."""
+    """Add the sums of :func:`row_moments.moments`, packing the rows of one tile at a time."""
     packed = tile.reshape(-1)
     for i in range(0, starts.size, tile.shape[0]):
         stop = min(i + tile.shape[0], starts.size)
         gather(flat, starts, offsets, i, tile)
-        row_moments.moments(packed, lines[: stop - i], shift, y[i:stop], part, out)
+        row_moments.moments(packed, lines[: stop - i], shift, y[i:stop], part, fourth, out)
 
 
 @elementwise
 def moments_by_column(
-    flat: Array, starts: Array, offsets: Array, shift: Array, y: Array, tile: Array, lines: Array, out: Array
+    flat: Array,
+    starts: Array,
+    offsets: Array,
+    shift: Array,
+    y: Array,
+    tile: Array,
+    lines: Array,
+    fourth: Array | None,
+    out: Array,
 ) -> None:
-    """Add ``Σz, Σzy, Σz²`` to ``out`` (3, columns), packing the columns of one tile at a time."""
+    """Add the sums of :func:`column_moments.moments`, packing the columns of one tile at a time."""
     packed = tile.reshape(-1)
     for k in range(0, starts.size, tile.shape[0]):
         stop = min(k + tile.shape[0], starts.size)
         gather(flat, starts, offsets, k, tile)
-        column_moments.moments(packed, lines[: stop - k], shift[k:stop], y, out[:, k:stop])
+        powers = None if fourth is None else fourth[k:stop]
+        column_moments.moments(packed, lines[: stop - k], shift[k:stop], y, powers, out[:, k:stop])

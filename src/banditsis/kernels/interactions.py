@@ -36,36 +36,58 @@ def multiply(block: Array, first: Array, second: Array, out: Array) -> None:
 
 
 @unfused_reduction
-def moments(base: Array, first: Array, second: Array, shift: Array, w: Array, out: Array) -> None:
-    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (3, pairs); ``base`` is (columns, rows)."""
+def moments(
+    base: Array, first: Array, second: Array, shift: Array, w: Array, fourth: Array | None, out: Array
+) -> None:
+    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (lines, pairs); ``base`` is (columns, rows).
+
+    ``Σz⁴`` is added to ``fourth`` (pairs,) unless it is None; Numba compiles the two cases separately.
+    """
     weight = w[0]
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
-        s0, s1, s2 = 0.0, 0.0, 0.0
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
         for k in range(weight.size):
             z = a[k] * b[k] - s
             s0 += z
             s1 += z * weight[k]
-            s2 += z * z
+            u = z * z
+            s2 += u
+            if fourth is not None:
+                s3 += u * u
         out[0, t] += s0
         out[1, t] += s1
         out[2, t] += s2
+        if fourth is not None:
+            fourth[t] += s3
 
 
 @unfused_reduction
 def moments_of_many(
-    base: Array, first: Array, second: Array, shift: Array, w: Array, z: Array, out: Array
+    base: Array,
+    first: Array,
+    second: Array,
+    shift: Array,
+    w: Array,
+    z: Array,
+    fourth: Array | None,
+    out: Array,
 ) -> None:
-    """The same for several weights: w is (q, rows), ``out`` (q + 2, pairs), and ``z`` scratch (rows,)."""
+    """The same for several weights: w is (q, rows), ``out`` (lines, pairs), and ``z`` scratch (rows,)."""
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
-        s0, s2 = 0.0, 0.0
+        s0, s2, s3 = 0.0, 0.0, 0.0
         for k in range(z.size):
             z[k] = a[k] * b[k] - s
             s0 += z[k]
-            s2 += z[k] * z[k]
+            u = z[k] * z[k]
+            s2 += u
+            if fourth is not None:
+                s3 += u * u
         out[0, t] += s0
         out[w.shape[0] + 1, t] += s2
+        if fourth is not None:
+            fourth[t] += s3
         for j in range(w.shape[0]):
             line = w[j]
             s1 = 0.0

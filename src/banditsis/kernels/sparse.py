@@ -1,9 +1,10 @@
 """Sums over the stored cells of compressed sparse matrices (``indptr``, ``indices``, ``data``).
 
 ``column_*`` take matrices that are stored by column (CSC), ``row_*`` by row (CSR). The lines of the sums are
-those listed in ``Weights``. With pairwise deletion, sums of presence start from all rows, and NaN cells are
-subtracted here. ``place[i]`` is the position of row i (or column i, by row) among those requested, or -1; it
-is empty if all are requested. ``scale`` multiplies the cells of each column.
+those listed in ``Weights``; ``fourth`` is the line of Σx⁴, or None, and Numba compiles the two cases
+separately. With pairwise deletion, sums of presence start from all rows, and NaN cells are subtracted here.
+``place[i]`` is the position of row i (or column i, by row) among those requested, or -1; it is empty if all
+are requested. ``scale`` multiplies the cells of each column.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from banditsis.kernels.compile import elementwise
 
 @elementwise
 def column_moments(
-    indptr: Array, indices: Array, data: Array, first: int, stop: int, y: Array, out: Array
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    first: int,
+    stop: int,
+    y: Array,
+    fourth: Array | None,
+    out: Array,
 ) -> None:
-    """Add ``Σx, Σxy, Σx²`` over all rows to ``out`` (3, columns), for the columns from first to stop.
+    """Add ``Σx, Σxy, Σx²`` over all rows to ``out``, and Σx⁴ to ``fourth``, for columns from first to stop.
 
     Columns are short, so the cost of starting a loop dominates. Slices, unsigned indices, whose sign need not
     be tested, and scalar code make it three times as fast.
@@ -27,22 +35,37 @@ def column_moments(
     for j in range(first, stop):
         start, end = end, np.uint64(indptr[j + 1])
         values, rows = data[start:end], indices[start:end]
-        a, b, c = 0.0, 0.0, 0.0
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
         for t in range(values.size):
             x = float(values[t])
             a += x
             b += x * y[np.uint64(rows[t])]
-            c += x * x
+            u = x * x
+            c += u
+            if fourth is not None:
+                d += u * u
         out[0, j - first] += a
         out[1, j - first] += b
         out[2, j - first] += c
+        if fourth is not None:
+            fourth[j - first] += d
 
 
 @elementwise
 def row_moments(
-    indptr: Array, indices: Array, data: Array, rows: Array, place: Array, y: Array, out: Array
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    rows: Array,
+    place: Array,
+    y: Array,
+    fourth: Array | None,
+    out: Array,
 ) -> None:
-    """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns, 3); ``y[k]`` belongs to ``rows[k]``."""
+    """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns, lines), and Σx⁴ to ``fourth``.
+
+    ``y[k]`` belongs to ``rows[k]``.
+    """
     for k in range(rows.size):
         start, end = np.uint64(indptr[rows[k]]), np.uint64(indptr[rows[k] + 1])
         values, columns, w = data[start:end], indices[start:end], y[k]
@@ -55,7 +78,10 @@ def row_moments(
             x, at = float(values[t]), np.uint64(j)
             out[at, 0] += x
             out[at, 1] += x * w
-            out[at, 2] += x * x
+            u = x * x
+            out[at, 2] += u
+            if fourth is not None:
+                fourth[at] += u * u
 
 
 @elementwise
@@ -71,7 +97,10 @@ def column_products(
     pairwise: bool,
     out: Array,
 ) -> None:
-    """Add ``Σx, Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1."""
+    """Add ``Σx, Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1.
+
+    If ``out`` has one more line and there is no pairwise deletion, it is ``Σx⁴``.
+    """
     q = w.shape[1]
     for k in range(columns.size):
         total = out[k]
@@ -121,7 +150,10 @@ def _add(z: float, w: Array, v: float, pairwise: bool, q: int, total: Array) -> 
     total[0] += z
     for r in range(q):
         total[1 + r] += z * w[r]
-    total[q + 1] += z * z * v
+    u = z * z
+    total[q + 1] += u * v
+    if not pairwise and total.size > q + 2:
+        total[q + 2] += u * u
 
 
 @elementwise

@@ -34,7 +34,7 @@ from banditsis.sources.base import (
     calibrate,
     summing_dtype,
 )
-from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten
+from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten, fourth_line
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS, from_numbers
 
@@ -200,9 +200,10 @@ class ArraySource(Source):
         buffer = np.empty((24 if self.by_row else 4, offsets.size), self.dtype)
         buffer_starts = np.arange(len(buffer)) * offsets.size
         arguments = flat.memory, flat.first + starts, offsets, shift, y, buffer, buffer_starts
+        fourth = fourth_line(tile.weights, out)
         if self.by_row:
-            return gather.moments_by_row, *arguments, np.empty(out.shape, self.dtype), out
-        return gather.moments_by_column, *arguments, out
+            return gather.moments_by_row, *arguments, np.empty(out.shape, self.dtype), fourth, out
+        return gather.moments_by_column, *arguments, fourth, out
 
     def _add_copied(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
         """Sum a tile that is converted, scaled, copied or multiplied as a matrix."""

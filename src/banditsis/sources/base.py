@@ -198,8 +198,9 @@ def pilot_rows(source: Source, rows: Rows) -> Indices:
 MAX_SEARCHED_ROWS, SEARCHED_AT_ONCE = 1 << 15, 4096
 
 
-# Largest absolute binary exponent, by bytes of a cell, at which sums of squares stay in range.
-SAFE_EXPONENT = {4: 40, 8: 400}
+# Largest absolute binary exponent, by bytes of a cell, at which sums of squares (4) and of fourth powers (8),
+# which are always added in float64, stay in range.
+SAFE_EXPONENT = {4: 40, 8: 200}
 
 
 def summing_dtype(dtype: np.dtype) -> np.dtype:

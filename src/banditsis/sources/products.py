@@ -64,6 +64,11 @@ def add_products(block: Array | None, strips: Strips, shift: Array, weights: Wei
         _add_matrix_products(block, strips, shift, weights, out)
 
 
+def fourth_line(weights: Weights, out: Floats) -> Floats | None:
+    """The line of the sums for Σz⁴, the last one; None if it is not asked for."""
+    return out[-1] if weights.fourth else None
+
+
 def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for its classes, or for the first column of linear weights."""
     memory, starts, along_rows = strips
@@ -72,13 +77,15 @@ def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> Non
         kernel(memory, starts, shift, weights.codes, weights.n_classes, out)
         return
     y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
-    if along_rows:
-        part = np.empty(out.shape, shift.dtype)
-        moments = row_moments.moments_present if weights.pairwise else row_moments.moments
-        moments(memory, starts, shift, y, part, out)
+    fourth, part = fourth_line(weights, out), np.empty(out.shape, shift.dtype)
+    if weights.pairwise and along_rows:
+        row_moments.moments_present(memory, starts, shift, y, part, out)
+    elif weights.pairwise:
+        column_moments.moments_present(memory, starts, shift, y, out)
+    elif along_rows:
+        row_moments.moments(memory, starts, shift, y, part, fourth, out)
     else:
-        moments = column_moments.moments_present if weights.pairwise else column_moments.moments
-        moments(memory, starts, shift, y, out)
+        column_moments.moments(memory, starts, shift, y, fourth, out)
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -88,7 +95,8 @@ def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) ->
     padded[:, 0], padded[:, 1 : q + 1] = 1, weights.linear
     square = np.ones(n, shift.dtype) if weights.square is None else weights.square.astype(shift.dtype)
     part = np.empty((padded.shape[1] + 1, len(shift)), shift.dtype)
-    row_moments.weighted_moments(strips.memory, strips.starts, shift, padded, square, part, out)
+    memory, starts, fourth = strips.memory, strips.starts, fourth_line(weights, out)
+    row_moments.weighted_moments(memory, starts, shift, padded, square, part, fourth, out[: q + 2])
 
 
 def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -98,7 +106,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     of at most 1024 rows in the dtype of the data.
     """
     q = weights.linear.shape[1]
-    plain = np.zeros((6 if weights.pairwise else 3, len(shift)))
+    plain = np.zeros((6 if weights.pairwise else 3 + weights.fourth, len(shift)))
     for i in range(0, len(block), 1024):
         part, x = weights.part(slice(i, i + 1024)), block[i : i + 1024]
         starts = strips.starts[i : i + 1024] if strips.along_rows else strips.starts + i
@@ -122,7 +130,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     out[0] += plain[0]
     if weights.square is None:
         out[q + 1] += plain[2]
-    if weights.pairwise:
+    if weights.pairwise or weights.fourth:
         out[q + 2] += plain[3]
 
 

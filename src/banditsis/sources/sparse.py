@@ -32,6 +32,7 @@ from banditsis.sources.base import (
     calibrate,
 )
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.products import fourth_line
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 
@@ -142,7 +143,7 @@ class SparseSource(BlockSource):
             out, tile = np.repeat(baseline[:, None], stop - start, axis=1), slice(start, stop)
             if simple:
                 y = np.ascontiguousarray(w.linear[:, 0])
-                job: Job = (kernels.column_moments, *self.cells, start, stop, y, out)
+                job: Job = (kernels.column_moments, *self.cells, start, stop, y, fourth_line(w, out), out)
             else:
                 job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
             yield count_rows(rows), context.out[:, tile], job
@@ -170,7 +171,8 @@ class SparseSource(BlockSource):
         """Add the sums of some rows, or columns if the matrix is stored by column."""
         sums = np.zeros(out.shape[::-1])  # the sums of a column are neighbours in memory
         if self.by_row and _is_simple(w, scale):
-            kernels.row_moments(*self.cells, strips, positions, np.ascontiguousarray(w.linear[:, 0]), sums)
+            y, fourth = np.ascontiguousarray(w.linear[:, 0]), fourth_line(w, sums.T)
+            kernels.row_moments(*self.cells, strips, positions, y, fourth, sums)
         elif w.codes is not None:
             kernel = kernels.row_classes if self.by_row else kernels.column_classes
             kernel(*self.cells, strips, scale, positions, w.codes, w.n_classes, w.pairwise, sums)

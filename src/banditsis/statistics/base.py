@@ -49,6 +49,8 @@ class Weights:
                       the cell is present and 0 where it is NaN. NaN cells are left out of all sums
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
                       ``Σ m`` over the rows of each class
+    if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``pairwise``, ``codes`` or
+                      ``square``)
     ================= ================================================================================
 
     The shapes are (rows, q) for ``linear``, and (rows,) for ``codes``, the class of each row as a number from

@@ -21,6 +21,8 @@ PANEL = 96
 ROWS, LINES = {4: 1000, 8: 2000}, 16
 #: Rows of the pairs that are summed one by one, which fit in the cache, and pairs that keep a thread busy.
 PAIR_ROWS, PAIRS_PER_JOB = 512, 1 << 13
+#: Binary exponent of scaled squares, so sums over ``ROWS`` of products of two of their squares fit float32.
+LARGEST_SQUARE = 28
 # Measured seconds on one core: a multiplication and addition of a float32 matrix product, taking a sum from
 # it; a pair that is summed by itself, each of its cells, and a cell of a product that is stored.
 MULTIPLY, TAKE, PAIR, CELL, TILE_CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10, 2e-9
@@ -70,12 +72,15 @@ class Triangle(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A product over some rows: the lines of the sums it adds to, and a column of weights for each."""
+    """A product over some rows: the lines of the sums it adds to, and a column of weights for each.
+
+    Its factors are the columns raised to a power: 1, 2 or 4.
+    """
 
     rows: slice
     lines: slice
     weights: Array | None
-    squared: bool
+    power: int
 
 
 def add_products(block: Array, weights: Weights, triangle: Triangle, out: Floats, workers: Workers) -> None:
@@ -86,13 +91,34 @@ def add_products(block: Array, weights: Weights, triangle: Triangle, out: Floats
     if weights.codes is not None:
         by_class = np.argsort(weights.codes, kind="stable")
         block, weights = block[by_class], weights.part(by_class)
-    squares = np.empty_like(block)
-    step = -(-len(block) // 16)
-    starts = range(0, len(block), step)
-    workers.run([(np.square, block[i : i + step], squares[i : i + step]) for i in starts])
+    powers, unit = _powers(block, weights.fourth, workers)
     terms = list(_terms(weights, len(block), block.dtype))
     tops = range(0, block.shape[1], PANEL)
-    workers.run([(_add_panel, block, squares, top, terms, triangle, out) for top in tops])
+    workers.run([(_add_panel, powers, unit, top, terms, triangle, out) for top in tops])
+
+
+def _powers(block: Array, fourth: bool, workers: Workers) -> tuple[dict[int, Array], Floats]:
+    """The block, its squares and, if asked for, its fourth powers; and the unit of those in each column.
+
+    Sums of products of two fourth powers would leave the range of float32. In units of about the largest
+    fourth power of the block, cells are lost only if they are 2³⁰ times smaller than the largest.
+    """
+    powers = {1: block, 2: np.empty_like(block)}
+    step = -(-len(block) // 16)
+    parts = [slice(i, i + step) for i in range(0, len(block), step)]
+    workers.run([(np.square, block[rows], powers[2][rows]) for rows in parts])
+    if not fourth:
+        return powers, np.ones(block.shape[1])
+    largest = np.maximum(block.max(axis=0), -block.min(axis=0))
+    exponent = np.clip(LARGEST_SQUARE - 2 * np.frexp(largest)[1], -126, 126)
+    powers[4], scale = np.empty_like(block), np.ldexp(1.0, exponent).astype(block.dtype)
+
+    def fill(rows: slice) -> None:
+        scaled = np.multiply(powers[2][rows], scale, out=powers[4][rows])
+        np.square(scaled, out=scaled)
+
+    workers.run([(fill, rows) for rows in parts])
+    return powers, np.ldexp(1.0, -2 * exponent)
 
 
 def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
@@ -104,10 +130,12 @@ def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
         if weights.codes is None:
             for start in range(0, n_lines, LINES):
                 lines = slice(start, min(start + LINES, n_lines))
-                yield Term(rows, lines, linear[rows, lines], False)
+                yield Term(rows, lines, linear[rows, lines], 1)
         else:
             yield from _class_terms(weights.codes, rows)
-        yield Term(rows, slice(n_lines, n_lines + 1), None if square is None else square[rows], True)
+        yield Term(rows, slice(n_lines, n_lines + 1), None if square is None else square[rows], 2)
+        if weights.fourth:
+            yield Term(rows, slice(n_lines + 1, n_lines + 2), None, 4)
 
 
 def _class_terms(codes: Array, rows: slice) -> Iterator[Term]:
@@ -115,19 +143,21 @@ def _class_terms(codes: Array, rows: slice) -> Iterator[Term]:
     classes, starts = np.unique(codes[rows], return_index=True)
     edges = [*(rows.start + starts).tolist(), rows.stop]
     for code, (start, stop) in zip(classes.tolist(), pairwise(edges), strict=True):
-        yield Term(slice(start, stop), slice(code, code + 1), None, False)
+        yield Term(slice(start, stop), slice(code, code + 1), None, 1)
 
 
 def _add_panel(
-    block: Array, squares: Array, top: int, terms: list[Term], triangle: Triangle, out: Floats
+    powers: dict[int, Array], unit: Floats, top: int, terms: list[Term], triangle: Triangle, out: Floats
 ) -> None:
-    width = min(PANEL, block.shape[1] - top)
+    width = min(PANEL, len(unit) - top)
     for term in terms:
-        x = (squares if term.squared else block)[term.rows, top:]
+        x = powers[term.power][term.rows, top:]
         panel = x[:, :width]
         if term.weights is not None:  # a weighted panel for each line, next to each other
             panel = (term.weights[:, :, None] * panel[:, None, :]).reshape(len(x), -1)
         product = panel.T @ x
+        if term.power == 4:
+            product = product * np.outer(unit[top : top + width], unit[top:])
         for k, line in enumerate(range(term.lines.start, term.lines.stop)):
             triangle.add(product[k * width : (k + 1) * width], top, width, out[line])
 
@@ -161,13 +191,15 @@ def add_pairs(block: Array, features: Pairs, weights: Weights, out: Floats, work
         w = np.ascontiguousarray(weights.linear[rows].T)
         base = np.ones((block.shape[1] + 1, w.shape[1]))
         np.multiply(block[rows].T, scale[:, None], out=base[:-1])
-        workers.run([(_add_moments, base, first[k], second[k], shift[k], w, out[:, k]) for k in parts])
+        jobs = [(base, first[k], second[k], shift[k], w, weights.fourth, out[:, k]) for k in parts]
+        workers.run([(_add_moments, *job) for job in jobs])
 
 
 def _add_moments(
-    base: Floats, first: Indices, second: Indices, shift: Floats, w: Floats, out: Floats
+    base: Floats, first: Indices, second: Indices, shift: Floats, w: Floats, fourth: bool, out: Floats
 ) -> None:
+    line = out[-1] if fourth else None
     if len(w) == 1:
-        pairs.moments(base, first, second, shift, w, out)
+        pairs.moments(base, first, second, shift, w, line, out)
     else:
-        pairs.moments_of_many(base, first, second, shift, w, np.empty(w.shape[1]), out)
+        pairs.moments_of_many(base, first, second, shift, w, np.empty(w.shape[1]), line, out)
