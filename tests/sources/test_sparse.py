@@ -117,6 +117,14 @@ def test_a_full_column_far_from_zero_keeps_its_digits(build):
     np.testing.assert_allclose(scores, correlations(x, Y), atol=1e-7)
 
 
+@pytest.mark.parametrize("size", [1e25, 1e-25])
+@pytest.mark.parametrize("build", ["csr", "csc"])
+def test_squares_of_float32_cells_may_leave_its_range(build, size):
+    x = (X * size).astype("f4")
+    scores = screen(KINDS[build](x), Y, Plan.exact(N, P, 5)).scores
+    np.testing.assert_allclose(scores, correlations(x.astype("f8") / size, Y), atol=1e-6)
+
+
 def test_result_does_not_depend_on_threads():
     x = sparse.random_array((3000, 400), density=0.1, rng=1, format="csr")
     y = np.random.default_rng(0).standard_normal(3000)

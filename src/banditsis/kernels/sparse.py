@@ -37,7 +37,7 @@ def column_moments(
         values, rows = data[start:end], indices[start:end]
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         for t in range(values.size):
-            x = float(values[t])
+            x = np.float64(values[t])
             a += x
             b += x * y[np.uint64(rows[t])]
             u = x * x
@@ -75,7 +75,7 @@ def row_moments(
                 j = place[j]
                 if j < 0:
                     continue
-            x, at = float(values[t]), np.uint64(j)
+            x, at = np.float64(values[t]), np.uint64(j)
             out[at, 0] += x
             out[at, 1] += x * w
             u = x * x
@@ -110,7 +110,7 @@ def column_products(
                 i = place[i]
                 if i < 0:
                     continue
-            _add(float(data[t]) * scale[k], w[i], v[i] if v.size else 1.0, pairwise, q, total)
+            _add(np.float64(data[t]) * scale[k], w[i], v[i] if v.size else 1.0, pairwise, q, total)
 
 
 @elementwise
@@ -136,7 +136,7 @@ def row_products(
                 j = place[j]
                 if j < 0:
                     continue
-            _add(float(data[t]) * scale[j], w[k], square, pairwise, q, out[j])
+            _add(np.float64(data[t]) * scale[j], w[k], square, pairwise, q, out[j])
 
 
 @elementwise
@@ -177,7 +177,7 @@ def column_classes(
                 i = place[i]
                 if i < 0:
                     continue
-            _add_class(float(data[t]) * scale[k], codes[i], n_classes, pairwise, out[k])
+            _add_class(np.float64(data[t]) * scale[k], codes[i], n_classes, pairwise, out[k])
 
 
 @elementwise
@@ -201,7 +201,7 @@ def row_classes(
                 j = place[j]
                 if j < 0:
                     continue
-            _add_class(float(data[t]) * scale[j], codes[k], n_classes, pairwise, out[j])
+            _add_class(np.float64(data[t]) * scale[j], codes[k], n_classes, pairwise, out[j])
 
 
 @elementwise
