@@ -198,9 +198,15 @@ def pilot_rows(source: Source, rows: Rows) -> Indices:
 MAX_SEARCHED_ROWS, SEARCHED_AT_ONCE = 1 << 15, 4096
 
 
-# Largest absolute binary exponent, by bytes of a cell, at which sums of squares (4) and of fourth powers (8),
-# which are always added in float64, stay in range.
-SAFE_EXPONENT = {4: 40, 8: 200}
+# Smallest and largest binary exponent, by bytes of a cell, at which sums of squares stay in range. Those of
+# fourth powers, in float64, do not overflow either; they are 0 below an exponent of -268.
+SAFE_EXPONENTS = {4: (-40, 40), 8: (-400, 200)}
+
+
+def is_unsafe(exponent: Indices, itemsize: int) -> Array:
+    """Which binary exponents are too small or too large for sums."""
+    smallest, largest = SAFE_EXPONENTS[itemsize]
+    return (exponent < smallest) | (exponent > largest)
 
 
 def summing_dtype(dtype: np.dtype) -> np.dtype:
@@ -249,9 +255,9 @@ def _fill(calibration: Calibration, columns: Indices, block: Array) -> None:
     reach = np.where(constant, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
     exponent = np.frexp(np.maximum(reach, SMALLEST))[1]
     itemsize = calibration.shift.dtype.itemsize
-    safe, limit = SAFE_EXPONENT[itemsize], 126 if itemsize == 4 else 1000
+    (smallest, largest), limit = SAFE_EXPONENTS[itemsize], 126 if itemsize == 4 else 1000
     # Large values become about 1. Small values are only lifted into the safe range, which leaves room for
     # larger ones in other rows. A constant gives no scale, because its variation is unknown.
-    lift = np.where(exponent > safe, -exponent, np.where(constant, 0, -safe - exponent))
-    scale = np.where(np.abs(exponent) > safe, np.ldexp(1.0, np.clip(lift, -limit, limit)), 1.0)
+    lift = np.where(exponent > largest, -exponent, np.where(constant, 0, smallest - exponent))
+    scale = np.where(is_unsafe(exponent, itemsize), np.ldexp(1.0, np.clip(lift, -limit, limit)), 1.0)
     calibration.shift[columns], calibration.scale[columns] = mean * scale, scale

@@ -25,11 +25,11 @@ from banditsis.kernels import sparse as kernels
 from banditsis.sources.array import Job, TileJob, add_tiles, check_names
 from banditsis.sources.base import (
     PILOT_ROWS,
-    SAFE_EXPONENT,
     Calibration,
     SumContext,
     WeightFunction,
     calibrate,
+    is_unsafe,
 )
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.products import fourth_line
@@ -204,8 +204,7 @@ def _baseline(w: Weights, n_sums: int) -> Floats:
 def _scale(size: Floats) -> Floats:
     """A power of two, almost always 1, that keeps squares of values of this size in range."""
     exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))[1]
-    unsafe = np.abs(exponent) > SAFE_EXPONENT[8]
-    return np.where(unsafe, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
+    return np.where(is_unsafe(exponent, 8), np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
 
 
 def _is_simple(w: Weights, scale: Floats) -> bool:

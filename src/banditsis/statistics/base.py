@@ -50,7 +50,7 @@ class Weights:
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
                       ``Σ m`` over the rows of each class
     if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``pairwise``, ``codes`` or
-                      ``square``)
+                      ``square``); infinite or 0 if cells are beyond about 1e76 or 1e-76
     ================= ================================================================================
 
     The shapes are (rows, q) for ``linear``, and (rows,) for ``codes``, the class of each row as a number from
