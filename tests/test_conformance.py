@@ -1,5 +1,6 @@
 """What every source and every statistic promises. A new one is one more entry in SOURCES or RESPONSES."""
 
+from dataclasses import replace
 from functools import cache
 
 import dask.array as da
@@ -184,6 +185,8 @@ def plain_sums(z, w):
     lines = [z.sum(axis=0)[None], w.linear.T @ z, (v @ (z * z))[None]]
     if w.pairwise:
         lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
+    if w.fourth:
+        lines.append((z**4).sum(axis=0)[None])
     return np.vstack(lines)
 
 
@@ -222,6 +225,30 @@ def test_sums(build, rows, columns, kind):
     tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
     np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
     assert abs(sum(told) - z.size) <= len(told)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("kind", ["one", "several", "many"])
+def test_fourth_powers(build, rows, columns, kind):
+    """One more line, the others as before, bit for bit the same from any number of threads."""
+    source, weights = build(X), WEIGHTS[kind]
+    some_rows, some_columns = ROWS[rows], COLUMNS[columns]
+    calibration = source.calibrate(some_rows)
+    chosen = slice(0, P) if some_columns is None else some_columns
+    z = source.read(some_rows, some_columns) - calibration.shift[chosen].astype(float)
+    expected = plain_sums(z, replace(weights, fourth=True).part(np.arange(N)[some_rows]))
+    runs = []
+    for n_jobs in (1, 3):
+        out = np.zeros_like(expected)
+        with Workers(n_jobs) as workers:
+            context = SumContext(calibration, out, workers)
+            source.sums(some_rows, some_columns, replace(weights, fourth=True).part, context)
+        runs.append(out)
+    single = source.dtype == np.float32
+    np.testing.assert_allclose(runs[0][-1], expected[-1], rtol=1e-5 if single else 1e-12)
+    np.testing.assert_allclose(runs[0][:-1], expected[:-1], rtol=0, atol=5e-4 if single else 1e-9)
+    np.testing.assert_array_equal(runs[0], runs[1])
 
 
 def test_cost_grows_with_what_is_read(build):

@@ -126,11 +126,32 @@ def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypa
     columns = None if every == 1 else np.arange(0, source.shape[1], every)
     z = (build(x, squares=True) - calibration.shift)[rows]
     z = z if columns is None else z[:, columns]
-    out = np.ones((5, z.shape[1]))
+    for fourth in (False, True):
+        out = np.ones((5 + fourth, z.shape[1]))
+        with Workers(2) as workers:
+            source.sums(rows, columns, Weights(Y, fourth=fourth).part, SumContext(calibration, out, workers))
+        expected = np.vstack([z.sum(axis=0), Y[rows].T @ z, (z * z).sum(axis=0)])
+        np.testing.assert_allclose(out[:5] - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
+    np.testing.assert_allclose(out[5] - 1, (z**4).sum(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e5), ("f4", 1e-5), ("f8", 1e60), ("f8", 1e-60)])
+@pytest.mark.parametrize("few", [True, False])
+def test_fourth_powers_of_products_of_large_and_small_cells(dtype, size, few, monkeypatch):
+    """In float32, eighth powers of the columns are out of range, and their squares and products are not."""
+    monkeypatch.setattr(Interactions, "_is_faster_by_pair", lambda *arguments: few)
+    x = (X * np.where(np.arange(M) % 2, size, 1.0)).astype(dtype)
+    x[:, 1] = 0
+    x[5::40, 1] = size  # 0 in the pilot rows
+    source = Interactions(x, squares=True)
+    rows = slice(0, N)
+    calibration = source.calibrate(rows)
+    z = build(x.astype("f8"), squares=True) * calibration.scale - calibration.shift
+    out = np.zeros((4, z.shape[1]))
     with Workers(2) as workers:
-        source.sums(rows, columns, Weights(Y).part, SumContext(calibration, out, workers))
-    expected = np.vstack([z.sum(axis=0), Y[rows].T @ z, (z * z).sum(axis=0)])
-    np.testing.assert_allclose(out - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
+        weights = Weights(Y[:, :1], fourth=True)
+        source.sums(rows, None, weights.part, SumContext(calibration, out, workers))
+    np.testing.assert_allclose(out[3], (z**4).sum(axis=0), rtol=1e-5 if dtype == "f4" else 1e-12)
 
 
 def test_result_does_not_depend_on_threads():

@@ -37,6 +37,8 @@ KINDS = {
 WEIGHTS = {
     "one": Weights(LINEAR[:, :1]),
     "several": Weights(LINEAR),
+    "one, fourth powers": Weights(LINEAR[:, :1], fourth=True),
+    "several, fourth powers": Weights(LINEAR, fourth=True),
     "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
     "weighted squares": Weights(LINEAR, square=np.linspace(1, 2, N)),
     "one, gaps": Weights(LINEAR[:, :1], pairwise=True),
