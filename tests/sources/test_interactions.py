@@ -146,6 +146,7 @@ def test_fourth_powers_of_products_of_large_and_small_cells(dtype, size, few, mo
     source = Interactions(x, squares=True)
     rows = slice(0, N)
     calibration = source.calibrate(rows)
+    assert calibration.base_scale[1] == 1
     z = build(x.astype("f8"), squares=True) * calibration.scale - calibration.shift
     out = np.zeros((4, z.shape[1]))
     with Workers(2) as workers:
