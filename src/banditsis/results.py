@@ -21,7 +21,7 @@ from banditsis.formatting import (
     to_single_line,
     write_text,
 )
-from banditsis.plans.detection_floor import detection_floor, error_level
+from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor, error_level
 from banditsis.statistics.null_distributions import (
     METHODS,
     NullDistribution,
@@ -118,7 +118,7 @@ class ScreeningResult:
         How much a single row that was not read can add to a correlation, beyond what is ordinary; it is added
         to the detection floor. Above 0 if the response has outliers that were not read.
     undecided : ndarray of int
-        Features that were dropped although fewer than 5 of the rows read were informative about them, because
+        Features that were dropped although fewer than 4 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
     cells_reread : int
         Cells that were read again to check small p-values; not part of :attr:`cells_read`.
@@ -245,8 +245,9 @@ class ScreeningResult:
         """Decimal logarithms of :attr:`pvalues`, accurate far below 1e-300."""
         tested = self.tested
         if self.null_distribution is None:
-            statistic = self.parameters.get("statistic", "pearson")
-            raise ValueError(f"no p-values: the null distribution of {statistic!r} is not known.")
+            statistic = repr(self.parameters.get("statistic", "pearson"))
+            strata = " for rows sampled in strata" if self.parameters.get("sampling") == "stratified" else ""
+            raise ValueError(f"no p-values: the null distribution of {statistic} is not known{strata}.")
         if not tested.any():
             raise ValueError(
                 f"no p-values: the features were selected by {self.rounds[-1].n_rows:,} of {self.n_rows:,} "
@@ -383,8 +384,10 @@ class ScreeningResult:
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
 
-        It follows from the rows and the cutoff of every round and from the variance inflation of the data.
-        A run that reads every row is exact, and its floor is its last cutoff.
+        It follows from the rows and the cutoff of every round, the variance inflation of the data, the
+        kurtosis of the features, and the outliers of the response among the rows that were not read. It does
+        not cover the features in :attr:`undecided`. A run that reads every row is exact, and its floor is its
+        last cutoff.
 
         Parameters
         ----------
@@ -557,7 +560,14 @@ def describe_floor(result: ScreeningResult) -> str:
     floor = result.detection_floor()
     if result.is_exact:
         return f"detection floor: {floor:.4f}; every row was read, so every feature above it was kept."
-    return f"detection floor: {floor:.4f}; a feature with |r| at or above it was kept with probability 95%."
+    text = f"detection floor: {floor:.4f}; a feature with |r| at or above it was kept with probability 95%."
+    if (n := len(result.undecided)) == 0:
+        return text
+    have = "feature has" if n == 1 else "features have"
+    return (
+        f"{text} {n:,} {have} fewer than {MIN_INFORMATIVE:g} informative rows among those read; the floor "
+        f"does not cover {'it' if n == 1 else 'them'}."
+    )
 
 
 def _to_record(result: ScreeningResult, all_scores: bool) -> dict[str, Any]:

@@ -255,6 +255,11 @@ class Run:
         #: whether the rows of each stratum that were read up to any step are a simple random sample
         self.is_random_sample = self.row_order == "random" or source.shuffled
 
+    @property
+    def is_correlation(self) -> bool:
+        """Whether scores are correlations, for which floors and guarantees are known."""
+        return self.statistic is not None and self.statistic.is_correlation
+
     def _bind(self, values: Array) -> Statistic:
         """The statistic for some responses."""
         covariates: Any = self.settings.covariates
@@ -275,7 +280,13 @@ class Run:
         if made.by_evidence:
             random = settings.row_order == "auto" or (self.source.shuffled and settings.row_order == "stored")
             row_order = "random" if random else settings.row_order
-            check_guarantee_possible(self.kind.name, row_order, settings.missing, settings.n_covariates > 0)
+            check_guarantee_possible(
+                self.kind.name,
+                self.is_correlation,
+                row_order,
+                settings.missing,
+                settings.n_covariates > 0,
+            )
         row_order = settings.row_order
         if self._is_uniform(made) or not strata.is_worthwhile(made.steps[0].n_rows):
             strata = Strata.uniform(n)
@@ -483,13 +494,14 @@ class Run:
                 yield None
                 continue
             sample = trace.rounds, n, self.is_random_sample
+            no_floor = settings.no_floor_reason(*sample, self.is_correlation)
             yield trace.result(
                 self.plan,
                 self.source.names,
                 [*notes, *self.notes],
                 parameters=settings.parameters(self.plan, self.source, self.row_order, sampling),
                 n_covariates=settings.n_covariates,
-                no_floor_reason=trace.no_guarantee_reason or settings.no_floor_reason(*sample),
+                no_floor_reason=trace.no_guarantee_reason or no_floor,
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )
 

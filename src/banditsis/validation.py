@@ -120,10 +120,12 @@ def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> None:
         )
 
 
-def check_guarantee_possible(statistic: str, row_order: str, missing: str, covariates: bool) -> None:
+def check_guarantee_possible(
+    statistic: str, is_correlation: bool, row_order: str, missing: str, covariates: bool
+) -> None:
     """Check that a minimum correlation can be guaranteed with these settings."""
     for setting, value, required in (
-        ("the Pearson statistic", statistic, "pearson"),
+        ("'pearson', or for two classes 'anova' or 'logistic'", "" if is_correlation else statistic, ""),
         ("complete data", missing, "raise"),
         ("no covariates", "some" if covariates else "", ""),
         ("random row order", row_order, "random"),

@@ -22,10 +22,11 @@ def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
         print_output(json.dumps(records if compare else records["plan"], indent=2))
         return
     floor = plan.detection_floor()
+    condition = f" if fewer than {plan.n_keep:,}\nfeatures are stronger" if plan.n_keep else ""
     print_output(str(plan))
     print_output(
         f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or\n"
-        "above it is kept with probability 95%.\n\n"
+        f"above it is kept with probability 95%{condition}.\n\n"
         f"Comparison (sizes as {dtype}; the last column is the detection floor for all\n"
         "features simultaneously):\n"
     )

@@ -117,6 +117,8 @@ class MomentAccumulator:
                 trace.record_present(self.features(left), present, int(self.counts.sum()))
             else:
                 trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
+            if not self.strata.is_uniform(self.counts):
+                trace.null_distribution = None
             informative = self._informative_rows(k, left, summary) if statistic.evidence else None
             kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
             trace.record_evidence(informative, kept, self.features(left), int(self.counts.sum()))

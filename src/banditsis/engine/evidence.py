@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, spread
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, spread
 from banditsis.engine.strata import Strata
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MomentStatistic
@@ -33,7 +33,10 @@ ORDINARY = 6.0
 
 def informative_rows(values: Floats, weights: Floats) -> tuple[Floats, Array]:
     """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed."""
-    z = values - weights @ values / weights.sum()
+    size = np.maximum(np.abs(values).max(axis=0), SMALLEST)
+    z = values / size
+    z -= weights @ z / weights.sum()
+    z /= np.maximum(np.abs(z).max(axis=0), SMALLEST)  # fourth powers stay in range
     squares = weights @ np.square(z)
     third, fourth = weights**1.5 @ np.abs(z) ** 3, np.square(weights) @ z**4
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -135,7 +135,10 @@ class RereadingAccumulator:
         """Keep some of the features and return the cutoff."""
         trace = traces[0]
         trace.record_scores(self.columns, self.scores)
-        trace.null_distribution = self._null_distribution()
+        assert self.rows is not None
+        counts = np.array([count_rows(rows) for rows in self.strata.split(self.rows)])
+        uniform = self.strata.is_uniform(counts)
+        trace.null_distribution = self._null_distribution() if uniform else None
         if self.present is not None:
             assert self.rows is not None
             trace.record_present(self.features(slice(None)), self.present, count_rows(self.rows))

@@ -108,12 +108,14 @@ class Settings:
             **({"shuffled": True} if row_order != "random" and source.shuffled else {}),
         }
 
-    def no_floor_reason(self, rounds: Sequence[Round], n: int, random_sample: bool) -> str | None:
+    def no_floor_reason(
+        self, rounds: Sequence[Round], n: int, random_sample: bool, is_correlation: bool
+    ) -> str | None:
         """Why the run has no detection floor; None if it has one."""
         if rounds[0].n_rows >= n:
             return None  # all rows were read
-        if self.statistic.name != "pearson":
-            return f"it is only known for the Pearson statistic, not for {self.statistic.name!r}"
+        if not is_correlation:
+            return f"it is only known for correlations, not for the statistic {self.statistic.name!r}"
         if self.pairwise:
             return "with pairwise deletion every feature has its own rows"
         return None if random_sample else self._no_sample_reason()

@@ -118,6 +118,10 @@ class Strata:
         sizes = np.array(self.design.sizes)
         return np.asarray(sizes / sizes.sum() * (counts.sum() / np.maximum(counts, 1)))
 
+    def is_uniform(self, counts: Indices) -> bool:
+        """Whether a sample with these counts is like a uniform one: one stratum, or all rows."""
+        return self.n_strata == 1 or bool((counts == self.design.sizes).all())
+
     def row_weights(self, rows: Rows) -> Floats | None:
         """Weights of the rows of a sample, with mean 1; None if there is one stratum."""
         if self.n_strata == 1:

@@ -11,7 +11,7 @@ import numpy as np
 import banditsis
 from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread
 from banditsis.engine.strata import Strata
-from banditsis.plans.guaranteed import MIN_INFORMATIVE
+from banditsis.plans.detection_floor import MIN_INFORMATIVE
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source

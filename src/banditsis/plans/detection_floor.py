@@ -24,6 +24,8 @@ import numpy as np
 
 from banditsis.arrays import Floats
 
+#: A feature with fewer informative rows in a sample is undecided: its score may say nothing.
+MIN_INFORMATIVE = 4.0
 MAX_ITERATIONS = 30
 #: Numbers of Gauss-Legendre nodes; rounds with nearly equal row counts need more.
 NODES = (48, 96, 192, 384)
@@ -44,6 +46,14 @@ def fisher_rows(n_rows: float) -> float:
 def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float:
     """Variance of artanh r over ``n_rows`` of n rows, around its value over all of them."""
     return max(0.0, variance_inflation * (1.0 / fisher_rows(n_rows) - 1.0 / fisher_rows(n)))
+
+
+def excess_inflation(kurtosis: Any, correlation: float) -> Any:
+    r"""By how much the variance of artanh r exceeds that for normal data if the feature is heavy-tailed.
+
+    If y is linear in x with normal errors, :math:`(K - 3) r^2 / 4`, where K is the kurtosis of x.
+    """
+    return np.maximum(np.asarray(kurtosis) - 3.0, 0.0) * (correlation**2 / 4.0)
 
 
 def detection_floor(
@@ -68,8 +78,7 @@ def detection_floor(
     error : float
         Probability of losing a feature at the floor.
     kurtosis : sequence of float
-        The largest kurtosis K of a feature in each round; by default 3. If y is linear in the feature, κ is
-        larger by :math:`(K - 3) τ^2 / 4`.
+        The largest kurtosis of a feature in each round, by default 3; see :func:`excess_inflation`.
 
     Examples
     --------
@@ -78,11 +87,12 @@ def detection_floor(
     >>> detection_floor([1000], [0.1], 1000, 1.0, 0.05)  # all rows: no sampling error
     0.1
     """
-    excess = [max(k - 3.0, 0.0) / 4.0 for k in kurtosis] or [0.0] * len(rows)
-    floor = _floor(rows, cutoffs, n, [variance_inflation] * len(rows), error)
-    for _ in range(MAX_ITERATIONS if any(excess) else 0):
-        before, inflation = floor, [variance_inflation + e * floor**2 for e in excess]
-        floor = _floor(rows, cutoffs, n, inflation, error)
+    shapes = np.array(kurtosis or [3.0] * len(rows))
+    floor = 0.0
+    for _ in range(MAX_ITERATIONS if (shapes > 3.0).any() else 1):  # κ depends on the floor
+        before = floor
+        inflation = variance_inflation + excess_inflation(shapes, before)
+        floor = _floor(rows, cutoffs, n, inflation.tolist(), error)
         if floor - before < 1e-4 * floor:
             break
     return floor

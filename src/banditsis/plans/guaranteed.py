@@ -11,11 +11,9 @@ from scipy.special import ndtri
 
 from banditsis.arrays import Floats, Indices
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.detection_floor import fisher_rows, null_shares, sampling_variance
+from banditsis.plans.detection_floor import excess_inflation, fisher_rows, null_shares, sampling_variance
 
-#: A feature with fewer informative rows in a sample is undecided: its score may say nothing.
-MIN_INFORMATIVE = 4.0
-#: As :data:`MIN_INFORMATIVE`, for a guarantee, which must hold for all features together.
+#: As ``MIN_INFORMATIVE``, for a guarantee, which must hold for all features together.
 MIN_GUARANTEED = 30.0
 #: Candidates for the first round, in standard errors above its cutoff, and for the growth of rows after it.
 STARTS = (0.15, 0.3, 0.5, 0.7, 1.0)
@@ -104,14 +102,6 @@ def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: in
         cells += (step.n_rows - rows) * (before if before > step.n_keep else 0)
         rows, before = step.n_rows, after
     return cells
-
-
-def excess_inflation(kurtosis: Any, correlation: float) -> Any:
-    r"""By how much the variance of artanh r exceeds that for normal data if the feature is heavy-tailed.
-
-    If y is linear in x with normal errors, :math:`(K - 3) r^2 / 4`, where K is the kurtosis of x.
-    """
-    return np.maximum(np.asarray(kurtosis) - 3.0, 0.0) * (correlation**2 / 4.0)
 
 
 class EvidenceRule:

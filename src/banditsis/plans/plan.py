@@ -15,7 +15,8 @@ from banditsis.formatting import format_share, text_table
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.guaranteed import MIN_INFORMATIVE, EvidenceRule, EvidenceStep
+from banditsis.plans.detection_floor import MIN_INFORMATIVE
+from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
 from banditsis.validation import check_integer, check_real
 
 
@@ -359,8 +360,9 @@ class Plan:
     ) -> float:
         """The expected detection floor, before any data are read.
 
-        The cutoffs are assumed to be those that independent features without signal will set. See
-        :meth:`ScreeningResult.detection_floor` for the definition of the floor.
+        The cutoffs are assumed to be those that independent features without signal will set: a feature at
+        the floor is kept with the given probability if fewer than d features are stronger. See
+        :meth:`ScreeningResult.detection_floor` for the floor of a run, which knows the cutoffs.
 
         Parameters
         ----------
