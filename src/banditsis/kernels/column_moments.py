@@ -24,6 +24,8 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | 
     """
     zero = shift.dtype.type(0)
     last = starts.size - 1
+    info = np.finfo(shift.dtype)
+    least = info.tiny / info.eps
     for k in range(0, starts.size, 4):
         # The last group repeats its last column, which avoids a separate loop.
         ka, kb, kc, kd = k, min(k + 1, last), min(k + 2, last), min(k + 3, last)
@@ -66,19 +68,19 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | 
                 for j in range(total.shape[1]):
                     total[line, j] += values[j]
             if fourth is not None:
-                cells, squares, values = (a, b, c, d), (a2, b2, c2, d2), (a3, b3, c3, d3)
+                squares, values = (a2, b2, c2, d2), (a3, b3, c3, d3)
                 for j in range(total.shape[1]):
-                    fourth[k + j] += _in_range(values[j], squares[j], cells[j], shift[k + j])
+                    if is_in_range(squares[j], values[j], least):
+                        fourth[k + j] += values[j]
+                    else:
+                        fourth[k + j] += _sum_fourth(flat, starts[k + j] + i, m, shift[k + j])
 
 
 @reduction
-def _in_range(fourth: float, square: float, x: Array, s: float) -> float:
-    """Σz⁴ of a column, computed again in float64 if the given one does not fit the dtype of the data."""
-    info = np.finfo(x.dtype)
-    if is_in_range(square, fourth, info.tiny / info.eps):
-        return np.float64(fourth)
-    total = 0.0
-    for t in range(x.size):
+def _sum_fourth(flat: Array, start: int, m: int, s: float) -> float:
+    """Σz⁴ of some rows of a column in float64, where the square of a float32 square is in range."""
+    x, total = flat[start : start + m], 0.0
+    for t in range(m):
         z = x[t] - s
         u = np.float64(z * z)
         total += u * u
