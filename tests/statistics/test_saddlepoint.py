@@ -108,7 +108,7 @@ def test_normal_data_keep_their_pvalues():
     result = exact(x, y)
     expected = [stats.pearsonr(column, y).pvalue for column in x.T]
     np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
-    assert 300 * 2 <= result.cells_reread <= 0.03 * x.size
+    assert result.cells_reread == 0  # normal residuals make any score normal
     assert not result.notes
     assert result.cells_read == x.size
 

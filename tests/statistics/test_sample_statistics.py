@@ -362,7 +362,7 @@ def test_a_class_or_an_object_is_taken_as_it_is():
 def test_invalid_input(name):
     X, y = make(200, 5)
     labels = np.where(y > 0, "yes", "no")
-    with pytest.raises(ValueError, match="guaranteed with the Pearson statistic"):
+    with pytest.raises(ValueError, match="guaranteed with 'pearson', or for two classes"):
         BanditSIS(2, min_correlation=0.3, statistic=name).fit(X, labels if name == "mv" else y)
     with pytest.raises(ValueError, match=r"continuous response" if name == "mv" else r"'anova' or 'mv'"):
         screen(X, y if name == "mv" else labels, Plan.exact(200, 5, 2), statistic=name)

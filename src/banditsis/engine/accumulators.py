@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
-from banditsis.engine.evidence import discount
+from banditsis.engine.evidence import MAX_PROBED, ORDINARY_KURTOSIS, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
@@ -97,10 +97,11 @@ class MomentAccumulator:
         return np.asarray(sum(w * s for w, s in zip(weights, self.summaries, strict=True)))
 
     def nonfinite_features(self) -> Indices:
-        """Features whose sums are not finite."""
-        if np.isfinite(self.sums).all():
+        """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
+        sums = self.sums[:, :-1] if self.statistic.evidence else self.sums
+        if np.isfinite(sums).all():
             return np.arange(0)
-        return self.features(np.flatnonzero(~np.isfinite(self.sums).all(axis=(0, 1))))
+        return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=(0, 1))))
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep some of them, and return the cutoffs."""
@@ -128,11 +129,24 @@ class MomentAccumulator:
 
     def _informative_rows(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
         """Number of rows that say something about each remaining feature and the response of a member."""
-        fourth = np.square(self.strata.weights(self.counts)) @ self.sums[:, -1, left]
+        with np.errstate(over="ignore"):
+            fourth = np.square(self.strata.weights(self.counts)) @ self.sums[:, -1, left]
         squares = self.statistic.squares(self._combine(left), summary, slice(None))
-        informative = ratio(np.square(squares), fourth)
-        rows = reduce(join_rows, self.rows)
-        return discount(informative, self.features(left), self.source, self.statistic, k, rows, self.strata)
+        informative = np.square(ratio(squares, np.sqrt(fourth)))
+        # Fourth powers of very small values are 0, which says nothing.
+        informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
+        if (informative < MAX_PROBED).any():
+            rows = reduce(join_rows, self.rows)
+            informative = discount(informative, self.features(left), self.source, rows, self.strata)
+        return np.minimum(informative, self._rows_of_response(k))
+
+    def _rows_of_response(self, k: int) -> float:
+        """Number of informative rows of the response of a member."""
+        n_first, n_read = count_rows(self.rows[0]), int(self.counts.sum())
+        first = rows_of_response(self.statistic, k, self.rows[0], self.strata)
+        if len(self.rows) == 1 or first >= n_first / ORDINARY_KURTOSIS:
+            return first * n_read / n_first  # it grows with the sample
+        return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 
     def _scores(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
         """Scores of one member, computed in pieces that fit in the cache."""

@@ -27,54 +27,51 @@ PROBED_FEATURES, PROBED_ROWS = 32, 1000
 DISCOUNT = 3.0
 #: How much larger the number of informative rows is by third moments than by fourth ones: 1 for an indicator.
 HEAVY = 1.4
+#: If at least one in as many rows is informative about the response, this will be so in a larger sample.
+ORDINARY_KURTOSIS = 12.0
 #: Largest distance from the mean, in standard deviations, that counts as ordinary for the response.
 ORDINARY = 6.0
 
 
-def informative_rows(values: Floats, weights: Floats) -> tuple[Floats, Array]:
+def informative_rows(values: Floats, weights: Floats | None) -> tuple[Floats, Array]:
     """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed."""
+    weights = np.ones(len(values)) if weights is None else weights
     size = np.maximum(np.abs(values).max(axis=0), SMALLEST)
     z = values / size
     z -= weights @ z / weights.sum()
     z /= np.maximum(np.abs(z).max(axis=0), SMALLEST)  # fourth powers stay in range
-    squares = weights @ np.square(z)
-    third, fourth = weights**1.5 @ np.abs(z) ** 3, np.square(weights) @ z**4
+    squared = np.square(z)
+    squares = weights @ squared
+    third = (weights * np.sqrt(weights)) @ (squared * np.abs(z))
+    fourth = np.square(weights) @ np.square(squared)
     with np.errstate(divide="ignore", invalid="ignore"):
         rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
     rows = np.where(fourth > 0, rows, 0.0)
     return rows, (rows < MAX_PROBED) & (by_third > HEAVY * rows)
 
 
-def discount(
-    informative: Floats,
-    features: Indices,
-    source: Source,
-    statistic: MomentStatistic,
-    response: int,
-    rows: Rows,
-    strata: Strata,
-) -> Floats:
-    """Reduce the informative rows of features to those of the response, and if features are heavy-tailed.
+def rows_of_response(statistic: MomentStatistic, response: int, rows: Rows, strata: Strata) -> float:
+    """Number of informative rows of a response."""
+    values = statistic.deviations(rows)[:, [response]]
+    informative, heavy = informative_rows(values, strata.row_weights(rows))
+    return float(informative[0]) / (DISCOUNT if heavy[0] else 1.0)
+
+
+def discount(informative: Floats, features: Indices, source: Source, rows: Rows, strata: Strata) -> Floats:
+    """Reduce the number of informative rows of features if they are heavy-tailed.
 
     The sum of squares of a heavy-tailed feature rests on values that may not have been seen yet. A few of the
     features with few informative rows are read again to find out whether they are of this kind.
     """
-    weights = strata.row_weights(rows)
-    weights = np.ones(len(statistic.y[rows])) if weights is None else weights
-    y_rows, y_heavy = informative_rows(statistic.deviations(rows)[:, [response]], weights)
-    limit = float(y_rows[0]) / (DISCOUNT if y_heavy[0] else 1.0)
     few = np.flatnonzero((informative > 0) & (informative < MAX_PROBED))
-    if few.size:
-        probed = features[spread(few, PROBED_FEATURES)]
-        sample = spread(rows, PROBED_ROWS)
-        sample_weights = strata.row_weights(sample)
-        block = np.asarray(source.read(sample, np.sort(probed)), np.float64)
-        found, heavy = informative_rows(
-            block, np.ones(len(sample)) if sample_weights is None else sample_weights
-        )
-        if np.count_nonzero(heavy) > 0.1 * np.count_nonzero(found > 0):
-            informative = np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
-    return np.minimum(informative, limit)
+    if few.size == 0:
+        return informative
+    sample = spread(rows, PROBED_ROWS)
+    block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
+    found, heavy = informative_rows(block, strata.row_weights(sample))
+    if np.count_nonzero(heavy) <= 0.1 * np.count_nonzero(found > 0):
+        return informative
+    return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
 
 
 def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
