@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from banditsis import Plan, screen
+from banditsis import Interactions, Plan, screen
 from designs import features, noise
-from reporting import Figure, at_most, collect, machine, table
+from reporting import Figure, at_least, at_most, collect, machine, table
 
 N, P, D = 20_000, 300, 40
 PLANS: dict[str, Callable] = {
@@ -30,6 +30,8 @@ def binary(share: float) -> Callable:
 
 
 N_PLANTED = 6
+#: Share of the features that the floor must cover.
+COVERED = {"normal": 99, "t5": 99, "genotypes": 99, "1% binary": 90}
 
 
 def rare_among_normal(rng, n, p):
@@ -97,6 +99,71 @@ def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]
     return {key: np.array(lines, float) for key, lines in counts.items()}
 
 
+def interactions(seed: int, share: float) -> tuple[int, int, float]:
+    """Return lost and seen products of 0/1 tags up to 15% above the floor, and the share covered."""
+    rng = np.random.default_rng([seed, int(1000 * share)])
+    tags = (rng.random((N, 24)) < share).astype(float)
+    source = Interactions(tags)
+    p = source.shape[1]
+    everything = source.read(slice(0, N), np.arange(p))
+    chosen = 24 + rng.choice(p - 24, 3, replace=False)
+    lost = seen = 0
+    covered, floor = 1.0, 0.1
+    for _ in range(2):  # the second time with correlations close to the floor
+        Z = everything[:, chosen] - everything[:, chosen].mean(axis=0)
+        Z /= np.maximum(Z.std(axis=0), 1e-9)
+        y = Z.sum(axis=1) * 1.07 * floor + rng.standard_normal(N) * math.sqrt(max(0.1, 1 - 3.4 * floor**2))
+        plan = Plan.paper(N, p, D, 0.5)
+        result = screen(source, y, plan, random_state=seed, n_jobs=1, progress=False)
+        floor, r = result.detection_floor(), _correlations(everything, y)
+        decided = np.ones(p, bool)
+        decided[result.undecided] = False
+        near = (r >= floor) & (r < 1.15 * floor) & decided
+        lost, seen, covered = np.count_nonzero(near & ~result.support), int(near.sum()), decided.mean()
+    return lost, seen, float(covered)
+
+
+def interaction_floors(runs: int) -> Iterator[Figure]:
+    for share in (0.03, 0.05, 0.1):
+        with ProcessPoolExecutor() as pool:
+            found = list(pool.map(partial(interactions, share=share), range(runs), chunksize=5))
+        lost, seen, covered = np.array(found).T
+        error = math.sqrt(0.05 * 0.95 / max(1, seen.sum()))
+        what = (
+            f"lost above the floor, interactions of tags in {share:.0%} of the rows ({lost.sum():.0f} of "
+            f"{seen.sum():.0f}; covers {covered.mean():.1%})"
+        )
+        yield at_most(what, 100 * lost.sum() / max(1, seen.sum()), round(5 + 200 * error, 1), "%")
+
+
+def guaranteed(kind: str, seed: int) -> tuple[bool, int]:
+    """Return whether a run with a minimum correlation of 0.15 loses something, and the cells it reads."""
+    rng = np.random.default_rng([seed, 77, len(kind)])
+    if kind == "100 ones in 200,000 rows":
+        n = 200_000
+        X = rng.standard_normal((n, 40))
+        X[:, 0] = 0.0
+        X[rng.choice(n, 100, replace=False), 0] = 1.0
+        y = X[:, 0] + 0.01 * rng.standard_normal(n)
+    else:
+        n = N
+        X = FEATURES[kind](rng, n, P)
+        y = plant(kind, X, noise(kind, n, rng), 0.16)
+    plan = partial(Plan.guaranteed, n, X.shape[1], None, 0.15)
+    result = screen(X, y, lambda design: plan(design=design), random_state=seed, n_jobs=1, progress=False)
+    lost = (_correlations(X, y) >= 0.15) & ~result.support
+    return bool(lost.any()), result.cells_read
+
+
+def guarantees(runs: int) -> Iterator[Figure]:
+    for kind in (*FEATURES, "100 ones in 200,000 rows"):
+        with ProcessPoolExecutor() as pool:
+            found = list(pool.map(partial(guaranteed, kind), range(runs), chunksize=5))
+        failed, cells = np.array(found, float).T
+        what = f"runs that lose |r| ≥ 0.15, min_correlation=0.15, {kind} (reads {cells.mean():,.0f} cells)"
+        yield at_most(what, 100 * failed.mean(), 5, "%")
+
+
 def floors(runs: int) -> Iterator[Figure]:
     for kind in FEATURES:
         parts = [range(start, min(start + 25, runs)) for start in range(0, runs, 25)]
@@ -106,19 +173,25 @@ def floors(runs: int) -> Iterator[Figure]:
             lost, seen, covered, floor = np.concatenate([part[key] for part in found]).T
             error = math.sqrt(0.05 * 0.95 / max(1, seen.sum()))
             what = (
-                f"lost above the floor, {kind}, {key[0]}, {key[1]} ({lost.sum():.0f} of {seen.sum():.0f}; the "
-                f"floor is {np.nanmean(floor):.3f} and covers {covered.mean():.1%})"
+                f"lost above the floor, {kind}, {key[0]}, {key[1]} ({lost.sum():.0f} of {seen.sum():.0f}; "
+                f"floor {np.nanmean(floor):.3f}, covers {covered.mean():.1%})"
             )
             yield at_most(what, 100 * lost.sum() / max(1, seen.sum()), round(5 + 200 * error, 1), "%")
+            if key == ("α = 0.5", "uniform") and kind in COVERED:
+                yield at_least(f"covered, {kind}, α = 0.5", 100 * covered.mean(), COVERED[kind], "%")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--only", choices=["floors"])
+    parser.add_argument("--only", choices=["floors", "interactions", "guarantees"])
     options = parser.parse_args()
     print(f"{machine()}, {options.runs} runs per line")
-    parts = {"floors": lambda: floors(options.runs)}
+    parts = {
+        "guarantees": lambda: guarantees(options.runs),
+        "interactions": lambda: interaction_floors(options.runs),
+        "floors": lambda: floors(options.runs),
+    }
     figures = [f for name, part in parts.items() if options.only in (None, name) for f in collect(part())]
     print(table(figures))
 

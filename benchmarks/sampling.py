@@ -26,7 +26,7 @@ N, P, D = 1000, 2000, 288
 MODELS = (datasets.make_m1, datasets.make_m2, datasets.make_m3, datasets.make_m4)
 #: Cells as shares of those of the paper's plan with α = 1.5, as printed.
 SHARES = (0.5, 0.65, 0.8, 1.0, 1.3)
-#: P of the four models for one sampling or plan: one column for each model.
+#: P of the four models, in lines, for each data set.
 Percentages = np.ndarray
 
 
