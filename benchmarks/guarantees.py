@@ -77,7 +77,7 @@ def _correlations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]:
-    """Return, for each run, lost and seen features up to 15% above the floor, the share covered, the floor."""
+    """Return, for each run, lost and seen features just above the floor, the share covered, the floor."""
     counts: dict[tuple[str, str], list] = {}
     floors: dict[tuple[str, str], float] = {}
     for seed in seeds:

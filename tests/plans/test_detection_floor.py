@@ -141,14 +141,14 @@ def test_the_floor_is_printed_and_stored():
     ("options", "reason"),
     [
         ({"row_order": "stored"}, "not a simple random sample; use random row order"),
-        ({"statistic": "anova"}, "'anova'"),
+        ({"statistic": "anova"}, "only known for correlations, not for the statistic 'anova'"),
         ({"missing": "pairwise"}, "pairwise deletion"),
     ],
 )
 def test_where_no_floor_is_known(options, reason):
     rng = np.random.default_rng(6)
     X, y = make("normal", 20_000, 400, rng, np.array([0.5]))
-    y = y > 0 if options.get("statistic") == "anova" else y
+    y = np.digitize(y, [-1, 1]) if options.get("statistic") == "anova" else y
     result = screen(X, y, PLAN, random_state=0, **options)
     with pytest.raises(ValueError, match=reason):
         result.detection_floor()

@@ -171,7 +171,7 @@ def test_a_guaranteed_plan_prints():
         ({"alpha": 0.5, "budget": 0.5}, "alpha and budget are mutually exclusive: choose one"),
         ({"min_correlation": 0.1, "row_order": "stored"}, "random row order, got 'stored'"),
         ({"min_correlation": 0.1, "missing": "pairwise"}, "complete data, got 'pairwise'"),
-        ({"min_correlation": 0.1, "statistic": "anova"}, "Pearson statistic, got 'anova'"),
+        ({"min_correlation": 0.1, "statistic": "mv"}, "two classes 'anova' or 'logistic', got 'mv'"),
         ({"budget": 1e-9}, "at least 0.04"),
     ],
 )
