@@ -17,7 +17,7 @@ from banditsis import Interactions, Plan, screen
 from designs import features, noise
 from reporting import Figure, at_least, at_most, collect, machine, table
 
-N, P, D = 20_000, 300, 40
+N, P, D = 20_000, 200, 30
 PLANS: dict[str, Callable] = {
     "α = 0.8": lambda design: Plan.paper(N, P, D, 0.8),
     "α = 0.5": lambda design: Plan.paper(N, P, D, 0.5),

@@ -10,11 +10,12 @@ from typing import TypeAlias
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
-from banditsis.engine.evidence import MAX_PROBED, ORDINARY_KURTOSIS, discount, rows_of_response
+from banditsis.engine.evidence import MAX_PROBED, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
 from banditsis.parallel import Workers
+from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.results import strength
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.base import MomentStatistic, Statistic, ratio

@@ -17,6 +17,7 @@ import numpy as np
 
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, spread
 from banditsis.engine.strata import Strata
+from banditsis.plans.detection_floor import is_scarce
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MomentStatistic
 
@@ -25,10 +26,11 @@ MAX_PROBED = 36.0
 PROBED_FEATURES, PROBED_ROWS = 32, 1000
 #: Informative rows are overestimated by about this factor if the largest values have not been seen.
 DISCOUNT = 3.0
-#: How much larger the number of informative rows is by third moments than by fourth ones: 1 for an indicator.
-HEAVY = 1.4
-#: If at least one in as many rows is informative about the response, this will be so in a larger sample.
-ORDINARY_KURTOSIS = 12.0
+#: How much larger the number of informative rows is by third moments than by fourth ones: 1 for an indicator,
+#: 1.2 for normal and more for heavy-tailed values.
+HEAVY = 1.15
+#: Share of heavy-tailed features among those probed that may be overlooked.
+MAX_HEAVY = 0.25
 #: Largest distance from the mean, in standard deviations, that counts as ordinary for the response.
 ORDINARY = 6.0
 
@@ -47,7 +49,7 @@ def informative_rows(values: Floats, weights: Floats | None) -> tuple[Floats, Ar
     with np.errstate(divide="ignore", invalid="ignore"):
         rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
     rows = np.where(fourth > 0, rows, 0.0)
-    return rows, (rows < MAX_PROBED) & (by_third > HEAVY * rows)
+    return rows, is_scarce(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
 
 
 def rows_of_response(statistic: MomentStatistic, response: int, rows: Rows, strata: Strata) -> float:
@@ -69,7 +71,8 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
     sample = spread(rows, PROBED_ROWS)
     block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
     found, heavy = informative_rows(block, strata.row_weights(sample))
-    if np.count_nonzero(heavy) <= 0.1 * np.count_nonzero(found > 0):
+    decided = ~is_scarce(found, len(sample))
+    if np.count_nonzero(heavy & decided) <= MAX_HEAVY * np.count_nonzero(decided):
         return informative
     return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
 

@@ -11,7 +11,7 @@ import numpy as np
 import banditsis
 from banditsis.arrays import Columns, Floats, Indices, Rows, count_rows, spread
 from banditsis.engine.strata import Strata
-from banditsis.plans.detection_floor import MIN_INFORMATIVE
+from banditsis.plans.detection_floor import is_scarce
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
@@ -83,7 +83,7 @@ class Trace:
         self.kurtosis = 3.0
         if informative is None or len(kept) == len(features):
             return
-        decided = informative >= MIN_INFORMATIVE
+        decided = ~is_scarce(informative, n_read)
         self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
         dropped = ~decided
         dropped[kept] = False

@@ -22,10 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Floats
+from banditsis.arrays import Array, Floats
 
 #: A feature with fewer informative rows in a sample is undecided: its score may say nothing.
 MIN_INFORMATIVE = 4.0
+#: If one in as many rows is informative, a feature is ordinary: a small sample does not make it undecided.
+ORDINARY_KURTOSIS = 10.0
 MAX_ITERATIONS = 30
 #: Numbers of Gauss-Legendre nodes; rounds with nearly equal row counts need more.
 NODES = (48, 96, 192, 384)
@@ -46,6 +48,11 @@ def fisher_rows(n_rows: float) -> float:
 def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float:
     """Variance of artanh r over ``n_rows`` of n rows, around its value over all of them."""
     return max(0.0, variance_inflation * (1.0 / fisher_rows(n_rows) - 1.0 / fisher_rows(n)))
+
+
+def is_scarce(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) -> Array:
+    """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n."""
+    return np.asarray(informative < min(least, n_rows / ORDINARY_KURTOSIS))
 
 
 def excess_inflation(kurtosis: Any, correlation: float) -> Any:

@@ -11,7 +11,13 @@ from scipy.special import ndtri
 
 from banditsis.arrays import Floats, Indices
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.detection_floor import excess_inflation, fisher_rows, null_shares, sampling_variance
+from banditsis.plans.detection_floor import (
+    excess_inflation,
+    fisher_rows,
+    is_scarce,
+    null_shares,
+    sampling_variance,
+)
 
 #: As ``MIN_INFORMATIVE``, for a guarantee, which must hold for all features together.
 MIN_GUARANTEED = 30.0
@@ -128,7 +134,7 @@ class EvidenceRule:
         inflation: Any = self.variance_inflation
         known = np.ones(len(strength), bool)
         if informative is not None and not everything:
-            known = informative >= MIN_GUARANTEED
+            known = ~is_scarce(informative, step.n_rows, MIN_GUARANTEED)
             kurtosis = step.n_rows / np.maximum(informative, 1.0)
             inflation = inflation + excess_inflation(kurtosis, step.min_correlation)
         low, high = (cutoff(step, self.design, inflation, sign) for sign in (-1.0, 1.0))

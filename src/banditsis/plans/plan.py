@@ -15,7 +15,6 @@ from banditsis.formatting import format_share, text_table
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.detection_floor import MIN_INFORMATIVE
 from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
 from banditsis.validation import check_integer, check_real
 
@@ -57,7 +56,7 @@ class KeepRule:
         n_keep, undecided = int(step.n_keep), np.empty(0, np.intp)
         if informative is not None and n_keep < len(strength):
             places = max(0, n_keep - max(self.n_final, n_keep // 2))
-            undecided = np.flatnonzero(informative < MIN_INFORMATIVE)
+            undecided = np.flatnonzero(floors.is_scarce(informative, step.n_rows))
             undecided = undecided[np.lexsort((-strength[undecided], informative[undecided]))][:places]
         rest = np.delete(np.arange(len(strength)), undecided)
         kept, cutoff = strongest(strength[rest], n_keep - len(undecided))
