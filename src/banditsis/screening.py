@@ -11,19 +11,20 @@ import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
-from banditsis.engine.evidence import largest_unread
+from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
-from banditsis.engine.pvalues import correct_pvalues
+from banditsis.engine.pvalues import correct_pvalues, read_in_full
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.engine.strata import Strata, draw_uniformly, find_strata
-from banditsis.engine.trace import MAX_FEATURES, Trace, measure_variance_inflation
+from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_source
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
-from banditsis.plans.plan import KeepRule, Plan, strongest
+from banditsis.plans.keeping import KeepRule
+from banditsis.plans.plan import Plan
 from banditsis.progress import Progress, show_progress, status
 from banditsis.results import Interrupted, Round, ScreeningResult, attach_partial
 from banditsis.sources.base import Source
@@ -326,7 +327,7 @@ class Run:
             traces = [self.active[k] for k in together]
             first_rows = self._run_steps(statistic, traces, workers, tick)
             if self.settings.pvalues:
-                _read_in_full(self.source, statistic, traces, workers, tick)
+                read_in_full(self.source, statistic, traces, workers, tick)
             self._correct_pvalues(statistic, traces, first_rows, workers)
 
     def _correct_pvalues(
@@ -504,35 +505,6 @@ class Run:
                 no_floor_reason=trace.no_guarantee_reason or no_floor,
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )
-
-
-def _read_in_full(
-    source: Source,
-    statistic: Statistic,
-    traces: list[Trace],
-    workers: Workers,
-    tick: Callable[[int], None],
-) -> None:
-    """Add a round that reads every row of the selected features from the start."""
-    n = source.shape[0]
-    for k, trace in enumerate(traces):
-        if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
-            continue
-        started = time.perf_counter()
-        bound = statistic.subset([k]).calibrate(slice(0, n))
-        (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n))
-        accumulator.restrict(trace.selected)
-        accumulator.read(slice(0, n), workers, tick)
-        if (bad := accumulator.nonfinite_features()).size:
-            raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
-        d, p = trace.selected.size, trace.scores.size
-        (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
-        trace.add_round(Round(n, d, d, cutoff, n * d, time.perf_counter() - started))
-        trace.notes.append(
-            f"p-values are from all {n:,} rows of the {d:,} features selected from {p:,}; selection by false "
-            f"discovery rate accounts for all {p:,}."
-        )
-        accumulator.finish([trace])
 
 
 def _results(runs: Sequence[Run], notes: Sequence[str] = ()) -> list[ScreeningResult | None]:

@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
 from banditsis.engine.evidence import informative_rows, largest_unread
 from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor
-from banditsis.plans.plan import KeepRule, Step
+from banditsis.plans.keeping import KeepRule
+from banditsis.plans.plan import Step
 from banditsis.statistics import Pearson
 from reference import correlations
 

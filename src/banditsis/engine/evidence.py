@@ -1,4 +1,4 @@
-"""How much the rows read say about each feature, and how much a row that was not read could change.
+"""How much the rows read say: informative rows, rows that were not read, and the variance inflation.
 
 The sum of squares of a feature, which scales its correlation, rests on few rows if the feature is rare or
 heavy-tailed. In a sample with weights w, the number of informative rows is
@@ -12,14 +12,15 @@ response counts as well. A feature with too small a number is undecided: the row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, spread
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.engine.strata import Strata
 from banditsis.plans.detection_floor import is_scarce
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MomentStatistic
+from banditsis.statistics.base import MomentStatistic, Statistic
 
 #: Features with fewer informative rows are probed: are they rare, or heavy-tailed?
 MAX_PROBED = 36.0
@@ -106,3 +107,83 @@ def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     reach = np.maximum(high - mean, mean - low)
     share = reach / np.where(deviation > 0, deviation, 1.0)
     return np.asarray(np.maximum(share - ORDINARY / np.sqrt(n), 0.0))
+
+
+MAX_ROWS, MAX_FEATURES = 1000, 32
+
+
+class VarianceInflation(NamedTuple):
+    """The variance of artanh r times the number of rows; 1 for normal data."""
+
+    mean: float
+    #: about two standard errors above the mean, and at least 1
+    high: float
+
+
+def pilot_rows(pieces: Sequence[Rows], strata: Strata) -> Indices:
+    """About :data:`MAX_ROWS` of the rows read, sorted, as many of each stratum."""
+    chosen: list[Indices] = []
+    for parts in zip(*map(strata.split, pieces), strict=True):  # the pieces of each stratum
+        left = MAX_ROWS // strata.design.n_strata
+        for part in parts:
+            if left > 0 and count_rows(part) > 0:
+                chosen.append(spread(part, left))
+                left -= len(chosen[-1])
+    return np.sort(np.concatenate(chosen))
+
+
+def measure_variance_inflation(
+    source: Source,
+    statistic: Statistic,
+    response: int,
+    read: Sequence[Rows],
+    strata: Strata,
+    strongest: Indices,
+) -> VarianceInflation | None:
+    r"""Estimate the variance inflation κ from a sample of cells; None if the statistic has no such theory.
+
+    With x and y standardised, :math:`ψ = xy - r (x^2 + y^2) / 2` is the influence of a row on r. κ is the
+    variance of artanh r, divided by what it is for normal data and r = 0:
+
+    .. math:: κ = \frac{1}{(1 - r^2)^2} \;
+        \frac{\sum_h g_h \overline{ψ^2}_h}{\sum_h g_h a_h^2}, \quad
+        g_h = W_h^2 \left(\frac{1}{n_h} - \frac{1}{N_h}\right)
+
+    over the strata h of :class:`~banditsis.plans.design.SamplingDesign`. A heavy-tailed feature inflates the
+    variance only if it is correlated with y, and the detection floor is about such features. So κ is averaged
+    once over features spread over all of them and once over the strongest ones, and the larger one counts.
+
+    Parameters
+    ----------
+    source : Source
+        The features.
+    statistic : Statistic
+        The statistic with its responses.
+    response : int
+        Which of the responses.
+    read : sequence of rows
+        The rows that were read, in the order of the steps.
+    strata : Strata
+        The strata of all rows.
+    strongest : ndarray of int
+        The features with the largest scores.
+    """
+    rows = pilot_rows(read, strata)
+    weights = strata.row_weights(rows)
+    weights = np.ones(len(rows)) if weights is None else weights
+    share = strata.variance_shares(rows, sum(map(count_rows, read)))
+    anywhere = spread(slice(0, source.shape[1]), MAX_FEATURES)
+    estimates = []
+    for columns in (anywhere, np.sort(strongest[:MAX_FEATURES])):
+        by_row = statistic.influence(source.read(rows, columns), rows, response, weights)
+        if by_row is None:
+            return None
+        if by_row.size:
+            estimates.append(_estimate(by_row * share))
+    return max(estimates, default=VarianceInflation(1.0, 1.0))
+
+
+def _estimate(by_row: Floats) -> VarianceInflation:
+    mean = float(by_row.mean())
+    error = float(by_row.std()) / np.sqrt(len(by_row))
+    return VarianceInflation(mean, max(1.0, mean + 2.0 * float(error)))

@@ -1,19 +1,26 @@
-"""Small p-values are checked by reading their features again, and raised if the data are far from normal."""
+"""P-values: the final pass over the selected features, and a check of small ones by a second reading."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
+from banditsis.engine.accumulators import start_accumulators
+from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
 from banditsis.formatting import count
 from banditsis.parallel import Workers
+from banditsis.plans.keeping import strongest
+from banditsis.results import Round
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.null_distributions import CorrectedNull
 from banditsis.statistics.saddlepoint import TailTest
+from banditsis.validation import raise_nonfinite
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
 MAX_FDR = 0.1
@@ -21,6 +28,35 @@ MAX_FDR = 0.1
 MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 BYTES_AT_ONCE = 1 << 28
 COLUMNS_OF_JOB = 8
+
+
+def read_in_full(
+    source: Source,
+    statistic: Statistic,
+    traces: list[Trace],
+    workers: Workers,
+    tick: Callable[[int], None],
+) -> None:
+    """Add a round that reads every row of the selected features from the start."""
+    n = source.shape[0]
+    for k, trace in enumerate(traces):
+        if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
+            continue
+        started = time.perf_counter()
+        bound = statistic.subset([k]).calibrate(slice(0, n))
+        (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n))
+        accumulator.restrict(trace.selected)
+        accumulator.read(slice(0, n), workers, tick)
+        if (bad := accumulator.nonfinite_features()).size:
+            raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
+        d, p = trace.selected.size, trace.scores.size
+        (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
+        trace.add_round(Round(n, d, d, cutoff, n * d, time.perf_counter() - started))
+        trace.notes.append(
+            f"p-values are from all {n:,} rows of the {d:,} features selected from {p:,}; selection by false "
+            f"discovery rate accounts for all {p:,}."
+        )
+        accumulator.finish([trace])
 
 
 def correct_pvalues(

@@ -133,7 +133,7 @@ class Strata:
         """The share of the variance of a sample of ``n_read`` rows that each of some rows stands for.
 
         Times the number of rows, and relative to the variance for normal features without association; see
-        :func:`~banditsis.engine.trace.measure_variance_inflation`.
+        :func:`~banditsis.engine.evidence.measure_variance_inflation`.
         """
         codes = self.codes[rows]
         per_row = self.design.variances(n_read) / np.maximum(np.bincount(codes, minlength=self.n_strata), 1)

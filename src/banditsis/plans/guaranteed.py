@@ -111,7 +111,7 @@ def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: in
 
 
 class EvidenceRule:
-    """Keeps the features that the evidence does not rule out; see :class:`~banditsis.plans.plan.KeepRule`.
+    """Keeps the features that the evidence does not rule out; see :class:`~banditsis.plans.keeping.KeepRule`.
 
     Parameters
     ----------

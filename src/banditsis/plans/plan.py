@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from banditsis.arrays import Floats, Indices
+from banditsis.arrays import Floats
 from banditsis.formatting import format_share, text_table
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
+from banditsis.plans.keeping import KeepRule
 from banditsis.validation import check_integer, check_real
 
 
@@ -24,60 +23,6 @@ class Step(NamedTuple):
 
     n_rows: int
     n_keep: int
-
-
-class KeepRule:
-    """Which features stay after a step: the strongest, as many as the step says.
-
-    A feature with too few informative rows is undecided. Undecided features may take up to half of the
-    places, those with the fewest informative rows first, but no place of the ``n_final`` strongest features.
-    """
-
-    #: whether the run ends after this step
-    ended: bool = False
-    #: remarks for the result
-    notes: Sequence[str] = ()
-
-    def __init__(self, n_final: int) -> None:
-        self.n_final = n_final
-
-    def keep(self, step: Any, strength: Floats, informative: Floats | None) -> tuple[Indices, float]:
-        """Positions of the features that stay, in order, and the strength that the others did not reach.
-
-        Parameters
-        ----------
-        step : Step
-            With the number of features to keep.
-        strength : ndarray
-            Of each remaining feature.
-        informative : ndarray or None
-            Number of informative rows of each; None if it is not known.
-        """
-        n_keep, undecided = int(step.n_keep), np.empty(0, np.intp)
-        if informative is not None and n_keep < len(strength):
-            places = max(0, n_keep - max(self.n_final, n_keep // 2))
-            undecided = np.flatnonzero(floors.is_scarce(informative, step.n_rows))
-            undecided = undecided[np.lexsort((-strength[undecided], informative[undecided]))][:places]
-        rest = np.delete(np.arange(len(strength)), undecided)
-        kept, cutoff = strongest(strength[rest], n_keep - len(undecided))
-        return np.sort(np.concatenate([undecided, rest[kept]])), cutoff
-
-
-def strongest(strength: Floats, n_keep: int) -> tuple[Indices, float]:
-    """Positions of the largest values, in order, and the smallest of them; ties go to the lower index.
-
-    Examples
-    --------
-    >>> strongest(np.array([0.1, 0.5, 0.2, 0.2]), 2)
-    (array([1, 2]), 0.2)
-    """
-    if n_keep == 0:
-        return np.arange(0), 1.0
-    cutoff = np.partition(strength, len(strength) - n_keep)[len(strength) - n_keep]
-    keep = strength > cutoff
-    ties = np.flatnonzero(strength == cutoff)
-    keep[ties[: n_keep - np.count_nonzero(keep)]] = True
-    return np.flatnonzero(keep), float(cutoff)
 
 
 @dataclass(frozen=True)
