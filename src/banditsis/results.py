@@ -118,7 +118,7 @@ class ScreeningResult:
         How much a single row that was not read can add to a correlation, beyond what is ordinary; it is added
         to the detection floor. Above 0 if the response has outliers that were not read.
     undecided : ndarray of int
-        Features that were dropped although fewer than 4 of the rows read say something about them, because
+        Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
     cells_reread : int
         Cells that were read again to check small p-values; not part of :attr:`cells_read`.

@@ -130,16 +130,29 @@ class MomentAccumulator:
 
     def _informative_rows(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
         """Number of rows that say something about each remaining feature and the response of a member."""
-        with np.errstate(over="ignore"):
-            fourth = np.square(self.strata.weights(self.counts)) @ self.sums[:, -1, left]
         squares = self.statistic.squares(self._combine(left), summary, slice(None))
-        informative = np.square(ratio(squares, np.sqrt(fourth)))
+        fourth = self._fourth_powers(left)
+        informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
         # Fourth powers of very small values are 0, which says nothing.
         informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
         if (informative < MAX_PROBED).any():
             rows = reduce(join_rows, self.rows)
             informative = discount(informative, self.features(left), self.source, rows, self.strata)
-        return np.minimum(informative, self._rows_of_response(k))
+        return np.asarray(np.minimum(informative, self._rows_of_response(k)))
+
+    def _fourth_powers(self, left: Indices | slice) -> Floats:
+        """Σw²(z - z̄)⁴ of each remaining feature.
+
+        The sums of z³ that this needs are not known, so the features are taken to be symmetric about their
+        mean; the shift of a column is close to it, so this hardly matters.
+        """
+        weights = self.strata.weights(self.counts)
+        plain, square = (self.sums[:, line, left] for line in (0, self.statistic.n_sums - 2))
+        mean = weights @ plain / self.counts.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = self.sums[:, -1, left] - 6 * mean**2 * square + 8 * mean**3 * plain
+            centred -= 3 * mean**4 * self.counts[:, None]
+        return np.asarray(np.square(weights) @ np.maximum(centred, 0.0))
 
     def _rows_of_response(self, k: int) -> float:
         """Number of informative rows of the response of a member."""

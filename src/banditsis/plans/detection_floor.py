@@ -25,7 +25,7 @@ import numpy as np
 from banditsis.arrays import Array, Floats
 
 #: A feature with fewer informative rows in a sample is undecided: its score may say nothing.
-MIN_INFORMATIVE = 4.0
+MIN_INFORMATIVE = 3.5
 #: If one in as many rows is informative, a feature is ordinary: a small sample does not make it undecided.
 ORDINARY_KURTOSIS = 10.0
 MAX_ITERATIONS = 30

@@ -42,7 +42,8 @@ class KeepRule:
         if informative is not None and n_keep < len(strength):
             places = max(0, n_keep - max(self.n_final, n_keep // 2))
             undecided = np.flatnonzero(is_scarce(informative, step.n_rows))
-            undecided = undecided[np.lexsort((-strength[undecided], informative[undecided]))][:places]
+            known = np.rint(informative[undecided])  # small differences between sources do not matter
+            undecided = undecided[np.lexsort((-strength[undecided], known))][:places]
         rest = np.delete(np.arange(len(strength)), undecided)
         kept, cutoff = strongest(strength[rest], n_keep - len(undecided))
         return np.sort(np.concatenate([undecided, rest[kept]])), cutoff
