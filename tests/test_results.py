@@ -69,6 +69,7 @@ def test_json_layout(result):
         "name": result.name(result.selected[0]),
         "index": int(result.selected[0]),
         "score": float(result.scores[result.selected[0]]),
+        "informative": float(result.informative[0]),
     }
     assert record["cells_read"] == result.cells_read
     assert len(record["rounds"]) == PLAN.n_steps

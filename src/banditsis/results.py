@@ -21,7 +21,7 @@ from banditsis.formatting import (
     to_single_line,
     write_text,
 )
-from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor, error_level
+from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor, error_level, excess_inflation
 from banditsis.statistics.null_distributions import (
     METHODS,
     NullDistribution,
@@ -95,6 +95,8 @@ class ScreeningResult:
         Shape of the data.
     present : ndarray or None
         With missing values, the number of rows in which each selected feature was present.
+    informative : ndarray or None
+        Number of rows read that say something about each selected feature; None if it is not known.
     parameters : dict
         Settings of the run: statistic, row order, seed and so on.
     versions : dict
@@ -147,6 +149,7 @@ class ScreeningResult:
     n_rows: int
     n_features: int
     present: Floats | None = None
+    informative: Floats | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -339,9 +342,9 @@ class ScreeningResult:
         .. math:: \tanh\left(\operatorname{artanh} r \pm z \sqrt{\frac{κ}{m - 3}}\right)
 
         If rows were sampled in strata, m is the number of effective rows and κ the variance inflation, but at
-        least 1. Otherwise κ is 1: the interval assumes approximately normal data. Intervals are not corrected
-        for selection: the features were selected because their scores are large, so the largest scores tend
-        to be too large.
+        least 1. Otherwise κ is 1, for normal data. If a feature is rare or heavy-tailed in the rows read, κ
+        is larger by (K - 3) r² / 4, where K is its kurtosis. Intervals are not corrected for selection: the
+        features were selected because their scores are large, so the largest scores tend to be too large.
 
         Parameters
         ----------
@@ -372,7 +375,9 @@ class ScreeningResult:
         m = read if self.present is None else self.present
         r = self.scores[self.selected] * np.sqrt(read / np.maximum(m, 1))
         gain = self._effective_rows[self.selected] / read
-        inflation = 1.0 if (gain == 1).all() else max(1.0, self.variance_inflation or 1.0)
+        inflation: Any = 1.0 if (gain == 1).all() else max(1.0, self.variance_inflation or 1.0)
+        if self.informative is not None:
+            inflation = inflation + excess_inflation(m / np.maximum(self.informative, 1.0), r)
         with np.errstate(divide="ignore"):
             centre = np.arctanh(np.clip(r, -1.0, 1.0))
             variance = inflation / np.maximum(m * gain - 3 - self.n_covariates, 0)
@@ -565,7 +570,7 @@ def describe_floor(result: ScreeningResult) -> str:
         return text
     have = "feature has" if n == 1 else "features have"
     return (
-        f"{text} {n:,} {have} fewer than {MIN_INFORMATIVE:g} informative rows among those read; the floor "
+        f"{text}\n{n:,} {have} fewer than {MIN_INFORMATIVE:g} informative rows among those read; the floor "
         f"does not cover {'it' if n == 1 else 'them'}."
     )
 
@@ -599,6 +604,8 @@ def _selected_records(result: ScreeningResult) -> list[dict[str, Any]]:
     for position, feature in enumerate(features):
         if result.present is not None:
             feature["present"] = int(result.present[position])
+        if result.informative is not None:
+            feature["informative"] = float(result.informative[position])
         if result.has_pvalues:
             feature["log10_pvalue"] = _to_finite(result.log10_pvalues[feature["index"]])
             feature["log10_qvalue"] = _to_finite(result.log10_qvalues[feature["index"]])
@@ -620,12 +627,14 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         last_round[selected] = len(record["rounds"]) - 1
         names = {f["index"]: f["name"] for f in features}
     present = [f["present"] for f in features if "present" in f]
+    informative = [f["informative"] for f in features if "informative" in f]
     result = ScreeningResult(
         selected=selected,
         scores=scores,
         rounds=tuple(Round(**r) for r in record["rounds"]),
         last_round=last_round,
         present=np.array(present, dtype=np.float64) if present else None,
+        informative=np.array(informative, dtype=np.float64) if informative else None,
         notes=tuple(record["notes"]),
         names=names,
         undecided=np.array(record["undecided"], dtype=np.intp),
@@ -661,6 +670,7 @@ _PLAIN_FIELDS = tuple(
         "rounds",
         "last_round",
         "present",
+        "informative",
         "notes",
         "names",
         "undecided",

@@ -108,6 +108,23 @@ def test_interactions_of_rare_tags_are_undecided():
     assert (result.undecided >= 20).mean() > 0.9  # products, not tags
 
 
+def test_intervals_of_rare_features_are_wide():
+    """A feature that is 1 in a single row read has a score, but hardly any is ruled out."""
+    X, y = make_rare()
+    X[:, 1:] = 0.01 * X[:, 1:]
+    X[:, 1:150] = rng.random((20_000, 149)) < 0.0005
+    result = screen(X, y, Plan(20_000, 200, ((300, 100), (600, 60))), sampling="uniform", random_state=0)
+    few = result.informative < 2
+    low, high = result.interval().T
+    r = np.abs(result.scores[result.selected])
+    assert few.any()
+    assert ((high - low)[few] > 1.6 * r[few]).all()
+    ordinary = result.informative > 150
+    np.testing.assert_allclose((high - low)[ordinary], 2 * 1.96 / np.sqrt(597), rtol=0.05)
+    again = ScreeningResult.from_json(result.to_json())
+    np.testing.assert_allclose(again.interval(), result.interval())
+
+
 def test_the_result_names_them():
     X, y = make_rare()
     X[:, 1:150] = rng.random((20_000, 149)) < 0.0005

@@ -104,7 +104,7 @@ def test_rounds_over_few_pairs_agree(alpha, statistic):
     y = Y[:, 0] if statistic == "pearson" else CLASSES
     ours = screen(Interactions(X), y, plan, statistic=statistic, random_state=0)
     theirs = screen(built, y, plan, statistic=statistic, random_state=0)
-    # Who is undecided depends a little on the shifts of products, which are not shifted if they are not built.
+    # Who is undecided depends a little on shifts, and products that are not built are not shifted.
     same = ours.last_round == theirs.last_round
     assert same.mean() > (0.9 if statistic == "pearson" else 0.9999)
     np.testing.assert_array_equal(ours.selected[:3], theirs.selected[:3])

@@ -22,7 +22,7 @@ def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
         print_output(json.dumps(records if compare else records["plan"], indent=2))
         return
     floor = plan.detection_floor()
-    condition = f" if fewer than {plan.n_keep:,}\nfeatures are stronger" if plan.n_keep else ""
+    condition = f" if fewer than {plan.n_keep:,} features\nare stronger" if plan.n_keep else ""
     print_output(str(plan))
     print_output(
         f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or\n"

@@ -61,6 +61,16 @@ def _cheapest_order(source: Source, plan: Plan) -> str:
     return "random" if cheap else "blocks"
 
 
+def reads_rows_cheaply(source: Source) -> bool:
+    """Whether a few random rows cost little more than as many consecutive ones."""
+    n, p = source.shape
+    some = -(-n // 100)
+    random, together = (source.bytes_touched(some, p, scattered=scattered) for scattered in (True, False))
+    everything = source.bytes_touched(n, p, scattered=False)
+    cheap = random <= RANDOM_ORDER_TOLERANCE * min(together, everything / 4)
+    return source.block_rows == 1 or cheap
+
+
 def _round_to_blocks(source: Source, plan: Plan, row_order: str) -> Plan:
     return plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import draw_rows, reads_rows_cheaply
 from banditsis.kernels import strata as kernels
 from banditsis.plans.design import SamplingDesign
 from banditsis.sources.base import Source
@@ -234,4 +234,4 @@ def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order:
         return f"the row order is {row_order!r}, not random"
     if source.shuffled:
         return "the data were shuffled without a target, and their first rows are a uniform sample"
-    return "rows are stored in blocks" if sampling == "auto" and source.block_rows > 1 else None
+    return "rows are stored in blocks" if sampling == "auto" and not reads_rows_cheaply(source) else None

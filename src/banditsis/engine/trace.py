@@ -42,6 +42,8 @@ class Trace:
         self.present: Floats | None = None
         self.variance_inflation: VarianceInflation | None = None
         self.null_distribution: NullDistribution | None = None
+        #: number of informative rows of each feature that is left; None if it is not known
+        self.informative: Floats | None = None
         #: features that were dropped although too few of their rows are informative
         self.undecided: list[Indices] = []
         #: the largest kurtosis of a feature that the last round could drop
@@ -80,6 +82,7 @@ class Trace:
     ) -> None:
         """Record which features are dropped undecided, and how heavy-tailed the decided ones are."""
         self.kurtosis = 3.0
+        self.informative = None if informative is None else informative[kept]
         if informative is None or len(kept) == len(features):
             return
         decided = ~is_scarce(informative, n_read)
@@ -118,6 +121,7 @@ class Trace:
             n_rows=plan.n_rows,
             n_features=plan.n_features,
             present=None if self.present is None else self.present[best_first],
+            informative=None if self.informative is None else self.informative[best_first],
             versions=_versions(),
             names=names,
             one_sided=self.one_sided,

@@ -55,7 +55,7 @@ def is_scarce(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) 
     return np.asarray(informative < min(least, n_rows / ORDINARY_KURTOSIS))
 
 
-def excess_inflation(kurtosis: Any, correlation: float) -> Any:
+def excess_inflation(kurtosis: Any, correlation: Any) -> Any:
     r"""By how much the variance of artanh r exceeds that for normal data if the feature is heavy-tailed.
 
     If y is linear in x with normal errors, :math:`(K - 3) r^2 / 4`, where K is the kurtosis of x.
