@@ -83,7 +83,7 @@ fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash,
 	$(BIN)/python benchmarks/fuzz.py
 
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
-	@for example in settings flight_interactions lasso_pipeline; do \
+	@for example in settings flight_interactions lasso_pipeline rare_class; do \
 	  echo "== examples/$$example.py"; $(BIN)/python examples/$$example.py || exit 1; done
 
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
