@@ -15,6 +15,7 @@ import zarr
 
 from banditsis.formats.csv import open_csv
 from banditsis.formats.hdf5 import open_h5ad
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.zarr import ZarrSource
 
 _folder = tempfile.TemporaryDirectory()
@@ -61,7 +62,7 @@ def write_csv(X, names, name="data.csv"):
 def open_converted_csv(X, names):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return open_csv(write_csv(X, names), memory_limit=1).source
+        return open_csv(write_csv(X, names), options=ReadOptions(memory_limit=1)).source
 
 
 def write_zarr(X, names, name="data.zarr", **options):
@@ -87,7 +88,7 @@ def write_hdf5(X, names, **options):
 
 def open_large_h5ad(X, names, kind, **options):
     """Sparse, and not to be held in memory."""
-    return open_h5ad(write_h5ad(X, names, kind, **options), memory_limit=1).source
+    return open_h5ad(write_h5ad(X, names, kind, **options), options=ReadOptions(memory_limit=1)).source
 
 
 def write_h5ad(X, names, kind=None, **options):

@@ -98,7 +98,7 @@ def test_kinds_of_columns(ending):
     np.testing.assert_array_equal(source.read(slice(0, 3), None), expected)
     some = np.array([4, 0, 3])
     np.testing.assert_array_equal(source.read(slice(0, 3), some), np.array(expected)[:, some])
-    labels = open_file(path, "city").y
+    labels = open_file(path, ["city"]).values[0]
     assert labels.tolist() == ["Bonn", None, "Rome"]
 
 
@@ -260,14 +260,14 @@ def test_hdf5_paths_within_files():
 
 def test_anndata_targets_and_ids():
     path = files.write_h5ad(X, NAMES, "csc_matrix")
-    opened = open_file(path, "kind")
-    assert opened.y[:3].tolist() == ["B", "T", "B"]
+    opened = open_file(path, ["kind"])
+    assert opened.values[0][:3].tolist() == ["B", "T", "B"]
     assert opened.ids[:2].tolist() == ["cell0", "cell1"]
-    assert open_file(path, "age").y[5] == 5
+    assert open_file(path, ["age"]).values[0][5] == 5
     with h5py.File(path, "a") as file:
         codes = file["obs/kind/codes"]
         codes[0] = -1
-    assert open_file(path, "kind").y[:2].tolist() == [None, "T"]
+    assert open_file(path, ["kind"]).values[0][:2].tolist() == [None, "T"]
 
 
 def test_sparse_anndata_without_its_zeros():
@@ -335,11 +335,11 @@ def genotypes(path, n=30, p=12):
 def test_plink():
     path = files.new_path("small.bed")
     X, pheno = genotypes(path)
-    opened = open_file(path, "phenotype")
+    opened = open_file(path, ["phenotype"])
     source = opened.source
     assert opened.ids[1] == "F1\tI1"
     assert source.block_rows == 30
-    np.testing.assert_array_equal(opened.y, pheno)
+    np.testing.assert_array_equal(opened.values[0], pheno)
     rows, columns = np.array([0, 3, 29]), np.array([1, 5, 11])
     np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
     np.testing.assert_array_equal(source.read(slice(4, 20), None), X[4:20])
@@ -389,7 +389,7 @@ def test_partition_columns_of_a_folder():
     np.testing.assert_array_equal(
         source.read(rows, some), source.read(slice(0, 90), None)[np.ix_(rows, some)]
     )
-    y = open_file(path, "city").y
+    y = open_file(path, ["city"]).values[0]
     assert y.tolist() == stored["city"].tolist()
     assert open_source(path / "yr=2001" / "city=Rome").names == NAMES
 
@@ -399,10 +399,10 @@ def test_partitions_without_a_value_and_inside_the_files():
     for folder in ("yr=1.5", "yr=__HIVE_DEFAULT_PARTITION__"):
         (path / folder).mkdir(parents=True)
         pq.write_table(pa.table({"a": [1.0, 2.0]}), path / folder / "part.parquet")
-    np.testing.assert_array_equal(open_file(path, "yr").y, [1.5, 1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(open_file(path, ["yr"]).values[0], [1.5, 1.5, np.nan, np.nan])
     for folder in path.iterdir():
         pq.write_table(pa.table({"a": [1.0, 2.0], "yr": [7, 8]}), folder / "part.parquet")
-    assert open_file(path, "yr").y.tolist() == [7, 8, 7, 8]
+    assert open_file(path, ["yr"]).values[0].tolist() == [7, 8, 7, 8]
     (path / "yr=3" / "month=1").mkdir(parents=True)
     pq.write_table(pa.table({"a": [1.0], "yr": [7]}), path / "yr=3" / "month=1" / "part.parquet")
     with pytest.raises(ValueError, match="differ in their partitions: month"):

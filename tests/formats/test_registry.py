@@ -17,7 +17,8 @@ from sklearn.datasets import dump_svmlight_file
 from banditsis import BanditSIS, Plan, open_source, screen
 from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats import registry
-from banditsis.formats.registry import FORMATS, find_column, find_format, open_file
+from banditsis.formats.options import ReadOptions, find_column
+from banditsis.formats.registry import FORMATS, find_format, open_file
 from banditsis.formats.targets import read_target
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
@@ -221,7 +222,7 @@ def test_files_that_are_not_there(tmp_path):
         open_source(tmp_path / "folder")
     np.savez(tmp_path / "data.npz", X)
     with pytest.raises(ValueError, match="more than the limit of 1,000"):
-        open_file(tmp_path / "data.npz", memory_limit=1000)
+        open_file(tmp_path / "data.npz", options=ReadOptions(memory_limit=1000))
 
 
 def test_columns_by_name_and_number():

@@ -8,8 +8,9 @@ import pytest
 import zarr
 
 from banditsis import Plan, open_source, screen
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import Opened
-from banditsis.formats.targets import join, open_with_target, read_target, split_target
+from banditsis.formats.targets import join, open_with_targets, read_target, split_target
 from banditsis.sources.views import RowSubset
 from banditsis.store.writer import shuffle
 
@@ -115,12 +116,12 @@ def test_forms_of_a_target(tmp_path, monkeypatch):
 
 def test_joined_on_ids(tmp_path):
     file = write(tmp_path / "t.csv", "id,y\ns5,50\ns1,10\nother,7\ns3,NA\ns0,0\n")
-    target = join(Opened(open_source(X), None, IDS), read_target(file, "y"), file)
-    np.testing.assert_array_equal(target.y, [0, 10, 50])
+    target = join(Opened(open_source(X), IDS), read_target(file, "y"), file)
+    np.testing.assert_array_equal(target.values[0], [0, 10, 50])
     np.testing.assert_array_equal(target.source.read(slice(0, 3), None), X[[0, 1, 5]])
     assert isinstance(target.source, RowSubset)
     assert not isinstance(target.source.base, RowSubset)
-    assert target.how.endswith(
+    assert target.how[0].endswith(
         "joined on sample ids: 4 of 6 rows have a value, 1 of its ids are not in the data; "
         "1 row without a value was left out."
     )
@@ -130,21 +131,21 @@ def test_joined_on_ids(tmp_path):
 def test_families_and_individuals(tmp_path, text):
     file = write(tmp_path / "t.txt", text)
     for ids in (PAIRS, IDS):
-        target = join(Opened(open_source(X), None, ids), read_target(file, "y"), file)
-        np.testing.assert_array_equal(target.y, [10, 50])
+        target = join(Opened(open_source(X), ids), read_target(file, "y"), file)
+        np.testing.assert_array_equal(target.values[0], [10, 50])
         np.testing.assert_array_equal(target.source.read(slice(0, 2), None), X[[1, 5]])
 
 
 def test_by_row_order(tmp_path):
     file = write(tmp_path / "t.txt", "\n".join(map(str, range(N))))
-    target = open_with_target(X, str(file))
-    assert target.how == f"{file} was taken in row order: 6 values."
-    np.testing.assert_array_equal(target.y, range(N))
+    target = open_with_targets(X, [str(file)])
+    assert target.how[0] == f"{file} was taken in row order: 6 values."
+    np.testing.assert_array_equal(target.values[0], range(N))
     short = write(tmp_path / "short.txt", "1\n2\n")
     with pytest.raises(
         ValueError, match=r"2 values for the 6 rows of the data, and .*short\.txt has no sample ids"
     ):
-        open_with_target(X, str(short))
+        open_with_targets(X, [str(short)])
 
 
 def test_the_index_of_a_pandas_frame(tmp_path):
@@ -171,7 +172,7 @@ def test_what_is_refused(name, tmp_path):
     text, column, message = REFUSED[name]
     file = write(tmp_path / "t.csv", text)
     with pytest.raises(ValueError, match=message):
-        join(Opened(open_source(X), None, IDS), read_target(file, column), file)
+        join(Opened(open_source(X), IDS), read_target(file, column), file)
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -192,7 +193,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_ids_of_the_data_must_be_unique(tmp_path):
     file = write(tmp_path / "t.csv", "id,y\ns1,1\n")
     with pytest.raises(ValueError, match="'s0' occurs 6 times in the data"):
-        join(Opened(open_source(X), None, np.array(["s0"] * N)), read_target(file, "y"), file)
+        join(Opened(open_source(X), np.array(["s0"] * N)), read_target(file, "y"), file)
 
 
 def names_and_target(data, target):
@@ -224,10 +225,10 @@ def test_a_column_of_ids_in_the_data(tmp_path, name, kind, suffix):
 def test_a_pair_of_ids_in_the_data(tmp_path):
     write(tmp_path / "x.csv", "FID,IID,a\n1,1,5\n1,2,6\n2,1,7\n")
     write(tmp_path / "t.txt", "FID IID y\n2 1 3\n1 2 2\n1 1 -9.0\n")
-    target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.txt'}:y")
-    np.testing.assert_array_equal(target.y, [2, 3])
+    target = open_with_targets(tmp_path / "x.csv", [f"{tmp_path / 't.txt'}:y"])
+    np.testing.assert_array_equal(target.values[0], [2, 3])
     np.testing.assert_array_equal(target.source.read(slice(0, 2), None), [[6], [7]])
-    assert "; -9 counts as missing in it; 1 row without a value was left out" in target.how
+    assert "; -9 counts as missing in it; 1 row without a value was left out" in target.how[0]
 
 
 def test_ids_of_a_table_too_large_for_memory(tmp_path):
@@ -235,8 +236,10 @@ def test_ids_of_a_table_too_large_for_memory(tmp_path):
     pd.DataFrame({"id": ids, "a": ids * 2.0, "b": 1.0}).to_csv(tmp_path / "x.csv", index=False)
     pd.DataFrame({"id": ids, "y": ids}).iloc[::-1].to_csv(tmp_path / "t.csv", index=False)
     with pytest.warns(UserWarning, match="converted once"):
-        target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=1 << 14)
-    np.testing.assert_array_equal(target.y, ids)
+        target = open_with_targets(
+            tmp_path / "x.csv", [f"{tmp_path / 't.csv'}:y"], ReadOptions(memory_limit=1 << 14)
+        )
+    np.testing.assert_array_equal(target.values[0], ids)
     assert list(target.source.names) == ["a", "b"]
 
 
@@ -309,7 +312,10 @@ def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
         write(tmp_path / name, "q\n0\n0\n0\n")
     for target, expected in (("price", [2, 5, 8]), ("y.csv", [3, 6, 1]), ("2", [2, 5, 8])):
         np.testing.assert_array_equal(open_source("x.csv", target=target)[1], expected)
-    assert open_with_target("x.csv", "2").how == "the target is the column 'price' of the data, its column 2."
+    assert (
+        open_with_targets("x.csv", ["2"]).how[0]
+        == "the target is the column 'price' of the data, its column 2."
+    )
     write(tmp_path / "nothing", "q\n0\n")
     with pytest.raises(ValueError, match="nothing cannot be a target"):
         open_source("x.csv", target="nothing")
@@ -367,12 +373,12 @@ def test_a_key_that_both_files_have(tmp_path, kind, suffix, target):
     values = pd.DataFrame({"Customer_ID": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
     file = tmp_path / f"t.{target}"
     values.to_csv(file, index=False) if target == "csv" else values.to_parquet(file)
-    joined = open_with_target(data, f"{file}:y")
+    joined = open_with_targets(data, [f"{file}:y"])
     assert [joined.source.name(j) for j in range(2)] == ["a", "b"]
-    np.testing.assert_array_equal(joined.y, range(N))
+    np.testing.assert_array_equal(joined.values[0], range(N))
     note = f"{file} was joined on the column 'Customer_ID' of both: 6 of 6 rows have a value"
-    assert joined.how == f"{note}."
-    result = screen(joined.source, joined.y, Plan.exact(N, 2, 1))
+    assert joined.how[0] == f"{note}."
+    result = screen(joined.source, joined.values[0], Plan.exact(N, 2, 1))
     assert f"{note}; the column is not a feature." in result.notes
 
 
@@ -425,9 +431,9 @@ def test_shared_measurements_are_not_keys(tmp_path):
     frame = pd.DataFrame({"a": X[:, 0] + 0.25 * np.arange(N), "group": [1, 1, 1, 2, 2, 2], "b": X[:, 1]})
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame[["a", "group"]].assign(y=range(N)).to_csv(tmp_path / "t.csv", index=False)
-    target = open_with_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
+    target = open_with_targets(tmp_path / "x.csv", [f"{tmp_path / 't.csv'}:y"])
     assert list(target.source.names) == ["a", "group", "b"]
-    assert "row order" in target.how
+    assert "row order" in target.how[0]
 
 
 def test_a_key_of_a_shuffled_store(tmp_path):

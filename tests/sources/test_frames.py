@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from banditsis import BanditSIS, Plan, open_source, screen
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
@@ -194,7 +195,7 @@ def test_categories_of_polars(tmp_path, ending):
     cells = dict(zip(source.names, source.read(slice(0, 4), None).T.tolist(), strict=True))
     assert cells == expected | {"a": [1, 2, 3, 4]}
     if ending != "frame":
-        assert open_file(path, "e", one_hot=True).y.tolist() == text
+        assert open_file(path, ["e"], ReadOptions(one_hot=True)).values[0].tolist() == text
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "parquet"])

@@ -107,7 +107,7 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
     record = read_record(path)
     assert (record.target, record.seed, record.source) == ("größe", 0, "x.csv")
     with pytest.raises(ValueError, match="no column 'grosse'"):
-        open_file(path, "grosse")
+        open_file(path, ["grosse"])
 
 
 def test_screening_a_store_reads_its_first_rows(tmp_path):
@@ -288,18 +288,18 @@ def test_a_store_that_is_shuffled_again(tmp_path):
     frame.to_parquet(tmp_path / "x.parquet")
     once = shuffle(tmp_path / "x.parquet", tmp_path / "once.zarr", target="y", seed=1)
     twice = shuffle(once, tmp_path / "twice.zarr", seed=2)
-    record, opened = read_record(twice), open_file(twice, "y")
+    record, opened = read_record(twice), open_file(twice, ["y"])
     source = opened.source
     assert (record.target, record.source, record.n_original) == ("y", "x.parquet", 300)
     assert not (source.original_rows == ShuffledSource(once).original_rows).all()
-    np.testing.assert_array_equal(opened.y, source.original_rows)
+    np.testing.assert_array_equal(opened.values[0], source.original_rows)
     assert list(opened.ids) == [f"s{k}" for k in source.original_rows]
     expected = frame[list("abc")].to_numpy()[source.original_rows]
     np.testing.assert_array_equal(source.read(slice(0, 300), None), expected)
     other = pd.DataFrame({"id": frame.index, "z": np.arange(300.0)}).sample(frac=1, random_state=0)
     other.to_csv(tmp_path / "z.csv", index=False)
     _, z = open_source(twice, target=f"{tmp_path / 'z.csv'}:z")
-    np.testing.assert_array_equal(z, opened.y)
+    np.testing.assert_array_equal(z, opened.values[0])
 
 
 def test_an_outside_target_of_a_store_that_was_shuffled_again(tmp_path):
@@ -340,12 +340,12 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     columns = {f"x{j}": normal(300, 1, "f8")[:, 0] for j in range(4)}
     pq.write_table(pa.table({**columns, "y": pa.array(y, pa.string())}), tmp_path / "x.parquet")
     path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", seed=0)
-    np.testing.assert_array_equal(open_file(path, "y").y, y[ShuffledSource(path).original_rows])
+    np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y[ShuffledSource(path).original_rows])
     source, kept = open_source(path, target="y")
     assert source.shape == (200, 4)
     assert set(kept) == set(labels[:2])
     again = shuffle(path, tmp_path / "again.zarr", seed=1)
-    assert sum(value is None for value in open_file(again, "y").y) == 100
+    assert sum(value is None for value in open_file(again, ["y"]).values[0]) == 100
 
 
 def test_labels_of_bytes_are_text(tmp_path):
@@ -433,9 +433,9 @@ def test_a_dataset_within_a_file_is_shuffled(tmp_path):
 
 def contents(path):
     """Everything that a screening run can take from a store."""
-    opened = open_file(path, "y")
+    opened = open_file(path, ["y"])
     source = opened.source
-    everything = opened.y, opened.ids, source.names, source.original_rows, source.shape
+    everything = opened.values[0], opened.ids, source.names, source.original_rows, source.shape
     return repr([np.asarray(part).tolist() for part in everything]), source.read(
         slice(0, source.shape[0]), None
     )

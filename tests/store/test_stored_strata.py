@@ -374,7 +374,7 @@ def test_labels_are_read_with_their_rows(tmp_path):
     frame["y"] = np.where(rare(1000, 20, rng) == 1, "case", "control")
     frame.to_csv(tmp_path / "x.csv", index=False)
     path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="y", seed=0)
-    opened = open_file(path, "y")
+    opened = open_file(path, ["y"])
     assert opened.source.stratum_sizes == (980, 20)
-    assert set(opened.y[-20:]) == {"case"}
-    assert set(opened.y[:-20]) == {"control"}
+    assert set(opened.values[0][-20:]) == {"case"}
+    assert set(opened.values[0][:-20]) == {"control"}

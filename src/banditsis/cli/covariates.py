@@ -9,9 +9,10 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names
-from banditsis.formats.registry import Opened, find_column
+from banditsis.formats.options import find_column
+from banditsis.formats.registry import Opened
 from banditsis.formats.target_files import TargetValues
-from banditsis.formats.targets import join, read_target, split_target
+from banditsis.formats.targets import match_rows, read_target, split_target
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 
@@ -51,8 +52,7 @@ def _read_column(path: str, source: Source, name: str) -> Array:
 def _join_column(source: Source, ids: Array | None, file: Path, read: TargetValues) -> Array:
     """Join a column of another file with the rows of the data that have a target."""
     file_source, rows = _split_rows(source)
-    joined, values = join(Opened(file_source, None, ids), read, file)[:2]
-    _, known_rows = _split_rows(joined)
+    known_rows, values, _ = match_rows(Opened(file_source, ids), read, file)
     is_known = np.zeros(file_source.shape[0], dtype=bool)
     is_known[known_rows] = True
     if not is_known[rows].all():

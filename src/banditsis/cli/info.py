@@ -9,6 +9,7 @@ from typing import Any
 from banditsis.cli.terminal import print_output
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.opening import open_data
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label
 from banditsis.formatting import count, format_bytes, format_share, text_table, to_single_line
 from banditsis.plans.plan import Plan, default_size
@@ -22,7 +23,7 @@ MAX_NAMES = 5
 
 def run_info(path: str, keep: int | None, *, as_json: bool, verify: bool, memory_limit: int | None) -> None:
     """Print what a file contains; ``verify`` reads a shuffled store completely."""
-    opened = open_data(path, None, memory_limit=memory_limit)
+    opened = open_data(path, (), ReadOptions(memory_limit=memory_limit))
     if verify:
         _verify(path, opened.source)
     record = describe(path, opened.source, opened.ids is not None, keep)

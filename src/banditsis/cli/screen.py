@@ -15,8 +15,9 @@ from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.terminal import print_message, print_output
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_url, split_path
-from banditsis.formats.targets import open_with_target, split_target
+from banditsis.formats.targets import open_with_targets, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
@@ -122,7 +123,9 @@ def _run(options: ScreenOptions) -> None:
     opening: dict[str, Any] = {"one_hot": options.one_hot, "memory_limit": options.memory_limit}
     # Workers open the file by its target alone, so the ids of the covariates must not matter.
     ids_like = id_names(path, options.covariates) if options.scheduler is None else None
-    opened, y, joined, ids = open_with_target(path, target, ids_like=ids_like, **opening)
+    opened, (y,), (joined,), ids = open_with_targets(
+        path, [target], ReadOptions(**opening, ids_like=ids_like)
+    )
     covariates = None
     if options.covariates is not None:
         covariates = read_covariates(path, opened, ids, options.covariates)

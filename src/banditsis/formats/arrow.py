@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, find_format, import_optional
 from banditsis.formats.tables import (
     as_ids,
@@ -29,16 +30,9 @@ MAX_READERS = 32  # open files of a thread
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
-def open_arrow(
-    path: Path,
-    target: str | None = None,
-    *,
-    one_hot: bool = False,
-    ids_like: Sequence[str] | None = None,
-    **options: Any,
-) -> Opened:
+def open_arrow(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a Parquet or Arrow file, or all files of a folder as one table."""
-    return open_table(read_table(path), target, one_hot, ids_like=ids_like)
+    return open_table(read_table(path), apart, options)
 
 
 def read_table(path: Path, where: object = None) -> Table:
@@ -222,11 +216,9 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
 
 def open_frame(
     frame: Any,
-    target: str | None = None,
-    *,
-    one_hot: bool = False,
+    apart: Sequence[str] = (),
+    options: ReadOptions = DEFAULTS,
     names: Sequence[str] | None = None,
-    ids_like: Sequence[str] | None = None,
 ) -> Opened:
     """Open a frame of pandas, polars or pyarrow; numeric columns without missing values are not copied.
 
@@ -235,19 +227,20 @@ def open_frame(
     if names is not None and len(names) != frame.shape[1]:
         raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")
     names = frame_names(frame, names)
-    ids = None if match_names(names, ids_like or ()) else _index_ids(frame, ids_like)
-    ids_like = ids_like if ids is None else None
-    if target is None and not find_roles(names, None, (), ids_like, "the frame")[1]:
+    ids = None if match_names(names, options.ids_like or ()) else _index_ids(frame, options.ids_like)
+    if ids is not None:
+        options = options._replace(ids_like=None)
+    if not apart and not find_roles(names, (), (), options, "the frame")[1]:
         array = _underlying_array(frame)
         if array is not None:
-            return Opened(ArraySource(array, names), None, ids)
+            return Opened(ArraySource(array, names), ids)
     pa = import_optional("pyarrow", "frames")
     if hasattr(frame, "iloc"):
         columns = [_pandas_column(frame.iloc[:, k], name) for k, name in enumerate(names)]
     else:
         columns = (frame if isinstance(frame, pa.Table) else frame.to_arrow()).columns
     table = in_memory(names, columns, "the frame")
-    opened = open_table(table, target, one_hot, ids_like=ids_like, make=FrameSource)
+    opened = open_table(table, apart, options, make=FrameSource)
     return opened if ids is None else opened._replace(ids=ids)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from banditsis.formats.arrow import in_memory, read_table
 from banditsis.formats.conversions import find_converted
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, allowed_memory, import_optional
 from banditsis.formats.tables import damaged, find_roles, open_table
 from banditsis.sources.array import ArraySource
@@ -193,38 +194,30 @@ def is_value(text: str) -> bool:
     return text in MISSING - {""} or is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None
 
 
-def open_csv(
-    path: Path,
-    target: str | None = None,
-    *,
-    one_hot: bool = False,
-    memory_limit: int | None = None,
-    ids_like: Sequence[str] | None = None,
-    **options: Any,
-) -> Opened:
+def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a table of text: in memory if it fits, else as a Parquet file that is written once."""
     import_optional("pyarrow", "parquet", "CSV")
     dialect = find_dialect(path)
     index = dialect.index_columns
     size = _text_size(path)
     # Two of these are in memory at once: the text, the Arrow columns, the array.
-    needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(memory_limit)
+    needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(options.memory_limit)
     if needed > limit:
         # Errors in the first rows are raised before anything is written.
         first_rows = in_memory(dialect.names, _read_first(path, dialect).columns, path)
-        open_table(first_rows, target, one_hot, index=index, ids_like=ids_like)
+        open_table(first_rows, apart, options, index=index)
         reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
         table = read_table(
             find_converted(path, lambda part: _write_parquet(path, dialect, part), reason), where=path
         )
-        opened = open_table(table, target, one_hot, index=index, ids_like=ids_like)
+        opened = open_table(table, apart, options, index=index)
         source = opened.source
     else:
-        y_column, id_columns = find_roles(dialect.names, target, index, ids_like, path)
+        taken, id_columns = find_roles(dialect.names, apart, index, options, path)
         columns = _read_all(path, dialect, id_columns).columns
-        _check_text_columns(path, dialect, columns, {*id_columns, y_column}, one_hot)
+        _check_text_columns(path, dialect, columns, {*id_columns, *taken}, options.one_hot)
         memory = in_memory(dialect.names, columns, path)
-        opened = open_table(memory, target, one_hot, index=index, ids_like=ids_like, make=FrameSource)
+        opened = open_table(memory, apart, options, index=index, make=FrameSource)
         source = ArraySource(opened.source.read(slice(0, opened.source.shape[0]), None), opened.source.names)
     if not dialect.has_header:
         source.notes = ["no header: the first line of the file was taken as values."]
@@ -310,7 +303,7 @@ def _raise_mixed(path: Path, dialect: Dialect, column: int) -> None:
 
 
 def _check_text_columns(
-    path: Path, dialect: Dialect, columns: Sequence[Any], excluded: set[int | None], one_hot: bool
+    path: Path, dialect: Dialect, columns: Sequence[Any], excluded: set[int], one_hot: bool
 ) -> None:
     """Raise if a column of text holds mostly numbers, or numbers with decimal commas."""
     for j, column in enumerate(columns):

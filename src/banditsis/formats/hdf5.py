@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,16 @@ import scipy.sparse
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows
 from banditsis.formats.chunks import select, split_by_chunk
 from banditsis.formats.members import (
-    add_target_and_ids,
     check_matrix,
     find_matrix,
     find_names,
     read_vector,
+    take_members,
     to_text,
 )
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.packing import unpack
-from banditsis.formats.registry import (
-    Opened,
-    allowed_memory,
-    find_column,
-    import_optional,
-    split_path,
-    split_target_column,
-)
+from banditsis.formats.registry import Opened, allowed_memory, import_optional, split_path, take_apart
 from banditsis.formats.tables import check_unique_names, damaged
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
@@ -211,7 +206,7 @@ class Hdf5SparseSource(BlockSource):
         return float(dense * density * (1 + self.indices.dtype.itemsize / self.dtype.itemsize))
 
 
-def open_hdf5(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_hdf5(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open the only two-dimensional dataset of a file, or the one named by ``file.h5:/name``."""
     file_path, inner = split_path(path)
     file = _open_file(file_path)
@@ -226,7 +221,7 @@ def open_hdf5(path: Path, target: str | None = None, **options: Any) -> Opened:
         _, p = check_matrix(path, dataset)
         members = _datasets(dataset.parent)
         names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p)
-        return add_target_and_ids(_open_dataset(dataset, names), target, path, members)
+        return take_members(_open_dataset(dataset, names), apart, path, members)
 
 
 def _open_file(path: Path) -> Any:
@@ -311,9 +306,7 @@ def _check_not_pandas(path: Path, file: Any) -> None:
         )
 
 
-def open_h5ad(
-    path: Path, target: str | None = None, *, memory_limit: int | None = None, **options: Any
-) -> Opened:
+def open_h5ad(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open X of an AnnData file, or ``file.h5ad:/layers/name`` or ``file.h5ad:/raw/X``.
 
     The target is a column of ``obs``, or a variable.
@@ -321,10 +314,10 @@ def open_h5ad(
     path, inner = split_path(path)
     file = _open_file(path)
     with _explained_errors(path):
-        return _open_anndata(path, file, "X" if inner is None else inner.strip("/"), target, memory_limit)
+        return _open_anndata(path, file, "X" if inner is None else inner.strip("/"), apart, options)
 
 
-def _open_anndata(path: Path, file: Any, matrix: str, target: str | None, memory_limit: int | None) -> Opened:
+def _open_anndata(path: Path, file: Any, matrix: str, apart: Sequence[str], options: ReadOptions) -> Opened:
     var_name = "raw/var" if matrix == "raw/X" else "var"
     if matrix != "X" and matrix not in (matrices := _anndata_matrices(file)):
         raise ValueError(f"{path} has no matrix {matrix}; open one of {', '.join(matrices)}.")
@@ -338,14 +331,11 @@ def _open_anndata(path: Path, file: Any, matrix: str, target: str | None, memory
     names = [to_text(name) for name in _read_labels(path, var, var_name)]
     check_unique_names(names, path)
     ids = _read_labels(path, obs, "obs")
-    source = _open_matrix(f"{matrix} of {path}", file[matrix], (len(ids), len(names)), names, memory_limit)
-    if target is None:
-        return Opened(source, None, ids)
+    shape = len(ids), len(names)
+    source = _open_matrix(f"{matrix} of {path}", file[matrix], shape, names, options.memory_limit)
     columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
-    if target not in columns and (target in names or target.isdigit()):
-        return split_target_column(source, target, path, ids)
-    column = columns[find_column(columns, target, f"obs of {path}")]
-    return Opened(source, _read_column(obs, column), ids)
+    others = {name: partial(_read_column, obs, name) for name in columns}
+    return take_apart(source, apart, path, ids, others)
 
 
 def _anndata_matrices(file: Any) -> list[str]:

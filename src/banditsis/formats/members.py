@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.options import ColumnNotFoundError
 from banditsis.formats.packing import find_packing
-from banditsis.formats.registry import Opened, split_target_column
+from banditsis.formats.registry import Opened, take_apart
 from banditsis.sources.base import Source
 
 FEATURE_NAMES = ("names", "feature_names", "columns", "column_names", "var_names")
@@ -64,20 +66,17 @@ def find_names(
     return None
 
 
-def add_target_and_ids(source: Source, target: str | None, where: object, members: Members) -> Opened:
-    """Find the ids and the target: a vector among the members, or a feature."""
+def take_members(source: Source, apart: Sequence[str], where: object, members: Members) -> Opened:
+    """Find the ids, and the columns that are not features: vectors among the members, or features."""
     n = source.shape[0]
     vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
     ids = next((np.array(read_vector(vectors[name]), str) for name in SAMPLE_IDS if name in vectors), None)
-    if target is None:
-        return Opened(source, None, ids)
-    if target in vectors:
-        return Opened(source, read_vector(vectors[target]), ids)
     try:
-        return split_target_column(source, target, where, ids)
-    except ValueError as error:
+        others = {name: partial(read_vector, member) for name, member in vectors.items()}
+        return take_apart(source, apart, where, ids, others)
+    except ColumnNotFoundError as error:
         hint = f" Arrays of {n:,} values: {', '.join(sorted(vectors))}." if vectors else ""
-        raise ValueError(f"{error}{hint}") from None
+        raise ColumnNotFoundError(f"{error}{hint}") from None
 
 
 def read_vector(member: Any) -> Array:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -14,7 +15,8 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.registry import Opened, check_memory, find_column, split_target_column
+from banditsis.formats.options import DEFAULTS, ReadOptions
+from banditsis.formats.registry import Opened, check_memory, take_apart
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
@@ -34,13 +36,12 @@ DAMAGE = (
 )
 
 
-def open_npy(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_npy(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Map a ``.npy`` file into memory."""
     array = load_npy(path)
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}: features have two dimensions, rows × features.")
-    source = MappedSource(array)
-    return split_target_column(source, target, path)
+    return take_apart(MappedSource(array), apart, path)
 
 
 def load_npy(path: Path) -> Array:
@@ -57,7 +58,7 @@ def load_npy(path: Path) -> Array:
     return array
 
 
-def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_npz(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Read a ``.npz`` file into memory: a sparse matrix of SciPy, or one dense matrix.
 
     The target is a column, or a one-dimensional array of the same file.
@@ -66,17 +67,17 @@ def open_npz(path: Path, target: str | None = None, **options: Any) -> Opened:
 
     with _readable(path, ".npz, it may be truncated"), ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    check_memory(path, size, options.get("memory_limit"))
+    check_memory(path, size, options.memory_limit)
     with _readable(path, ".npz, it may be truncated"), np.load(path) as archive:
         is_sparse = {"format", "shape", "data"} <= set(archive.files)
         if is_sparse:
             # An index has an entry for each row or column, whether or not cells are stored in it.
             longest = int(np.max(archive["shape"]))
-            check_memory(path, 8 * longest, options.get("memory_limit"))
+            check_memory(path, 8 * longest, options.memory_limit)
             source = SparseSource(load_npz(path))
         else:
             arrays = {name: archive[name] for name in archive.files}
-    return split_target_column(source, target, path) if is_sparse else _open_arrays(path, arrays, target)
+    return take_apart(source, apart, path) if is_sparse else _open_arrays(path, arrays, apart)
 
 
 @contextmanager
@@ -88,33 +89,26 @@ def _readable(path: Path, format_name: str) -> Iterator[None]:
         raise ValueError(f"{path} cannot be read as {format_name}: {' '.join(str(error).split())}") from error
 
 
-def _open_arrays(path: Path, arrays: dict[str, Any], target: str | None) -> Opened:
+def _open_arrays(path: Path, arrays: dict[str, Any], apart: Sequence[str]) -> Opened:
     matrices = [array for array in arrays.values() if array.ndim == 2]
     if len(matrices) != 1:
         content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
         raise ValueError(f"{path} must contain one two-dimensional array, and contains {content}.")
-    source = ArraySource(matrices[0])
-    if target is None:
-        return Opened(source)
-    vectors = [name for name, array in arrays.items() if array.ndim == 1]
-    if target in vectors:
-        return Opened(source, arrays[target])
-    if vectors and not target.isdigit():
-        find_column(vectors, target, path)
-    return split_target_column(source, target, path)
+    vectors = {name: partial(np.asarray, array) for name, array in arrays.items() if array.ndim == 1}
+    return take_apart(ArraySource(matrices[0]), apart, path, others=vectors)
 
 
-def open_matrixmarket(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_matrixmarket(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Read a ``.mtx`` or ``.mtx.gz`` file, sparse or dense."""
     from scipy.io import mmread
 
-    check_memory(path, path.stat().st_size, options.get("memory_limit"))
+    check_memory(path, path.stat().st_size, options.memory_limit)
     with _readable(path, "Matrix Market"):
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             text: Any = _CheckedText(file)
             matrix = mmread(text)
         source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
-    return split_target_column(source, target, path)
+    return take_apart(source, apart, path)
 
 
 class _CheckedText:
@@ -143,14 +137,13 @@ class _CheckedText:
         return b"\n"
 
 
-def open_svmlight(path: Path, target: str | None = None, **options: Any) -> Opened:
-    """Read lines ``label feature:value …``; the target ``label`` is the default."""
+def open_svmlight(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+    """Read lines ``label feature:value …``; the target is called ``label``."""
     from sklearn.datasets import load_svmlight_file
 
-    check_memory(path, path.stat().st_size, options.get("memory_limit"))
+    check_memory(path, path.stat().st_size, options.memory_limit)
     with _readable(path, "svmlight"):
         matrix, labels = load_svmlight_file(str(path))
         source = SparseSource(matrix)
-    if target in (None, "label", "target", "y"):
-        return Opened(source, labels)
-    return split_target_column(source, target, f"{path}, whose target is called 'label',")
+    others = {name: lambda: labels for name in ("label", "target", "y")}
+    return take_apart(source, apart, f"{path}, whose target is called 'label',", others=others)

@@ -13,18 +13,20 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.options import DATES, DEFAULTS, Patterns, ReadOptions, as_tuple
 from banditsis.formats.registry import (
     Opened,
     find_format,
     import_optional,
     is_url,
     open_file,
-    split_target_column,
+    select_columns,
+    take_apart,
 )
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
-from banditsis.validation import is_dask
+from banditsis.validation import check_choice, is_dask
 
 #: Packages that fsspec needs for each protocol.
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
@@ -36,7 +38,12 @@ def open_source(
     names: Sequence[str] | None = ...,
     *,
     target: None = ...,
+    columns: Patterns = ...,
+    drop: Patterns = ...,
+    id: str | None = ...,
     one_hot: bool = ...,
+    dates: str = ...,
+    na: Patterns = ...,
     memory_limit: int | None = ...,
 ) -> Source: ...
 
@@ -46,8 +53,13 @@ def open_source(
     data: Any,
     names: Sequence[str] | None = ...,
     *,
-    target: str,
+    target: str | Sequence[str],
+    columns: Patterns = ...,
+    drop: Patterns = ...,
+    id: str | None = ...,
     one_hot: bool = ...,
+    dates: str = ...,
+    na: Patterns = ...,
     memory_limit: int | None = ...,
 ) -> tuple[Source, Array]: ...
 
@@ -56,8 +68,13 @@ def open_source(
     data: Any,
     names: Sequence[str] | None = None,
     *,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
+    columns: Patterns = (),
+    drop: Patterns = (),
+    id: str | None = None,
     one_hot: bool = False,
+    dates: str = "skip",
+    na: Patterns = (),
     memory_limit: int | None = None,
 ) -> Source | tuple[Source, Array]:
     """Open an array, a frame or a file as a source.
@@ -68,12 +85,22 @@ def open_source(
         Arrays are not copied. A source is returned as it is.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
-    target : str, optional
+    target : str or sequence of str, optional
         The response: a column of the data by name or 1-based number, which is not a feature then;
         ``file:column``; or a ``file`` with one column. A file is joined on sample ids if both sides have
-        them, else by row order. Rows without a response are left out.
+        them, else by row order. Rows without a response are left out. Several responses become the columns
+        of an array, with NaN or None where one of them is missing.
+    columns, drop : str or sequence of str
+        The features to use, or not to use: names, 1-based numbers, or patterns such as ``"snp_*"``. All by
+        default.
+    id : str, optional
+        The column of sample ids, on which other files are joined; not a feature.
     one_hot : bool
-        Whether to one-hot encode categorical columns.
+        Whether to one-hot encode columns of text and categories; by default they are skipped with a note.
+    dates : {"skip", "numeric"}
+        Whether columns of dates and times are skipped with a note, or used as numbers.
+    na : str or sequence of str
+        Text that stands for a missing value in CSV files, besides the usual "NA", "nan", "null" and "".
     memory_limit : int, optional
         Bytes that may be used for data that must be held in memory.
 
@@ -88,20 +115,35 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
+    options = ReadOptions(
+        columns=as_tuple("columns", columns),
+        drop=as_tuple("drop", drop),
+        id=id,
+        one_hot=one_hot,
+        dates=check_choice("dates", dates, DATES),
+        na=as_tuple("na", na),
+        memory_limit=memory_limit,
+    )
     if target is None:
-        return open_data(data, None, names=names, one_hot=one_hot, memory_limit=memory_limit).source
-    from banditsis.formats.targets import open_with_target  # which imports this module
+        return open_data(data, (), options, names).source
+    from banditsis.formats.targets import open_with_targets  # which imports this module
 
-    joined = open_with_target(data, target, names=names, one_hot=one_hot, memory_limit=memory_limit)
-    return joined.source, joined.y
+    if isinstance(target, (str, os.PathLike)):
+        joined = open_with_targets(data, [str(target)], options, names)
+        return joined.source, joined.values[0]
+    joined = open_with_targets(data, target, options, names)
+    return joined.source, stack_columns(joined.values)
 
 
-def open_data(data: Any, target: str | None, *, names: Sequence[str] | None = None, **options: Any) -> Opened:
-    """Open any kind of data; the target is one of its columns, and options are those of ``open_file``."""
+def open_data(
+    data: Any,
+    apart: Sequence[str] = (),
+    options: ReadOptions = DEFAULTS,
+    names: Sequence[str] | None = None,
+) -> Opened:
+    """Open any kind of data; see :func:`open_source` for names, and :func:`open_file` for the others."""
     if isinstance(data, (str, os.PathLike)):
-        opened = (
-            open_url(str(data), target, **options) if is_url(data) else open_file(data, target, **options)
-        )
+        opened = open_url(str(data), apart, options) if is_url(data) else open_file(data, apart, options)
         if names is not None and len(names) != opened.source.shape[1]:
             raise ValueError(f"got {len(names):,} names for {opened.source.shape[1]:,} columns.")
         if names is not None:
@@ -110,10 +152,15 @@ def open_data(data: Any, target: str | None, *, names: Sequence[str] | None = No
     if is_frame(data):
         from banditsis.formats.arrow import open_frame  # only frames need it
 
-        options.pop("memory_limit", None)
-        return open_frame(data, target, names=names, **options)
-    source = _open_in_memory(data, names)
-    return Opened(source) if target is None else split_target_column(source, target, "X")
+        return open_frame(data, apart, options, names)
+    opened = take_apart(_open_in_memory(data, names), apart, "X")
+    return opened._replace(source=select_columns(opened.source, options, "X"))
+
+
+def stack_columns(columns: Sequence[Array]) -> Array:
+    """Several columns as one array, of objects if some hold text."""
+    is_text = any(column.dtype.kind not in "fiub" for column in columns)
+    return np.column_stack([column.astype(object) if is_text else column for column in columns])
 
 
 def column_names(data: Any) -> Sequence[str]:
@@ -168,7 +215,7 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
     return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
 
 
-def open_url(url: str, target: str | None, **options: Any) -> Opened:
+def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a remote file through fsspec.
 
     Only the requested chunks of a Zarr array are read. Files of other formats are copied to this machine,
@@ -186,12 +233,12 @@ def open_url(url: str, target: str | None, **options: Any) -> Opened:
     if path.endswith(".zarr"):
         from banditsis.formats.zarr import open_zarr  # only Zarr needs it
 
-        return open_zarr(url, target)
+        return open_zarr(url, apart, options)
     folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
     copy = folder / path.rsplit("/", 1)[-1]
     try:
         files.get(path, str(copy), recursive=files.isdir(path))
-        opened = open_file(copy, target, **options)
+        opened = open_file(copy, apart, options)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Rows
 from banditsis.formats.csv import is_number
-from banditsis.formats.registry import Opened, import_optional, split_target_column
+from banditsis.formats.options import DEFAULTS, ReadOptions
+from banditsis.formats.registry import Opened, import_optional, take_apart
 from banditsis.formats.tables import check_unique_names
 from banditsis.sources.blocks import BlockSource
 
@@ -48,7 +50,7 @@ class PlinkSource(BlockSource):
         return super().bytes_touched(n_rows, n_columns, scattered=scattered) / (4 * self.dtype.itemsize)
 
 
-def open_plink(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open genotypes; the target is the phenotype of the ``.fam`` file (``phenotype``), or a SNP."""
     library = import_optional("bed_reader", "plink")
     n, p = (_count_lines(path.with_suffix(ending)) for ending in (".fam", ".bim"))
@@ -60,10 +62,12 @@ def open_plink(path: Path, target: str | None = None, **options: Any) -> Opened:
     except (OSError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{path}, or its .bim or .fam, cannot be read: {error}") from error
     check_unique_names(names, path)
-    source = PlinkSource(bed, names)
-    if target is not None and target.lower() in ("phenotype", "pheno") and target not in names:
-        return Opened(source, _phenotype(path, bed.pheno), ids)
-    return split_target_column(source, target, path, ids)
+    phenotype = {
+        name: lambda: _phenotype(path, bed.pheno)
+        for name in apart
+        if name.lower() in ("phenotype", "pheno") and name not in names
+    }
+    return take_apart(PlinkSource(bed, names), apart, path, ids, phenotype)
 
 
 def _count_lines(path: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.options import DEFAULTS, ReadOptions, choose_columns, find_column
 from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
@@ -24,23 +25,19 @@ class Opened(NamedTuple):
     """A file that has been opened."""
 
     source: Source
-    #: the target, if it is a column of the same file
-    y: Array | None = None
     #: sample ids, as strings, if the file has them
     ids: Array | None = None
-    #: name of the target column, if known
-    label: str | None = None
-
-
-class ColumnNotFoundError(ValueError):
-    """No column has this name or number."""
+    #: values of the columns that were taken apart, such as the target
+    values: Sequence[Array] = ()
+    #: names of these columns
+    labels: Sequence[str] = ()
 
 
 class Format(NamedTuple):
     """How files of a format are recognised and opened."""
 
     label: str
-    #: ``module:function``, called as ``function(path, target, one_hot=…, memory_limit=…, ids_like=…)``
+    #: ``module:function``, called as ``function(path, apart, options)``; see :func:`open_file`
     opener: str
     extensions: tuple[str, ...] = ()
     #: first bytes of a file, empty for text and folders
@@ -72,16 +69,13 @@ SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items(
 SIGNATURES[b"\x1f\x8b"] = "gzip"
 #: Where Linux describes processes, and the limits of containers.
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+#: Formats whose columns may be text, dates or ids.
+TABLES = ("parquet", "arrow", "csv")
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_file(
-    path: str | os.PathLike[str],
-    target: str | None = None,
-    *,
-    one_hot: bool = False,
-    memory_limit: int | None = None,
-    ids_like: Sequence[str] | None = None,
+    path: str | os.PathLike[str], apart: Sequence[str] = (), options: ReadOptions = DEFAULTS
 ) -> Opened:
     """Open a file or folder of features in any format.
 
@@ -89,25 +83,21 @@ def open_file(
     ----------
     path : str or path
         The file.
-    target : str, optional
-        Name or 1-based number of a column of the same file, which is not a feature then.
-    one_hot : bool
-        Whether to one-hot encode categorical columns.
-    memory_limit : int, optional
-        Bytes that may be used for data that must be held in memory.
-    ids_like : sequence of str, optional
-        Names of the sample ids to join with. A column of a table with a usual name for ids is then not a
-        feature.
+    apart : sequence of str
+        Columns of the file that are not features, such as the target, by name or 1-based number.
+    options : ReadOptions
+        How to read it.
     """
     path = Path(path)
-    module, function = FORMATS[find_format(path)].opener.split(":")
+    format_name = find_format(path)
+    module, function = FORMATS[format_name].opener.split(":")
     module = module if "." in module else f"banditsis.formats.{module}"
-    opened: Opened = getattr(import_module(module), function)(
-        path, target, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
-    )
+    opened: Opened = getattr(import_module(module), function)(path, apart, options)
+    if format_name not in TABLES:  # which skip columns before they read them
+        opened = opened._replace(source=select_columns(opened.source, options, path))
     n, p = opened.source.shape
     if n == 0 or p == 0:
-        what = "rows" if n == 0 else "features" if target is None else "features besides the target"
+        what = "rows" if n == 0 else "features besides the target" if apart else "features"
         raise ValueError(f"{path} has no {what}.")
     return opened
 
@@ -215,28 +205,6 @@ def _similar_file(path: Path) -> str:
     return f" (there is {similar[0]})" if similar else ""
 
 
-def find_column(names: Sequence[str], column: str, where: object) -> int:
-    """Index of a column by its name, or by its 1-based number if no column has that name.
-
-    Examples
-    --------
-    >>> find_column(["age", "price"], "price", "data.csv"), find_column(["age", "price"], "1", "data.csv")
-    (1, 0)
-    """
-    names = list(names)
-    if column in names:
-        return names.index(column)
-    if column.isdigit() and 1 <= int(column) <= len(names):
-        return int(column) - 1
-    similar = difflib.get_close_matches(column, names, 3, 0.5)
-    if similar:
-        hint = f"did you mean {' or '.join(map(repr, similar))}?"
-    else:
-        more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
-        hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
-    raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
-
-
 def import_optional(module: str, extra: str, what: str | None = None) -> Any:
     """Import an optional library, or explain how to install it.
 
@@ -316,13 +284,58 @@ def _free_memory_of_groups() -> Iterator[int]:
                 yield max(0, limit - used + int(stat[names[2]]))  # cached files are dropped first
 
 
-def split_target_column(
-    source: Source, target: str | None, where: object, ids: Array | None = None
+def take_apart(
+    source: Source,
+    apart: Sequence[str],
+    where: object,
+    ids: Array | None = None,
+    others: Mapping[str, Callable[[], Array]] | None = None,
 ) -> Opened:
-    """Separate the target column, if there is one, from the features of a source."""
-    if target is None:
-        return Opened(source, None, ids)
+    """Separate some columns from the features of a source.
+
+    Parameters
+    ----------
+    source : Source
+        All features.
+    apart : sequence of str
+        Columns by name, or features by 1-based number.
+    where : object
+        The name of the data in messages.
+    ids : ndarray of str, optional
+        Sample ids.
+    others : mapping of str to callable, optional
+        Columns that are not features, and the functions that read them. They take precedence.
+    """
+    if not apart:
+        return Opened(source, ids)
+    others = others or {}
     n, p = source.shape
-    column = find_column([source.name(j) for j in range(p)], target, where)
-    y = source.read(slice(0, n), slice(column, column + 1))[:, 0]
-    return Opened(ColumnSubset.without(source, column), np.array(y), ids, source.name(column))
+    names = [source.name(j) for j in range(p)]
+    values, labels, taken = [], [], []
+    for wanted in apart:
+        if wanted in others:
+            values.append(others[wanted]())
+            labels.append(wanted)
+            continue
+        choices = names if wanted in names or wanted.isdigit() else [*others, *names]
+        column = find_column(choices, wanted, where)
+        taken.append(column)
+        values.append(np.array(source.read(slice(0, n), slice(column, column + 1))[:, 0]))
+        labels.append(names[column])
+    if taken:
+        source = ColumnSubset(source, np.setdiff1d(np.arange(p), taken))
+    return Opened(source, ids, values, labels)
+
+
+def select_columns(source: Source, options: ReadOptions, where: object) -> Source:
+    """The features that ``columns`` and ``drop`` leave; numbers count those that were taken apart, too."""
+    if not options.columns and not options.drop:
+        return source
+    base, kept = source, np.arange(source.shape[1])
+    if isinstance(source, ColumnSubset):
+        base, kept = source.base, source.columns
+    names = [base.name(j) for j in range(base.shape[1])]
+    chosen = np.intersect1d(choose_columns(names, options, where), kept)
+    if chosen.size == 0:
+        raise ValueError(f"no column of {where} is left: check which columns are chosen and dropped.")
+    return ColumnSubset(base, chosen)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.registry import Opened, find_column
+from banditsis.formats.options import ReadOptions, find_column
+from banditsis.formats.registry import Opened
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
 MAX_LEVELS = 10_000  # a column with more distinct values holds ids rather than classes
@@ -24,23 +25,20 @@ ID_NAMES |= {"name", "sample", "sample_id", "sampleid", "subject", "animal", "ba
 
 def open_table(
     table: Table,
-    target: str | None,
-    one_hot: bool,
+    apart: Sequence[str],
+    options: ReadOptions,
     *,
     index: Sequence[int] = (),
-    ids_like: Sequence[str] | None = None,
     make: Callable[..., TableSource] = TableSource,
 ) -> Opened:
-    """Select the features, the target and the sample ids of a table.
+    """Select the features and the sample ids of a table, and take other columns apart.
 
     Parameters
     ----------
     table : Table
         The columns.
-    target, ids_like
+    apart, options
         See :func:`open_file`.
-    one_hot : bool
-        Whether to one-hot encode categorical columns.
     index : sequence of int, optional
         The columns of row names, which are not features; by default the index that pandas stored.
     make : type, optional
@@ -51,27 +49,27 @@ def open_table(
     if not table.groups:
         raise ValueError(f"{table.where} has no rows.")
     index = index or find_index(table.schema)
-    y_column, id_columns = find_roles(names, target, index, ids_like, table.where)
-    left = [j for j in range(len(names)) if j not in (*id_columns, *index, y_column)]
+    taken, id_columns = find_roles(names, apart, index, options, table.where)
+    used = {*id_columns, *index, *taken}
+    left = [j for j in range(len(names)) if j not in used]
     kinds = {j: _type_name(types[j]) for j in left if numeric_type(types[j]) is None}
-    _check_kinds(names, kinds, one_hot, table.where)
+    _check_kinds(names, kinds, options.one_hot, table.where)
     levels = {j: table.levels(j) for j in kinds}
     source = make(table, *_make_features(names, left, levels, table.where), levels)
-    y = None if y_column is None else table.values(y_column)
     ids = as_ids([table.values(j).tolist() for j in id_columns]) if id_columns else None
-    return Opened(source, y, ids, None if y_column is None else names[y_column])
+    return Opened(source, ids, [table.values(j) for j in taken], [names[j] for j in taken])
 
 
 def find_roles(
-    names: Sequence[str], target: str | None, index: Sequence[int], like: Sequence[str] | None, where: object
-) -> tuple[int | None, list[int]]:
-    """The number of the target column, and those of the columns of sample ids."""
-    y_column = None
-    if target is not None:
-        others = [j for j in range(len(names)) if j not in index]
-        y_column = others[find_column([names[j] for j in others], target, where)]
-    ids = match_names(names, like or (), y_column) or list(index)
-    return y_column, ids if ids or like is None else find_id_columns(names, exclude=y_column)
+    names: Sequence[str], apart: Sequence[str], index: Sequence[int], options: ReadOptions, where: object
+) -> tuple[list[int], list[int]]:
+    """The numbers of the columns that are taken apart, and of the columns of sample ids."""
+    others = [j for j in range(len(names)) if j not in index]
+    choices = [names[j] for j in others]
+    taken = [others[find_column(choices, wanted, where)] for wanted in apart]
+    like = options.ids_like
+    ids = match_names(names, like or (), taken) or list(index)
+    return taken, ids if ids or like is None else find_id_columns(names, exclude=taken)
 
 
 def _make_features(
@@ -137,7 +135,7 @@ def find_index(schema: Any) -> list[int]:
     return [schema.names.index(name) for name in stored if isinstance(name, str) and name in schema.names]
 
 
-def match_names(names: Sequence[str], wanted: Sequence[str], exclude: int | None = None) -> list[int]:
+def match_names(names: Sequence[str], wanted: Sequence[str], exclude: Sequence[int] = ()) -> list[int]:
     """The columns of the wanted names, in upper or lower case; none if one is missing or excluded.
 
     Examples
@@ -147,7 +145,7 @@ def match_names(names: Sequence[str], wanted: Sequence[str], exclude: int | None
     """
     lower = lower_names(names)
     matches = [lower.index(name) for name in lower_names(wanted) if name in lower]
-    return matches if len(matches) == len(wanted) and exclude not in matches else []
+    return matches if len(matches) == len(wanted) and not set(matches) & set(exclude) else []
 
 
 def lower_names(names: Iterable[str]) -> list[str]:
@@ -155,15 +153,15 @@ def lower_names(names: Iterable[str]) -> list[str]:
     return [name.strip().lower().lstrip("#") for name in names]
 
 
-def find_id_columns(names: Sequence[str], *, exclude: int | None = None) -> list[int]:
+def find_id_columns(names: Sequence[str], *, exclude: Sequence[int] = ()) -> list[int]:
     """The columns that identify samples: FID and IID, or the first with a usual name for ids.
 
     Parameters
     ----------
     names : sequence of str
         All columns.
-    exclude : int, optional
-        The target column.
+    exclude : sequence of int
+        Columns that are something else, such as the target.
 
     Examples
     --------
@@ -173,9 +171,9 @@ def find_id_columns(names: Sequence[str], *, exclude: int | None = None) -> list
     pair, lower = match_names(names, ("FID", "IID"), exclude), lower_names(names)
     if pair:
         return pair
-    if len(names) > 1 and lower[0] == "" and exclude != 0:  # row names of pandas and R
+    if len(names) > 1 and lower[0] == "" and 0 not in exclude:  # row names of pandas and R
         return [0]
-    return [k for k, name in enumerate(lower) if name in ID_NAMES and k != exclude and len(names) > 1][:1]
+    return [k for k, name in enumerate(lower) if name in ID_NAMES and k not in exclude and len(names) > 1][:1]
 
 
 def as_ids(columns: Sequence[Sequence[Any]]) -> Array:

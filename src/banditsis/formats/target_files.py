@@ -12,7 +12,7 @@ from banditsis.arrays import Array
 from banditsis.formats.arrow import read_table
 from banditsis.formats.csv import DECIMAL_COMMA, MISSING, find_dialect, is_number, is_value, read_rows
 from banditsis.formats.numpy import load_npy
-from banditsis.formats.registry import find_column
+from banditsis.formats.options import find_column
 from banditsis.formats.tables import as_ids, find_id_columns, find_index, lower_names
 
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
@@ -137,7 +137,7 @@ def _choose_columns(
     if wanted is not None:
         column = find_column(names, wanted, path)
         use_index = index and column not in index
-        return column, list(index) if use_index else find_id_columns(names, exclude=column)
+        return column, list(index) if use_index else find_id_columns(names, exclude=[column])
     ids = list(index) or find_id_columns(names)
     others = [k for k in range(len(names)) if k not in ids]
     if len(others) != 1:

@@ -1,4 +1,4 @@
-"""Open data with a target: a column of the data, or of another file, joined on sample ids or by row order."""
+"""Open data with targets: columns of the data, or of other files joined on sample ids or by row order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names, open_data
-from banditsis.formats.registry import ColumnNotFoundError, Opened, is_url
+from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions
+from banditsis.formats.registry import Opened, is_url
 from banditsis.formats.tables import as_ids, match_names
 from banditsis.formats.target_files import (
     TargetValues,
@@ -31,12 +32,13 @@ _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".fam", ".phen
 
 
 class Target(NamedTuple):
-    """Features with their response."""
+    """Features with their responses."""
 
     source: Source
-    y: Array
-    #: a sentence about how rows and values were joined
-    how: str
+    #: one array for each response; only if there are several they may have missing values, NaN or None
+    values: list[Array]
+    #: a sentence about how rows and values were joined, for each response
+    how: list[str]
     #: ids of all rows of the data, including rows without a value, if they are known
     ids: Array | None = None
 
@@ -48,86 +50,107 @@ class Place(NamedTuple):
     column: str | None
 
 
-class UnjoinedTarget(NamedTuple):
-    """Data and a target that have not been joined yet."""
+class Known(NamedTuple):
+    """The rows in which a response is known."""
 
-    opened: Opened
-    #: content of the target file, None if the target is a column of the data
-    read: TargetValues | None
-    place: Place
+    rows: Indices
+    values: Array
+    #: a sentence about how they were joined
+    how: str
 
 
-def open_with_target(
+def open_with_targets(
     data: Any,
-    target: str,
-    *,
+    targets: Sequence[str],
+    options: ReadOptions = DEFAULTS,
     names: Sequence[str] | None = None,
-    one_hot: bool = False,
-    memory_limit: int | None = None,
-    ids_like: Sequence[str] | None = None,
 ) -> Target:
-    """Open data together with the target.
+    """Open data together with one target or several.
 
     Parameters
     ----------
     data : path, frame, array or sparse matrix
         The features.
-    target : str
-        ``column`` of the data, ``file:column``, or a ``file`` with one column. Columns by name or 1-based
-        number.
-    names, one_hot, memory_limit
-        See :func:`open_source`.
-    ids_like : sequence of str, optional
-        Names of the sample ids in another file that the data will be joined with.
+    targets : sequence of str
+        Each is a ``column`` of the data, ``file:column``, or a ``file`` with one column. Columns by name or
+        1-based number.
+    options, names
+        See :func:`open_data`.
     """
-    opened, read, (file, column) = open_unjoined(
-        data, target, names=names, one_hot=one_hot, memory_limit=memory_limit, ids_like=ids_like
-    )
-    if read is not None and file is not None:
-        return join(opened, read, file)
-    assert opened.y is not None
-    number = f", its column {target}" if opened.label not in (None, target) else ""
-    how = f"the target is the column {opened.label or column!r} of the data{number}"
-    return _drop_missing(opened.source, opened.y, how, opened.ids)
+    opened, places, files = open_unjoined(data, targets, options, names)
+    values, labels, known = iter(opened.values), iter(opened.labels), []
+    for target, place, read in zip(targets, places, files, strict=True):
+        if read is None or place.file is None:
+            label = next(labels)
+            number = f", its column {target}" if label != target else ""
+            how = f"the target is the column {label!r} of the data{number}"
+            column = next(values)
+            known.append(_leave_out_missing(np.arange(len(column)), column, how))
+        else:
+            known.append(match_rows(opened, read, place.file))
+    return _combine(opened, known)
+
+
+class UnjoinedTargets(NamedTuple):
+    """Data and targets that have not been joined yet."""
+
+    opened: Opened
+    places: list[Place]
+    #: content of each target file, None if the target is a column of the data
+    files: list[TargetValues | None]
 
 
 def open_unjoined(
-    data: Any, target: str | None, *, ids_like: Sequence[str] | None = None, **options: Any
-) -> UnjoinedTarget:
-    """Open data and target separately; a column of the data takes precedence over a file of the same name."""
-    target = None if target is None else str(target)  # it may be a path
-    file, column = (None, None) if target is None else split_target(target)
-    if file is None:
-        try:
-            return _open_column(data, target, ids_like=ids_like, **options)
-        except ColumnNotFoundError:
-            if target is not None and Path(target).is_file():
-                read_target(Path(target), None)  # raises the error of that file
-            raise
-    columns = column_names(data)
-    read = read_target(file, column, columns)
-    if read.ids is not None and not is_default_index(read.id_names, read.ids):
-        ids_like = read.id_names
-    opened = open_data(data, None, ids_like=ids_like, **options)
-    names = opened.source.names
-    if names is not None and target in names:
-        return _open_column(data, target, ids_like=ids_like, **options)
-    if not columns and opened.ids is None and names is not None:  # columns of a matrix with names
-        read = read_target(file, column, set(names))
-        opened = opened if read.key is None else _split_key(opened.source, read.key)
-    return UnjoinedTarget(opened, read, Place(file, column))
+    data: Any,
+    targets: Sequence[str],
+    options: ReadOptions = DEFAULTS,
+    names: Sequence[str] | None = None,
+) -> UnjoinedTargets:
+    """Open data and targets separately; columns of the data take precedence over files of the same name."""
+    targets = [str(target) for target in targets]  # they may be paths
+    places = [Place(*split_target(target)) for target in targets]
+    files = {target: place.file for target, place in zip(targets, places, strict=True) if place.file}
+    columns = column_names(data) if files else ()
+    of_file = {target: place.column for target, place in zip(targets, places, strict=True)}
+    read = {target: read_target(file, of_file[target], columns) for target, file in files.items()}
+    for found in read.values():
+        if found.ids is not None and not is_default_index(found.id_names, found.ids):
+            options = options._replace(ids_like=found.id_names)
+    opened = _open_columns(data, [target for target in targets if target not in read], options, names)
+    features = opened.source.names
+    if features is not None and not read.keys().isdisjoint(features):
+        read = {target: found for target, found in read.items() if target not in set(features)}
+        opened = _open_columns(data, [target for target in targets if target not in read], options, names)
+    if read and not columns and opened.ids is None and features is not None:  # a matrix with names
+        read = {target: read_target(files[target], of_file[target], set(features)) for target in read}
+        key = next((found.key for found in read.values() if found.key is not None), None)
+        opened = opened if key is None else _split_key(opened, key)
+    labels = iter(opened.labels)
+    places = [
+        place if target in read else Place(None, next(labels))
+        for target, place in zip(targets, places, strict=True)
+    ]
+    return UnjoinedTargets(opened, places, [read.get(target) for target in targets])
 
 
-def _split_key(source: Source, key: str) -> Opened:
+def _open_columns(
+    data: Any, columns: Sequence[str], options: ReadOptions, names: Sequence[str] | None
+) -> Opened:
+    try:
+        return open_data(data, columns, options, names)
+    except ColumnNotFoundError:
+        for column in columns:
+            if Path(column).is_file():
+                read_target(Path(column), None)  # raises the error of that file
+        raise
+
+
+def _split_key(opened: Opened, key: str) -> Opened:
     """Take a column of a matrix as sample ids."""
+    source = opened.source
     (column,) = match_names(source.names or (), [key])
     values = source.read(slice(0, source.shape[0]), slice(column, column + 1))[:, 0]
-    return Opened(ColumnSubset.without(source, column), None, as_ids([values.tolist()]))
-
-
-def _open_column(data: Any, target: str | None, **options: Any) -> UnjoinedTarget:
-    opened = open_data(data, target, **options)
-    return UnjoinedTarget(opened, None, Place(None, target if opened.label is None else opened.label))
+    return opened._replace(source=ColumnSubset.without(source, column), ids=as_ids([values.tolist()]))
 
 
 def split_target(target: str) -> tuple[Path | None, str | None]:
@@ -174,10 +197,15 @@ def read_target(path: Path, column: str | None, data_columns: Collection[str] = 
 
 
 def join(opened: Opened, read: TargetValues, path: Path) -> Target:
+    """Assign the values of a file to rows; leave out rows without a value."""
+    return _combine(opened, [match_rows(opened, read, path)])
+
+
+def match_rows(opened: Opened, read: TargetValues, path: Path) -> Known:
     """Assign values to rows: by sample ids if both sides have them, else by row order."""
     note = f"; {read.note}" if read.note else ""
     if opened.ids is None or read.ids is None:
-        return _join_by_order(opened, read, path, note)
+        return _match_by_order(opened, read, path, note)
     n = opened.source.shape[0]
     position = _match_ids(opened.ids, read.ids, path)
     rows = np.flatnonzero(position >= 0)
@@ -188,11 +216,10 @@ def join(opened: Opened, read: TargetValues, path: Path) -> Target:
     )
     if read.key is not None:
         opened.source.notes = [*opened.source.notes, f"{how}; the column is not a feature."]
-    source = opened.source if rows.size == n else RowSubset(opened.source, rows)
-    return _drop_missing(source, read.values[position[rows]], how + note, opened.ids)
+    return _leave_out_missing(rows, read.values[position[rows]], how + note)
 
 
-def _join_by_order(opened: Opened, read: TargetValues, path: Path, note: str) -> Target:
+def _match_by_order(opened: Opened, read: TargetValues, path: Path, note: str) -> Known:
     """Assign values in row order; those of a shuffled store are in the order before shuffling."""
     if (opened.ids is None) != (read.ids is None):
         has, lacks = (
@@ -213,9 +240,8 @@ def _join_by_order(opened: Opened, read: TargetValues, path: Path, note: str) ->
         )
     if store is not None:
         values = values[store.original_rows]
-    return _drop_missing(
-        opened.source, values, f"{path} was taken in {order}: {n:,} values{note}", opened.ids
-    )
+    how = f"{path} was taken in {order}: {n:,} values{note}"
+    return _leave_out_missing(np.arange(len(values)), values, how)
 
 
 def _match_ids(data_ids: Array, ids: Array, path: Path) -> Indices:
@@ -255,22 +281,40 @@ def _show(name: object) -> str:
     return repr(str(name).replace("\t", " "))
 
 
-def _drop_missing(source: Source, y: Array, how: str, ids: Array | None) -> Target:
+def _leave_out_missing(rows: Indices, values: Array, how: str) -> Known:
     """Leave out rows without a value."""
-    if y.dtype.kind == "O":
-        missing = np.array([value is None or value != value for value in y], dtype=bool)
+    if values.dtype.kind == "O":
+        missing = np.array([value is None or value != value for value in values], dtype=bool)
     else:
-        missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), dtype=bool)
-    known = np.flatnonzero(~missing)
-    if known.size == 0:
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    if missing.all():
         raise ValueError("the target has no value in any row: check that it is the right column.")
-    n_missing = len(y) - known.size
+    n_missing = np.count_nonzero(missing)
     if n_missing:
-        y = y[known]
-        base, rows = (source.base, source.rows[known]) if isinstance(source, RowSubset) else (source, known)
-        source = RowSubset(base, rows)
+        rows, values = rows[~missing], values[~missing]
         were = "rows without a value were" if n_missing > 1 else "row without a value was"
         how += f"; {n_missing:,} {were} left out"
-    if y.dtype.kind == "O" and all(isinstance(value, str) for value in y):
-        y = y.astype(str)
-    return Target(source, y, f"{how}.", ids)
+    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
+        values = values.astype(str)
+    return Known(rows, values, f"{how}.")
+
+
+def _combine(opened: Opened, known: Sequence[Known]) -> Target:
+    """The rows in which at least one response is known."""
+    source, rows = opened.source, known[0].rows
+    if all(np.array_equal(rows, other.rows) for other in known[1:]):
+        values = [response.values for response in known]
+    else:
+        rows = np.unique(np.concatenate([response.rows for response in known]))
+        values = [_expand(response, rows) for response in known]
+    if rows.size < source.shape[0]:
+        source = RowSubset(source, rows)
+    return Target(source, values, [response.how for response in known], opened.ids)
+
+
+def _expand(known: Known, rows: Indices) -> Array:
+    """The values of a response in some rows, with NaN or None where it is not known."""
+    is_text = known.values.dtype.kind not in "fiub"
+    values = np.full(len(rows), None if is_text else np.nan, dtype=object if is_text else np.float64)
+    values[np.searchsorted(rows, known.rows)] = known.values
+    return values

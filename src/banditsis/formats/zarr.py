@@ -12,7 +12,8 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Rows
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
-from banditsis.formats.members import add_target_and_ids, check_matrix, find_matrix, find_names
+from banditsis.formats.members import check_matrix, find_matrix, find_names, take_members
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.packing import unpack
 from banditsis.formats.registry import Opened, import_optional
 from banditsis.sources.blocks import BlockSource
@@ -115,7 +116,7 @@ def _find_chunk_layout(
     return Layout(shape, chunk, file, stored, by_column, decoders)
 
 
-def open_zarr(path: Path | str, target: str | None = None, **options: Any) -> Opened:
+def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a folder or an address; the target is a one-dimensional array of the group, or a feature."""
     node, members = _open_node(path)
     group = node if hasattr(node, "arrays") else None
@@ -134,7 +135,7 @@ def open_zarr(path: Path | str, target: str | None = None, **options: Any) -> Op
     source = ZarrSource(array, find_names(path, attributes, members, p))
     if source.folder is not None:
         _warn_of_missing_chunks(path, array, source.folder)
-    return add_target_and_ids(unpack(source, array), target, path, members)
+    return take_members(unpack(source, array), apart, path, members)
 
 
 def _check_codecs(where: str, metadata: dict[str, Any]) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, split_at
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
-from banditsis.formats.registry import Opened, split_target_column
+from banditsis.formats.options import DEFAULTS, ReadOptions
+from banditsis.formats.registry import Opened, take_apart
 from banditsis.sources.array import Job
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource, cut
@@ -177,13 +177,10 @@ def stored_below(source: Source) -> ShuffledSource | None:
     return source if isinstance(source, ShuffledSource) else None
 
 
-def open_shuffled(path: Path, target: str | None = None, **options: Any) -> Opened:
+def open_shuffled(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a store that ``banditsis shuffle`` wrote, with its target and ids."""
     source = ShuffledSource(path)
     record = source.record
     ids = source.read_vector("ids") if "ids" in record.vectors else None
-    if target is None:
-        return Opened(source, None, ids)
-    if "target" in record.vectors and target == record.target:
-        return Opened(source, source.read_vector("target"), ids, target)
-    return split_target_column(source, target, path, ids)
+    stored = {str(record.target): lambda: source.read_vector("target")} if "target" in record.vectors else {}
+    return take_apart(source, apart, path, ids, stored)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import is_url, split_path
 from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
@@ -178,16 +179,23 @@ class Data(NamedTuple):
 def _open(data: Any, target: str | None, memory: int) -> Data:
     """Open the data with their target; rows without a value in a target from another file are dropped."""
     name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
-    opened, read, place = open_unjoined(data, target, memory_limit=memory)
-    source, y, ids, label, rows = opened.source, opened.y, opened.ids, place.column, None
+    targets = () if target is None else (target,)
+    opened, places, files = open_unjoined(data, targets, ReadOptions(memory_limit=memory))
+    source, ids, rows, y, label = opened.source, opened.ids, None, None, None
     n = source.shape[0]
-    if read is not None and place.file is not None:
-        source, y = join(opened, read, place.file)[:2]
-        if isinstance(source, RowSubset):
-            rows = source.rows
-            ids = None if ids is None else ids[rows]
-        if not label or label.isdigit():  # a number would be read as the number of a feature
-            label = " ".join(filter(None, (place.file.stem, label)))
+    if target is not None:
+        (place,), (read,) = places, files
+        label = place.column
+        if read is None or place.file is None:
+            y = opened.values[0]
+        else:
+            joined = join(opened, read, place.file)
+            source, (y,) = joined.source, joined.values
+            if isinstance(source, RowSubset):
+                rows = source.rows
+                ids = None if ids is None else ids[rows]
+            if not label or label.isdigit():  # a number would be read as the number of a feature
+                label = " ".join(filter(None, (place.file.stem, label)))
     store = stored_below(source)
     if store is None:
         return Data(source, y, ids, name, name, label, rows, n)

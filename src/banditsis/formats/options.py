@@ -1,0 +1,107 @@
+"""Options for opening data, and the columns that they choose."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+#: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
+Patterns: TypeAlias = "str | Sequence[str]"
+DATES = ("skip", "numeric")
+
+
+class ReadOptions(NamedTuple):
+    """How data are opened; see :func:`open_source`."""
+
+    columns: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    id: str | None = None
+    one_hot: bool = False
+    dates: str = "skip"
+    na: Sequence[str] = ()
+    memory_limit: int | None = None
+    #: Names of the sample ids to join with: a column of a table with such a name is then not a feature.
+    ids_like: Sequence[str] | None = None
+    #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
+    strict: bool = False
+
+
+DEFAULTS = ReadOptions()
+
+
+class ColumnNotFoundError(ValueError):
+    """No column has this name or number."""
+
+
+def as_tuple(name: str, patterns: Any) -> tuple[str, ...]:
+    """One pattern or several as a tuple of text."""
+    if isinstance(patterns, str):
+        return (patterns,)
+    if not all(isinstance(pattern, (str, int)) for pattern in patterns):
+        raise TypeError(f"{name} must be names, 1-based numbers or patterns of columns, got {patterns!r}.")
+    return tuple(map(str, patterns))
+
+
+def choose_columns(names: Sequence[str], options: ReadOptions, where: object) -> list[int]:
+    """The columns that ``columns`` and ``drop`` leave.
+
+    Examples
+    --------
+    >>> names = ["id", "snp_1", "snp_2", "age"]
+    >>> choose_columns(names, ReadOptions(columns=["snp_*", "4"], drop=["snp_1"]), "data.csv")
+    [2, 3]
+    """
+    chosen = set(range(len(names)))
+    if options.columns:
+        chosen = _match_any(names, options.columns, where)
+    if options.drop:
+        chosen -= _match_any(names, options.drop, where)
+    if not chosen:
+        raise ValueError(f"no column of {where} is left: check which columns are chosen and dropped.")
+    return sorted(chosen)
+
+
+def _match_any(names: Sequence[str], patterns: Sequence[str], where: object) -> set[int]:
+    places = {name: j for j, name in enumerate(names)}
+    return set().union(*(_match(names, places, pattern, where) for pattern in patterns))
+
+
+def _match(names: Sequence[str], places: dict[str, int], pattern: str, where: object) -> set[int]:
+    """The columns of a name, number or pattern, or of several of them with commas in between."""
+    if pattern in places:
+        return {places[pattern]}
+    if re.search(r"[*?\[]", pattern):
+        is_match = re.compile(fnmatch.translate(pattern)).match
+        found = {j for j, name in enumerate(names) if is_match(name)}
+        if found:
+            return found
+    if "," in pattern:
+        return set().union(*(_match(names, places, part.strip(), where) for part in pattern.split(",")))
+    if re.search(r"[*?\[]", pattern):
+        raise ColumnNotFoundError(f"no column of {where} matches {pattern!r}.")
+    return {find_column(names, pattern, where)}
+
+
+def find_column(names: Sequence[str], column: str, where: object) -> int:
+    """Index of a column by its name, or by its 1-based number if no column has that name.
+
+    Examples
+    --------
+    >>> find_column(["age", "price"], "price", "data.csv"), find_column(["age", "price"], "1", "data.csv")
+    (1, 0)
+    """
+    names = list(names)
+    if column in names:
+        return names.index(column)
+    if column.isdigit() and 1 <= int(column) <= len(names):
+        return int(column) - 1
+    similar = difflib.get_close_matches(column, names, 3, 0.5)
+    if similar:
+        hint = f"did you mean {' or '.join(map(repr, similar))}?"
+    else:
+        more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
+        hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
+    raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
