@@ -128,7 +128,7 @@ def find_answer(case: Case, path: Path, root: Path) -> str:
 def show_info(case: Case, path: Path, root: Path) -> str:
     data, verify = Path(case.data.format(root=root, path=path)), case.check is STORE["check"]
     with contextlib.redirect_stdout(io.StringIO()):
-        run_info(data, None, as_json=False, verify=verify, memory_limit=case.memory_limit)
+        run_info(data, None, ReadOptions(memory_limit=case.memory_limit), as_json=False, verify=verify)
     return ""
 
 

@@ -110,3 +110,17 @@ def subtract_integers(values: Array, origin: Floats) -> Floats:
     integers = np.clip(origin, limits.min, np.nextafter(float(limits.max), 0.0)).astype(values.dtype)
     exact = (values - integers).view(np.int64)  # of unsigned integers, the difference modulo 2⁶⁴
     return np.where(np.abs(difference) < 2.0**62, exact, difference)
+
+
+def are_distinct_integers(values: Array) -> bool:
+    """Whether values are integers, all of them different.
+
+    Examples
+    --------
+    >>> are_distinct_integers(np.array([3.0, 1.0, 2.0])), are_distinct_integers(np.array([1, 1, 2]))
+    (True, False)
+    """
+    if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        return False
+    is_integer = values.dtype.kind != "f" or bool((values == np.rint(values)).all())
+    return is_integer and len(np.unique(values)) == len(values)

@@ -15,8 +15,8 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 from banditsis.arrays import Array, Floats
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
-from banditsis.formats.arrow import frame_names
-from banditsis.formats.opening import is_frame, is_sparse, open_source
+from banditsis.formats.arrow import encode_frame, frame_names
+from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
@@ -135,14 +135,14 @@ class Screener(SelectorMixin, BaseEstimator):
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
         X = open_source(X) if is_dask(X) else X
-        self._means = X.means if isinstance(X, Source) else None
+        self._means, self._encoding = (X.means, X.encoding) if isinstance(X, Source) else (None, None)
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             return X
         raise_if_masked(X)
         if is_frame(X):  # column by column, without a copy into one array
-            source = open_source(X)  # before scikit-learn, which has its own errors for column names
+            source = open_features(X)  # before scikit-learn, which has its own errors for column names
             validate_data(self, X, reset=True, skip_check_array=True)
             return source
         return open_source(self._check_array(X, reset=True), getattr(self, "feature_names_in_", None))
@@ -169,6 +169,8 @@ class Screener(SelectorMixin, BaseEstimator):
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
             return self._read_selected(X)
+        if is_frame(X) and not hasattr(self, "feature_names_in_") and self.result_.names is not None:
+            return self._check_finite(encode_frame(X, self._selected_features()))
         if hasattr(X, "columns"):
             frame_names(X)  # raises for repeated names
         if is_dask(X):  # stays lazy
@@ -203,17 +205,40 @@ class Screener(SelectorMixin, BaseEstimator):
         return np.array(names, dtype=object)
 
     def _read_selected(self, source: Source) -> Array:
-        """All rows of the selected columns of a source."""
-        _check_n_features(self, source, reset=False)
-        selected = self.get_support(indices=True)
-        for k in selected if self.result_.names is not None and source.names is not None else ():
-            if source.name(int(k)) != self.result_.name(k):
-                raise ValueError(
-                    f"feature {int(k):,} was named {self.result_.name(k)!r} when the selector was fitted, "
-                    f"but is named {source.name(int(k))!r} here: pass the same features in the same order."
-                )
+        """All rows of the selected columns of a source: by name if they have names, else by position."""
         _check_means(self._means, source)
-        block = source.read(slice(0, source.shape[0]), selected)
+        selected, n = self.get_support(indices=True), source.shape[0]
+        if self.result_.names is None or source.names is None:
+            _check_n_features(self, source, reset=False)
+            return self._check_finite(source.read(slice(0, n), selected))
+        places = {name: j for j, name in enumerate(source.names)}
+        encoded = {column for column, level in source.encoding or () if level is not None}
+        features = [
+            (places.get(self.result_.name(k)), *feature)
+            for k, feature in zip(selected, self._selected_features(), strict=True)
+        ]
+        for place, column, level in features:
+            if place is None and not (level is not None and column in encoded):  # a level may be absent here
+                name = column if level is None else f"{column}={level}"
+                raise ValueError(
+                    f"the selected feature {name!r} is not among the {len(places):,} features here: pass the "
+                    "features that the selector was fitted on."
+                )
+        found = np.array([place for place, *_ in features if place is not None], dtype=np.intp)
+        order = np.argsort(found)
+        block = np.zeros((n, len(features)), source.dtype, order="F")
+        is_found = np.flatnonzero([place is not None for place, *_ in features])
+        block[:, is_found[order]] = source.read(slice(0, n), found[order])
+        return self._check_finite(block)
+
+    def _selected_features(self) -> list[tuple[str, object]]:
+        """Column and level of the selected features."""
+        selected = self.get_support(indices=True)
+        if self._encoding is None:
+            return [(self.result_.name(k), None) for k in selected]
+        return [self._encoding[k] for k in selected]
+
+    def _check_finite(self, block: Array) -> Array:
         finite = "allow-nan" if self.missing == "pairwise" else True
         return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite))
 

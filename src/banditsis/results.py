@@ -122,6 +122,9 @@ class ScreeningResult:
     undecided : ndarray of int
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
+    flags : dict of int to str
+        Selected features that look like a mistake: "possible leakage" if the score is nearly 1, and "distinct
+        integers" for what may be an id.
     cells_reread : int
         Cells that were read again to check small p-values; not part of :attr:`cells_read`.
     null_distribution : NullDistribution or None
@@ -162,6 +165,7 @@ class ScreeningResult:
     no_interval_reason: str | None = None
     unread: float = 0.0
     undecided: Indices = field(default_factory=lambda: np.arange(0))
+    flags: Mapping[int, str] = field(default_factory=dict)
     cells_reread: int = 0
     null_distribution: NullDistribution | None = None
 
@@ -462,6 +466,7 @@ class ScreeningResult:
             "index": chosen,
             "score": self.scores[chosen],
             "rows_read": self.rows_read[chosen],
+            "flag": [self.flags.get(int(k), "") for k in chosen],
         }
         if self.has_pvalues:
             columns |= {"pvalue": self.pvalues[chosen], "log10_pvalue": self.log10_pvalues[chosen]}
@@ -584,6 +589,7 @@ def _to_record(result: ScreeningResult, all_scores: bool) -> dict[str, Any]:
         "fraction_read": result.fraction_read,
         "notes": list(result.notes),
         "undecided": result.undecided.tolist(),
+        "flags": {str(k): flag for k, flag in result.flags.items()},
     }
     record |= {name: getattr(result, name) for name in _PLAIN_FIELDS}
     if all_scores:
@@ -638,6 +644,7 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         notes=tuple(record["notes"]),
         names=names,
         undecided=np.array(record["undecided"], dtype=np.intp),
+        flags={int(k): flag for k, flag in record["flags"].items()},
         **{name: record[name] for name in _PLAIN_FIELDS},
     )
     return _with_stored_pvalues(result, record)
@@ -674,6 +681,7 @@ _PLAIN_FIELDS = tuple(
         "notes",
         "names",
         "undecided",
+        "flags",
         "null_distribution",
     )
 )

@@ -13,13 +13,14 @@ from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
+from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues, read_in_full
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.engine.strata import Strata, draw_uniformly, find_strata
 from banditsis.engine.trace import Trace
-from banditsis.formats.opening import open_source
+from banditsis.formats.opening import open_features
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
@@ -131,7 +132,7 @@ def screen(
     >>> result.selected
     array([ 5, 17])
     """
-    source = open_source(X)
+    source = open_features(X)
     check_shape(source)
     if isinstance(plan, Plan) or not callable(plan):
         check_plan(plan, Plan, source.shape)
@@ -178,7 +179,7 @@ def run_plan(
         except Exception as error:
             attach_partial(error, _partial_results(runs, "ended by an error", single))
             raise
-    results: list[Any] = _results(runs)
+    results: list[Any] = [flag_features(result, source) for result in _results(runs) if result is not None]
     return results[0] if single else results
 
 

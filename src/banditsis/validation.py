@@ -162,8 +162,7 @@ class Responses(NamedTuple):
 
     def known(self, k: int) -> Array:
         """In which rows a response is known."""
-        column = self.values[:, k]
-        return ~_find_missing(column) if column.dtype.kind == "O" else ~np.isnan(column)
+        return ~find_missing(self.values[:, k])
 
     def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
         """Some of the responses, in the rows in which they are known; None stands for all rows."""
@@ -228,7 +227,7 @@ def rows_by_missingness(responses: Responses) -> Iterator[tuple[list[int], Indic
 
 def _from_objects(y: Array) -> Array:
     """Numbers if every known value is one (NaN where it is missing); labels if every one is a string."""
-    missing = _find_missing(y)
+    missing = find_missing(y)
     known = y[~missing]
     if all(isinstance(value, NUMBERS) for value in known):
         return from_numbers(np.where(missing, np.nan, y) if missing.any() else y)
@@ -241,8 +240,10 @@ def _from_objects(y: Array) -> Array:
     )
 
 
-def _find_missing(y: Array) -> Array:
-    """Where an array of objects has None, NaN, or the missing value of pandas."""
+def find_missing(y: Array) -> Array:
+    """Where an array has NaN, None, or the missing value of pandas."""
+    if y.dtype.kind != "O":
+        return np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
     missing = [
         value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
         for value in y.flat
@@ -275,7 +276,7 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     for start in range(0, len(y), VALUES_AT_ONCE):
         part = y[start : start + VALUES_AT_ONCE]
         if part.dtype.kind == "O":  # labels
-            part = np.where(_find_missing(part), np.nan, 0.0)
+            part = np.where(find_missing(part), np.nan, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(part.sum(dtype=np.float64)):  # one pass is enough for finite values
                 continue

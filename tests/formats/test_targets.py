@@ -243,8 +243,8 @@ def test_ids_of_a_table_too_large_for_memory(tmp_path):
     assert list(target.source.names) == ["a", "b"]
 
 
-def test_an_id_column_is_a_feature_where_the_target_has_no_ids(tmp_path):
-    write(tmp_path / "x.csv", "id,a\n3,1\n2,5\n1,4\n")
+def test_repeated_ids_are_a_feature_where_the_target_has_no_ids(tmp_path):
+    write(tmp_path / "x.csv", "id,a\n3,1\n3,5\n1,4\n")
     write(tmp_path / "t.txt", "1\n2\n3\n")
     assert names_and_target(tmp_path / "x.csv", tmp_path / "t.txt")[0] == ["id", "a"]
     assert names_and_target(tmp_path / "x.csv", "a")[0] == ["id"]
@@ -329,7 +329,7 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
     target.to_csv(tmp_path / "t.csv")  # with a nameless index that counts from 0
     with pytest.warns(UserWarning, match="joined by their order alone"):
         names, y = names_and_target(tmp_path / "x.csv", tmp_path / "t.csv")
-    assert names == ["id", "a"]
+    assert names == ["a"]
     np.testing.assert_array_equal(y, range(N))
     target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):

@@ -12,7 +12,7 @@ import typer
 
 from banditsis import __version__
 from banditsis.cli.command import Command
-from banditsis.cli.errors import check_confidence, exit_codes, usage_errors
+from banditsis.cli.errors import check_confidence, check_dates, exit_codes, usage_errors
 from banditsis.cli.terminal import prepare_streams
 from banditsis.paper.cli import app as reproduce
 
@@ -75,6 +75,25 @@ Data = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(help="Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", help="Response: a column (name or 1-based number), FILE or FILE:COLUMN. Repeatable."
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAMES", help="Features to use: names, 1-based numbers or patterns (snp_*)."),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="NAMES", help="Columns not to use, as for --columns.")
+]
+Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of sample ids, for joins.")]
+OneHot = Annotated[bool, typer.Option("--one-hot", help="Encode columns of text, one feature per value.")]
+Dates = Annotated[
+    str,
+    typer.Option(autocompletion=_complete("skip", "numeric"), help="Columns of dates: skip, or numeric."),
 ]
 Keep = Annotated[
     int | None, typer.Option(min=1, metavar="D", show_default="n / log n", help="Features to keep.")
@@ -151,14 +170,19 @@ SCREEN_EXAMPLES = """Examples:
   banditsis screen data.parquet --target price --keep 100\n
   banditsis screen x.bed --target pheno.csv:CD8 --keep 50 --budget 0.1\n
   banditsis screen x.zarr --target y.npy --min-correlation 0.05 --json\n
-  banditsis screen data.csv --target class --statistic anova -o best.csv"""
+  banditsis screen data.csv --target class --drop 'id,date_*' -o best.csv"""
 
 
 @app.command(cls=Command, epilog=SCREEN_EXAMPLES)
 @exit_codes()
 def screen(
     data: Data,
-    target: Target = None,
+    target: Targets = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    id: Id = None,
+    one_hot: OneHot = False,
+    dates: Dates = "skip",
     keep: Keep = None,
     exact: Annotated[bool, typer.Option("--exact", help="Read every row (SIS).")] = False,
     alpha: Alpha = None,
@@ -177,9 +201,6 @@ def screen(
     ] = False,
     interactions: Annotated[
         bool, typer.Option("--interactions", help="Also screen the products of pairs of features.")
-    ] = False,
-    one_hot: Annotated[
-        bool, typer.Option("--one-hot", help="Encode non-numeric columns, one feature per value.")
     ] = False,
     missing: Annotated[
         str | None,
@@ -240,6 +261,11 @@ def shuffle(
     data: Data,
     destination: Annotated[Path, typer.Argument(help="Store to write, a folder such as data.zarr.")],
     target: Target = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    id: Id = None,
+    one_hot: OneHot = False,
+    dates: Dates = "skip",
     seed: Seed = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing store.")] = False,
     memory_limit: MemoryLimit = None,
@@ -252,7 +278,18 @@ def shuffle(
     from banditsis.cli.shuffle import run_shuffle
 
     run_shuffle(
-        data, destination, target=target, seed=seed, force=force, memory_limit=memory_limit, quiet=quiet
+        data,
+        destination,
+        target=target,
+        seed=seed,
+        force=force,
+        memory_limit=memory_limit,
+        quiet=quiet,
+        columns=tuple(columns or ()),
+        drop=tuple(drop or ()),
+        id=id,
+        one_hot=one_hot,
+        dates=check_dates(dates),
     )
 
 
@@ -260,6 +297,10 @@ def shuffle(
 @exit_codes()
 def info(
     data: Data,
+    columns: Columns = None,
+    drop: Drop = None,
+    one_hot: OneHot = False,
+    dates: Dates = "skip",
     keep: Keep = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read a shuffled store completely and check its checksums.")
@@ -269,8 +310,16 @@ def info(
 ) -> None:
     """Show the format and layout of a file and the cost of screening it."""
     from banditsis.cli.info import run_info
+    from banditsis.formats.options import ReadOptions
 
-    run_info(data, keep, as_json=as_json, verify=verify, memory_limit=memory_limit)
+    options = ReadOptions(
+        columns=tuple(columns or ()),
+        drop=tuple(drop or ()),
+        one_hot=one_hot,
+        dates=check_dates(dates),
+        memory_limit=memory_limit,
+    )
+    run_info(data, keep, options, as_json=as_json, verify=verify)
 
 
 PLAN_EXAMPLES = """Examples:

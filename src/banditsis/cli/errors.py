@@ -83,3 +83,12 @@ def _short_warnings() -> Iterator[None]:
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         yield
+
+
+def check_dates(dates: str) -> str:
+    """Return ``--dates`` if it is valid."""
+    from banditsis.formats.options import DATES
+    from banditsis.validation import check_choice
+
+    with usage_errors():
+        return check_choice("--dates", dates, DATES)

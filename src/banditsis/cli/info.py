@@ -21,9 +21,9 @@ from banditsis.store.reader import ShuffledSource
 MAX_NAMES = 5
 
 
-def run_info(path: str, keep: int | None, *, as_json: bool, verify: bool, memory_limit: int | None) -> None:
+def run_info(path: str, keep: int | None, options: ReadOptions, *, as_json: bool, verify: bool) -> None:
     """Print what a file contains; ``verify`` reads a shuffled store completely."""
-    opened = open_data(path, (), ReadOptions(memory_limit=memory_limit))
+    opened = open_data(path, (), options)
     if verify:
         _verify(path, opened.source)
     record = describe(path, opened.source, opened.ids is not None, keep)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,8 @@ def features_table(result: ScreeningResult, limit: int) -> str:
     if "present" in columns:
         texts["present"] = map("{:,}".format, columns["present"])
     texts["rows read"] = map("{:,}".format, columns["rows_read"])
+    if result.flags:
+        texts["flag"] = columns["flag"]
     rows = list(zip(*texts.values(), strict=True))
     return text_table(list(texts), rows[:limit], align="><")
 
@@ -75,6 +78,7 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
         "index": selected.tolist(),
         "score": result.scores[selected].tolist(),
         "rows_read": result.rows_read[selected].tolist(),
+        "flag": [result.flags.get(int(k), "") for k in selected],
     }
     if result.present is not None:
         columns["present"] = [int(number) for number in result.present]
@@ -114,19 +118,37 @@ def _is_within(path: Path, given: Path) -> bool:
     return path.exists() and given.exists() and path.samefile(given)
 
 
-def write_output(result: ScreeningResult, path: Path) -> None:
-    """Write the selected features as CSV or Parquet, or the whole result as JSON."""
-    suffix = path.suffix.lower()
+def write_output(results: Mapping[str, ScreeningResult], path: Path) -> None:
+    """Write the selected features of all targets as CSV or Parquet, or whole results as JSON."""
+    suffix, several = path.suffix.lower(), len(results) > 1
+    if suffix == ".json":
+        records = {target: json.loads(result.to_json()) for target, result in results.items()}
+        text = json.dumps(records, indent=2) if several else next(iter(results.values())).to_json()
+    else:
+        columns = _join_columns(results) if several else selected_columns(next(iter(results.values())))
     with replacing(path) as part:
         if suffix == ".json":
-            part.write_text(result.to_json() + "\n", encoding="utf-8")
+            part.write_text(text + "\n", encoding="utf-8")
         elif suffix == ".csv":
-            _write_csv(selected_columns(result), part)
+            _write_csv(columns, part)
         else:
             import pyarrow as pa
             import pyarrow.parquet as pq
 
-            pq.write_table(pa.table(selected_columns(result)), part)
+            pq.write_table(pa.table(columns), part)
+
+
+def _join_columns(results: Mapping[str, ScreeningResult]) -> dict[str, list[Any]]:
+    """The selected features of all targets, one below the other; None for what a target does not have."""
+    parts = {target: selected_columns(result) for target, result in results.items()}
+    names = dict.fromkeys(name for part in parts.values() for name in part)
+    joined: dict[str, list[Any]] = {"target": []} | {name: [] for name in names}
+    for target, part in parts.items():
+        n = len(part["rank"])
+        joined["target"] += [encodable(target)] * n
+        for name in names:
+            joined[name] += part.get(name, [None] * n)
+    return joined
 
 
 def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from banditsis.arrays import Array, Indices
 from banditsis.cli.covariates import id_names, read_covariates
-from banditsis.cli.errors import INTERRUPTED, UsageError, check_confidence, fail, usage_errors
+from banditsis.cli.errors import (
+    INTERRUPTED,
+    UsageError,
+    check_confidence,
+    check_dates,
+    fail,
+    usage_errors,
+)
 from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.terminal import print_message, print_output
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
+from banditsis.formats.opening import stack_columns
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_url, split_path
 from banditsis.formats.targets import open_with_targets, split_target
@@ -27,9 +39,10 @@ from banditsis.results import Interrupted, ScreeningResult
 from banditsis.screening import screen
 from banditsis.sources.base import Source
 from banditsis.sources.interactions.source import Interactions
+from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
 from banditsis.store.metadata import read_record
-from banditsis.validation import check_choice
+from banditsis.validation import check_choice, find_missing
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,12 @@ class ScreenOptions:
     """The options of the command."""
 
     data: str
-    target: str | None
+    target: list[str] | None
+    columns: list[str] | None
+    drop: list[str] | None
+    id: str | None
+    one_hot: bool
+    dates: str
     keep: int | None
     exact: bool
     alpha: float | None
@@ -48,7 +66,6 @@ class ScreenOptions:
     covariates: str | None
     pvalues: bool
     interactions: bool
-    one_hot: bool
     missing: str | None
     row_order: str
     sampling: str
@@ -65,6 +82,18 @@ class ScreenOptions:
     def verbose(self) -> bool:
         """Whether to print more than the result."""
         return not (self.quiet or self.as_json)
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """How to open the data, as for :func:`open_source`."""
+        return {
+            "columns": tuple(self.columns or ()),
+            "drop": tuple(self.drop or ()),
+            "id": self.id,
+            "one_hot": self.one_hot,
+            "dates": self.dates,
+            "memory_limit": self.memory_limit,
+        }
 
 
 def run_screen(options: ScreenOptions) -> None:
@@ -95,6 +124,13 @@ def check_options(options: ScreenOptions) -> None:
         check_choice("--sampling", options.sampling, SAMPLING)
         check_choice("--missing", options.missing or "raise", MISSING)
     check_confidence(options.confidence, options.min_correlation)
+    check_dates(options.dates)
+    targets = options.target or []
+    repeated = [target for target in targets if targets.count(target) > 1]
+    if repeated:
+        raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
+    if options.report is not None and len(targets) > 1:
+        raise UsageError("--report shows one target: give one, or omit it.")
     if options.exact and options.row_order != "auto":
         raise UsageError("--row-order has no effect with --exact, which reads every row: omit one of them.")
     if options.jobs == 0:
@@ -111,7 +147,7 @@ def check_options(options: ScreenOptions) -> None:
 def _input_files(options: ScreenOptions) -> Iterator[Path]:
     if not is_url(options.data):
         yield split_path(Path(options.data))[0]
-    for given in filter(None, (options.target, options.covariates)):
+    for given in filter(None, (*(options.target or ()), options.covariates)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)
             if file is not None:
@@ -119,37 +155,74 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
 
 
 def _run(options: ScreenOptions) -> None:
-    path, target = options.data, options.target or _stored_target(options.data)
-    opening: dict[str, Any] = {"one_hot": options.one_hot, "memory_limit": options.memory_limit}
-    # Workers open the file by its target alone, so the ids of the covariates must not matter.
+    path, targets = options.data, options.target or [_stored_target(options.data)]
+    # Workers open the file by its targets alone, so the ids of the covariates must not matter.
     ids_like = id_names(path, options.covariates) if options.scheduler is None else None
-    opened, (y,), (joined,), ids = open_with_targets(
-        path, [target], ReadOptions(**opening, ids_like=ids_like)
+    opened, values, joined, ids = open_with_targets(
+        path, targets, ReadOptions(**options.opening, ids_like=ids_like)
     )
     covariates = None
     if options.covariates is not None:
         covariates = read_covariates(path, opened, ids, options.covariates)
-    source = _wrap(opened, options, target, opening)
+    source = _wrap(opened, options, targets)
+    results: dict[str, ScreeningResult] = {}
+    started = time.perf_counter()
+    for members, rows in group_responses(values):
+        results |= _screen(
+            options,
+            source if rows is None else take_rows(source, rows),
+            {targets[k]: values[k] if rows is None else values[k][rows] for k in members},
+            " ".join(joined[k] for k in members[:3]) + (" …" if len(members) > 3 else ""),
+            covariates if covariates is None or rows is None else covariates[rows],
+        )
+    seconds = time.perf_counter() - started
+    results = {target: results[target] for target in targets}
+    try:
+        _write_files(options, results)
+    finally:  # a full disk must not hide the result
+        _print_results(options, results, source, seconds)
+    if options.verbose:
+        for file in filter(None, (options.output, options.report)):
+            print_message(f"Wrote {file}.")
+
+
+def group_responses(values: Sequence[Array]) -> Iterator[tuple[list[int], Indices | None]]:
+    """Group responses that can share a pass: all numbers or all labels, and known in the same rows."""
+    groups: dict[tuple[bool, bytes], list[int]] = {}
+    known = [~find_missing(response) for response in values]
+    for k, response in enumerate(values):
+        key = response.dtype.kind in "fiub", np.packbits(known[k]).tobytes()
+        groups.setdefault(key, []).append(k)
+    for members in groups.values():
+        rows = known[members[0]]
+        yield members, None if rows.all() else np.flatnonzero(rows)
+
+
+def _screen(
+    options: ScreenOptions, source: Source, responses: dict[str, Array], joined: str, covariates: Array | None
+) -> dict[str, ScreeningResult]:
+    """Screen responses that are known in all rows of the source."""
 
     def plan(design: SamplingDesign | None) -> Plan:
         made = _make_plan(options, *source.shape, design)
         if options.verbose:
             rounded = resolve_row_order(source, made, options.row_order).plan
             blocks = source.block_rows if rounded.cells > made.cells else None
-            _print_task(path, opened, joined, rounded, blocks)
+            _print_task(options.data, source, joined, rounded, blocks)
         return made
 
+    values = list(responses.values())
     started = time.perf_counter()
     try:
         with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
-            result = screen(
+            found = screen(
                 source,
-                y,
+                values[0] if len(values) == 1 else stack_columns(values),
                 plan,
                 statistic=options.statistic,
                 row_order=options.row_order,
                 sampling=options.sampling,
-                missing=options.missing or _default_missing(path),
+                missing=options.missing or _default_missing(options.data),
                 covariates=covariates,
                 pvalues=options.pvalues,
                 n_jobs=options.jobs,
@@ -157,19 +230,17 @@ def _run(options: ScreenOptions) -> None:
                 progress=bar,
             )
     except Interrupted as interruption:
-        if interruption.result is None:
+        partial = interruption.result
+        if partial is None:
             fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
-        _print_result(options, interruption.result, source, time.perf_counter() - started)
+        finished = {
+            target: result
+            for target, result in zip(responses, [partial] if len(values) == 1 else partial, strict=True)
+            if result is not None
+        }
+        _print_results(options, finished, source, time.perf_counter() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
-    assert isinstance(result, ScreeningResult)
-    seconds = time.perf_counter() - started
-    try:
-        _write_files(options, result)
-    finally:  # a full disk must not hide the result
-        _print_result(options, result, source, seconds)
-    if options.verbose:
-        for file in filter(None, (options.output, options.report)):
-            print_message(f"Wrote {file}.")
+    return dict(zip(responses, found if isinstance(found, list) else [found], strict=True))
 
 
 def _stored_target(path: str) -> str:
@@ -188,7 +259,7 @@ def _default_missing(path: str) -> str:
     return "pairwise" if original.lower().endswith(".bed") else "raise"
 
 
-def _wrap(source: Source, options: ScreenOptions, target: str, opening: dict[str, Any]) -> Source:
+def _wrap(source: Source, options: ScreenOptions, targets: Sequence[str]) -> Source:
     """Wrap the data for interactions or for a cluster."""
     if options.interactions:
         products = Interactions(source)
@@ -198,7 +269,7 @@ def _wrap(source: Source, options: ScreenOptions, target: str, opening: dict[str
         from banditsis.sources.dask.windows import FileOnWorkers
 
         path = options.data if is_url(options.data) else Path(options.data).resolve()
-        return FileOnWorkers(path, source, target=target, **opening)
+        return FileOnWorkers(path, source, target=tuple(targets), **options.opening)
     return source
 
 
@@ -234,11 +305,22 @@ def _print_task(path: str, source: Source, joined: str, plan: Plan, rounded_to: 
     )
 
 
-def _print_result(options: ScreenOptions, result: ScreeningResult, source: Source, seconds: float) -> None:
+def _print_results(
+    options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, seconds: float
+) -> None:
+    """Print one result, or several after their targets."""
+    several = len(options.target or ()) > 1
     if options.as_json:
-        print_output(result.to_json())
+        texts = {target: result.to_json() for target, result in results.items()}
+        record = {target: json.loads(text) for target, text in texts.items()}
+        print_output(json.dumps(record, indent=2) if several else next(iter(texts.values())))
     elif not options.quiet:
-        print_result(result, bytes_touched(source, result), seconds)
+        for target, result in results.items():
+            if several:
+                print_output(f"Target {to_single_line(target)}\n")
+            print_result(result, bytes_touched(source, result), seconds)
+            if several:
+                print_output("")
 
 
 def bytes_touched(source: Source, result: ScreeningResult) -> float:
@@ -251,8 +333,9 @@ def bytes_touched(source: Source, result: ScreeningResult) -> float:
     return touched
 
 
-def _write_files(options: ScreenOptions, result: ScreeningResult) -> None:
+def _write_files(options: ScreenOptions, results: Mapping[str, ScreeningResult]) -> None:
     if options.output is not None:
-        write_output(result, options.output)
+        write_output(results, options.output)
     if options.report is not None:
+        (result,) = results.values()
         result.to_html(options.report, title=f"Screening of {Path(options.data).name}")

@@ -20,11 +20,12 @@ from banditsis.formats.tables import (
     damaged,
     find_roles,
     match_names,
+    may_hold_ids,
     open_table,
 )
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import raise_if_shorter
-from banditsis.sources.tables import FrameSource, RowGroup, Table
+from banditsis.sources.tables import Feature, FrameSource, RowGroup, Table
 
 MAX_READERS = 32  # open files of a thread
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -230,18 +231,45 @@ def open_frame(
     ids = None if match_names(names, options.ids_like or ()) else _index_ids(frame, options.ids_like)
     if ids is not None:
         options = options._replace(ids_like=None)
-    if not apart and not find_roles(names, (), (), options, "the frame")[1]:
+    taken, id_columns, chosen = find_roles(names, apart, (), options, "the frame")
+    has_ids = id_columns or any(may_hold_ids(name, options) for name in names)
+    if len(chosen) == len(names) and not has_ids:
         array = _underlying_array(frame)
         if array is not None:
             return Opened(ArraySource(array, names), ids)
+    opened = open_table(_frame_table(frame, names, taken), apart, options, make=FrameSource)
+    return opened if ids is None else opened._replace(ids=ids)
+
+
+def encode_frame(frame: Any, features: Sequence[tuple[str, object]]) -> Array:
+    """Features of a frame, each given by a column and a level as in :attr:`Source.encoding`."""
+    names = list(dict.fromkeys(column for column, _ in features))
+    missing = [name for name in names if name not in set(frame_names(frame))]
+    if missing:
+        raise ValueError(f"the frame has no column {missing[0]!r}, which the selector was fitted on.")
+    table = _frame_table(frame[names] if hasattr(frame, "columns") else frame.select(names), names)
+    levels: dict[int, list[Any]] = {}
+    encoded = []
+    for column, level in features:
+        j = names.index(column)
+        encoded.append(Feature(j) if level is None else Feature(j, len(levels.setdefault(j, []))))
+        if level is not None:
+            levels[j].append(level)
+    source = FrameSource(table, encoded, [""] * len(encoded), levels)
+    return source.read(slice(0, source.shape[0]), None)
+
+
+def _frame_table(frame: Any, names: Sequence[str], taken: Sequence[int] = ()) -> Table:
+    """The columns of a frame; those that are not taken apart are numbers if their categories are ordered."""
     pa = import_optional("pyarrow", "frames")
     if hasattr(frame, "iloc"):
-        columns = [_pandas_column(frame.iloc[:, k], name) for k, name in enumerate(names)]
+        columns = [
+            _pandas_column(frame.iloc[:, k], name, ordered_as_numbers=k not in taken)
+            for k, name in enumerate(names)
+        ]
     else:
         columns = (frame if isinstance(frame, pa.Table) else frame.to_arrow()).columns
-    table = in_memory(names, columns, "the frame")
-    opened = open_table(table, apart, options, make=FrameSource)
-    return opened if ids is None else opened._replace(ids=ids)
+    return in_memory(names, columns, "the frame")
 
 
 def frame_names(frame: Any, names: Sequence[str] | None = None) -> list[str]:
@@ -266,9 +294,13 @@ def in_memory(names: Sequence[str], columns: Sequence[Any], where: object) -> Ta
     return Table(schema, [group] if n_rows else [], where)
 
 
-def _pandas_column(series: Any, name: str) -> Any:
+def _pandas_column(series: Any, name: str, *, ordered_as_numbers: bool) -> Any:
     """The NumPy array of a numeric column, or the Arrow column of any other."""
     import pyarrow as pa
+
+    if ordered_as_numbers and getattr(series.dtype, "ordered", False):
+        codes = series.cat.codes.to_numpy()
+        return pa.chunked_array([pa.array(codes, mask=codes < 0)])
 
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiub" and series.dtype.isnative:
         return series.to_numpy()

@@ -7,7 +7,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
@@ -213,14 +213,15 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
         opened = open_table(table, apart, options, index=index)
         source = opened.source
     else:
-        taken, id_columns = find_roles(dialect.names, apart, index, options, path)
+        _, id_columns, chosen = find_roles(dialect.names, apart, index, options, path)
         columns = _read_all(path, dialect, id_columns).columns
-        _check_text_columns(path, dialect, columns, {*id_columns, *taken}, options.one_hot)
+        _check_text_columns(path, dialect, {j: columns[j] for j in chosen}, options.one_hot)
         memory = in_memory(dialect.names, columns, path)
         opened = open_table(memory, apart, options, index=index, make=FrameSource)
         source = ArraySource(opened.source.read(slice(0, opened.source.shape[0]), None), opened.source.names)
+        source.notes, source.encoding = opened.source.notes, opened.source.encoding
     if not dialect.has_header:
-        source.notes = ["no header: the first line of the file was taken as values."]
+        source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
     return opened._replace(source=source)
 
 
@@ -298,16 +299,14 @@ def _raise_mixed(path: Path, dialect: Dialect, column: int) -> None:
         if not is_number(cells[column]) and cells[column] not in null_values:
             raise ValueError(
                 f"{path} has numbers and text in column {dialect.names[column]!r}: {cells[column]!r} in line "
-                f"{number:,}; correct it, or leave it empty if it is missing."
+                f"{number:,}; correct it, leave it empty if it is missing, or drop the column."
             )
 
 
-def _check_text_columns(
-    path: Path, dialect: Dialect, columns: Sequence[Any], excluded: set[int], one_hot: bool
-) -> None:
+def _check_text_columns(path: Path, dialect: Dialect, columns: Mapping[int, Any], one_hot: bool) -> None:
     """Raise if a column of text holds mostly numbers, or numbers with decimal commas."""
-    for j, column in enumerate(columns):
-        if str(column.type) != "string" or j in excluded:
+    for j, column in columns.items():
+        if str(column.type) != "string":
             continue
         head = [value for value in column[:1000].to_pylist() if value is not None]
         commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]

@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.options import DATES, DEFAULTS, Patterns, ReadOptions, as_tuple
+from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.formats.registry import (
     Opened,
     find_format,
@@ -26,7 +26,7 @@ from banditsis.formats.registry import (
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
-from banditsis.validation import check_choice, is_dask
+from banditsis.validation import is_dask
 
 #: Packages that fsspec needs for each protocol.
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
@@ -115,14 +115,8 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
-    options = ReadOptions(
-        columns=as_tuple("columns", columns),
-        drop=as_tuple("drop", drop),
-        id=id,
-        one_hot=one_hot,
-        dates=check_choice("dates", dates, DATES),
-        na=as_tuple("na", na),
-        memory_limit=memory_limit,
+    options = check_options(
+        columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory_limit
     )
     if target is None:
         return open_data(data, (), options, names).source
@@ -155,6 +149,11 @@ def open_data(
         return open_frame(data, apart, options, names)
     opened = take_apart(_open_in_memory(data, names), apart, "X")
     return opened._replace(source=select_columns(opened.source, options, "X"))
+
+
+def open_features(X: Any) -> Source:
+    """Open the features of a call: all columns of a frame must be numeric."""
+    return open_data(X, (), ReadOptions(strict=True)).source if is_frame(X) else open_source(X)
 
 
 def stack_columns(columns: Sequence[Array]) -> Array:

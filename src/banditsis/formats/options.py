@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from banditsis.validation import check_choice
+
 #: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
 Patterns: TypeAlias = "str | Sequence[str]"
 DATES = ("skip", "numeric")
@@ -36,7 +38,20 @@ class ColumnNotFoundError(ValueError):
     """No column has this name or number."""
 
 
-def as_tuple(name: str, patterns: Any) -> tuple[str, ...]:
+def check_options(
+    *, columns: Patterns = (), drop: Patterns = (), na: Patterns = (), dates: str = "skip", **options: Any
+) -> ReadOptions:
+    """Validate the options that a user passed."""
+    return ReadOptions(
+        columns=_as_tuple("columns", columns),
+        drop=_as_tuple("drop", drop),
+        na=_as_tuple("na", na),
+        dates=check_choice("dates", dates, DATES),
+        **options,
+    )
+
+
+def _as_tuple(name: str, patterns: Any) -> tuple[str, ...]:
     """One pattern or several as a tuple of text."""
     if isinstance(patterns, str):
         return (patterns,)

@@ -6,21 +6,26 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array
-from banditsis.formats.options import ReadOptions, find_column
+from banditsis.arrays import Array, are_distinct_integers
+from banditsis.formats.options import ReadOptions, choose_columns, find_column
 from banditsis.formats.registry import Opened
+from banditsis.formatting import count
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
-MAX_LEVELS = 10_000  # a column with more distinct values holds ids rather than classes
-NEVER_ENCODED = ("date", "time", "duration", "list", "struct", "map", "binary", "fixed_size")
+#: A column of text with more distinct values, or more than one in two rows, holds ids rather than classes.
+MAX_LEVELS, MIN_LEVELS = 10_000, 20
+TIMES = ("date", "time", "duration")
+NEVER_ENCODED = ("list", "struct", "map", "binary", "fixed_size")
 
 #: Names of columns that hold sample ids, in lower case.
 ID_NAMES = {"id", "ids", "iid", "index", "_index", "__index_level_0__", "unnamed: 0", "rownames", "obs_names"}
 ID_NAMES |= {"name", "sample", "sample_id", "sampleid", "subject", "animal", "barcode", "cell", "cell_id"}
+#: Names of columns that hold ids of anything if their values are distinct integers.
+LIKE_AN_ID = re.compile(r"(.*[_ .-])?(?i:id|uuid|guid|key)|.*[a-z]I[Dd]", re.DOTALL)
 
 
 def open_table(
@@ -44,54 +49,146 @@ def open_table(
     make : type, optional
         The class of the source.
     """
-    names, types = table.schema.names, [field.type for field in table.schema]
+    names = table.schema.names
     check_unique_names(names, table.where)
     if not table.groups:
         raise ValueError(f"{table.where} has no rows.")
     index = index or find_index(table.schema)
-    taken, id_columns = find_roles(names, apart, index, options, table.where)
-    used = {*id_columns, *index, *taken}
-    left = [j for j in range(len(names)) if j not in used]
-    kinds = {j: _type_name(types[j]) for j in left if numeric_type(types[j]) is None}
-    _check_kinds(names, kinds, options.one_hot, table.where)
-    levels = {j: table.levels(j) for j in kinds}
-    source = make(table, *_make_features(names, left, levels, table.where), levels)
+    taken, id_columns, left = find_roles(names, apart, index, options, table.where)
+    skipped = _find_skipped(table, left, options)
+    if options.strict:
+        _raise_not_numeric(table, skipped)
+    chosen = [j for j in left if j not in skipped]
+    levels = {j: table.levels(j) for j in chosen if _is_text(table.schema.field(j).type)}
+    limit = min(MAX_LEVELS, max(MIN_LEVELS, sum(group.n_rows for group in table.groups) // 2))
+    for j in [j for j in levels if len(levels[j]) > limit]:
+        skipped[j] = TOO_MANY
+        chosen.remove(j)
+        del levels[j]
+    notes = _describe_skipped(table, skipped)
+    if not chosen:
+        raise ValueError(" ".join([f"{table.where} has no column that could be a feature.", *notes]))
+    source = make(table, *_make_features(names, chosen, levels), levels)
+    source.notes = [*source.notes, *notes]
     ids = as_ids([table.values(j).tolist() for j in id_columns]) if id_columns else None
     return Opened(source, ids, [table.values(j) for j in taken], [names[j] for j in taken])
 
 
+class Skipped(NamedTuple):
+    """Why columns are not features."""
+
+    #: completes "skipped 2 columns …"
+    what: str
+    remedy: str
+
+
+TIME = Skipped("of dates or times", "use them as numbers with dates='numeric', --dates numeric")
+TEXT = Skipped("of text or categories", "encode them with one_hot=True, --one-hot")
+TOO_MANY = Skipped(
+    f"of text with more than {MAX_LEVELS:,} distinct values", "combine rare values to use them"
+)
+NESTED = Skipped("that cannot be turned into numbers", "make columns of numbers from them first")
+ID = Skipped("named like an id with distinct integers", "choose them with columns=…, --columns, to use them")
+
+
+def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) -> dict[int, Skipped]:
+    """The columns that are not features, and why."""
+    skipped = {}
+    for j in columns:
+        kind, name = table.schema.field(j).type, table.schema.names[j]
+        if _type_name(kind).startswith(TIMES):
+            if options.dates == "skip":
+                skipped[j] = TIME
+        elif _is_text(kind):
+            if _type_name(kind).startswith(NEVER_ENCODED):
+                skipped[j] = NESTED
+            elif not options.one_hot:
+                skipped[j] = TEXT
+        elif may_hold_ids(name, options) and are_distinct_integers(table.values(j)):
+            skipped[j] = ID
+    return skipped
+
+
+def _is_text(kind: Any) -> bool:
+    return numeric_type(kind) is None
+
+
+def may_hold_ids(name: str, options: ReadOptions) -> bool:
+    """Whether a column is named like an id, and the user did not choose it.
+
+    Examples
+    --------
+    >>> [may_hold_ids(name, ReadOptions()) for name in ("customer_id", "orderId", "UUID", "paid", "monkey")]
+    [True, True, True, False, False]
+    """
+    if options.columns or options.strict:
+        return False
+    name = name.strip()
+    return name.lower() in ID_NAMES or LIKE_AN_ID.fullmatch(name) is not None
+
+
+def _describe_skipped(table: Table, skipped: dict[int, Skipped]) -> list[str]:
+    """A note for each reason to skip columns."""
+    notes = []
+    for reason in dict.fromkeys(skipped.values()):
+        names = [table.schema.names[j] for j, why in skipped.items() if why is reason]
+        notes.append(
+            f"skipped {count(len(names), 'column')} {reason.what}: {_list_names(names)} ({reason.remedy})."
+        )
+    return notes
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    return ", ".join(map(repr, names[:5])) + more
+
+
+def _raise_not_numeric(table: Table, skipped: dict[int, Skipped]) -> None:
+    """Raise if columns of a frame are not numeric."""
+    if not skipped:
+        return
+    shown = [f"{table.schema.names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in skipped]
+    more = f" and {len(shown) - 5:,} more" if len(shown) > 5 else ""
+    are = "column that is" if len(shown) == 1 else "columns that are"
+    raise TypeError(
+        f"{table.where} has {len(shown):,} {are} not numeric: {', '.join(shown[:5])}{more}; encode them in a "
+        "ColumnTransformer, or pass open_source(X), which skips dates and text, or encodes them with "
+        "one_hot=True, dates='numeric'."
+    )
+
+
 def find_roles(
     names: Sequence[str], apart: Sequence[str], index: Sequence[int], options: ReadOptions, where: object
-) -> tuple[list[int], list[int]]:
-    """The numbers of the columns that are taken apart, and of the columns of sample ids."""
+) -> tuple[list[int], list[int], list[int]]:
+    """The numbers of the columns that are taken apart, of sample ids, and of possible features."""
     others = [j for j in range(len(names)) if j not in index]
     choices = [names[j] for j in others]
     taken = [others[find_column(choices, wanted, where)] for wanted in apart]
     like = options.ids_like
-    ids = match_names(names, like or (), taken) or list(index)
-    return taken, ids if ids or like is None else find_id_columns(names, exclude=taken)
+    if options.id is not None:
+        ids = [find_column(names, options.id, where)]
+    else:
+        ids = match_names(names, like or (), taken) or list(index)
+        if not ids and like is not None:
+            ids = find_id_columns(names, exclude=taken)
+    used = {*taken, *ids}
+    chosen = choose_columns(choices, options, where)
+    return taken, ids, [others[k] for k in chosen if others[k] not in used]
 
 
 def _make_features(
-    names: Sequence[str], columns: Sequence[int], levels: dict[int, list[Any]], where: object
+    names: Sequence[str], columns: Sequence[int], levels: dict[int, list[Any]]
 ) -> tuple[list[Feature], list[str]]:
     """One feature for each numeric column and for each level of the other columns, and their names."""
     features: list[Feature] = []
     labels: list[str] = []
     for j in columns:
-        if j not in levels:
+        if j in levels:
+            features += [Feature(j, k) for k in range(len(levels[j]))]
+            labels += [f"{names[j]}={value}" for value in levels[j]]
+        else:
             features.append(Feature(j))
             labels.append(names[j])
-            continue
-        if len(levels[j]) > MAX_LEVELS:
-            raise ValueError(
-                f"{where} has {len(levels[j]):,} distinct values in column {names[j]!r}; one-hot encoding "
-                f"allows {MAX_LEVELS:,}: leave the column out if it holds ids, or combine rare values."
-            )
-        features += [Feature(j, k) for k in range(len(levels[j]))]
-        labels += [f"{names[j]}={value}" for value in levels[j]]
-    if not features:
-        raise ValueError(f"{where} has no column that could be a feature.")
     return features, labels
 
 
@@ -105,21 +202,6 @@ def check_unique_names(names: Sequence[str], where: object) -> None:
             f"{where} has several columns called {repeated[0]!r} (columns {', '.join(numbers[:5])}{more}): "
             "rename them."
         )
-
-
-def _check_kinds(names: Sequence[str], kinds: dict[int, str], one_hot: bool, where: object) -> None:
-    """Raise if a column is not numeric and is not one-hot encoded."""
-    bad = {j: kind for j, kind in kinds.items() if not one_hot or kind.startswith(NEVER_ENCODED)}
-    if not bad:
-        return
-    shown = ", ".join(f"{names[j]!r} ({kind})" for j, kind in list(bad.items())[:5])
-    more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
-    are, them = ("column that is", "it") if len(bad) == 1 else ("columns that are", "them")
-    has_text = not all(kind.startswith(NEVER_ENCODED) for kind in bad.values())
-    remedy = "use one-hot encoding" if has_text else f"turn {them} into columns of numbers"
-    raise TypeError(
-        f"{where} has {len(bad):,} {are} not numeric: {shown}{more}; {remedy}, or leave {them} out."
-    )
 
 
 def _type_name(kind: Any) -> str:

@@ -25,7 +25,7 @@ from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.store.reader import stored_below
-from banditsis.validation import warn_user
+from banditsis.validation import find_missing, warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".fam", ".pheno", ".phen", ".dat", ".tab")
@@ -283,10 +283,7 @@ def _show(name: object) -> str:
 
 def _leave_out_missing(rows: Indices, values: Array, how: str) -> Known:
     """Leave out rows without a value."""
-    if values.dtype.kind == "O":
-        missing = np.array([value is None or value != value for value in values], dtype=bool)
-    else:
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    missing = find_missing(values)
     if missing.all():
         raise ValueError("the target has no value in any row: check that it is the right column.")
     n_missing = np.count_nonzero(missing)

@@ -87,6 +87,8 @@ class Source(ABC):
     uses_blas: bool = False
     #: What is subtracted from the columns that features are made of; None if nothing is.
     means: Floats | None = None
+    #: Column and level of each feature if some columns are one-hot encoded; the level of a number is None.
+    encoding: Sequence[tuple[str, object]] | None = None
     #: The call that makes the features from columns X, such as ``Interactions(X)``; empty for plain columns.
     recipe: str = ""
 

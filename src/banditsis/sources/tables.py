@@ -77,6 +77,11 @@ class TableSource(BlockSource):
         self, table: Table, features: Sequence[Feature], names: Sequence[str], levels: dict[int, list[Any]]
     ) -> None:
         self.table, self.features, self.names, self.levels = table, features, names, levels
+        if levels:
+            self.encoding = [
+                (table.schema.names[column], None if level is None else levels[column][level])
+                for column, level in features
+            ]
         lengths = [group.n_rows for group in table.groups]
         self.edges = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
         self.shape = int(self.edges[-1]), len(features)
@@ -194,7 +199,10 @@ class FrameSource(TableSource):
 
 
 def numeric_type(kind: Any) -> Any:
-    """The Arrow type to which a column is cast to get numbers; None if it is not numeric."""
+    """The Arrow type to which a column is cast to get numbers; None if it holds text or nested values.
+
+    Dates count days or milliseconds, and times the units in which they are stored.
+    """
     import pyarrow as pa
 
     t = pa.types
@@ -206,6 +214,8 @@ def numeric_type(kind: Any) -> Any:
         return pa.float32()
     if t.is_decimal(kind):
         return pa.float64()
+    if t.is_temporal(kind) and not t.is_interval(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
     return kind if t.is_integer(kind) or t.is_floating(kind) else None
 
 

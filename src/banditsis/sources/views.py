@@ -60,6 +60,15 @@ class RowSubset(SourceView):
         return self.base.bytes_touched(n_base_rows, n_columns, scattered=False)
 
 
+def take_rows(source: Source, rows: Indices) -> RowSubset:
+    """Some rows of a source that may itself be some rows of another."""
+    return (
+        RowSubset(source.base, source.rows[rows])
+        if isinstance(source, RowSubset)
+        else RowSubset(source, rows)
+    )
+
+
 class ColumnSubset(SourceView):
     """Some columns of a source, in order.
 
@@ -77,6 +86,8 @@ class ColumnSubset(SourceView):
         self.shape = (base.shape[0], len(columns))
         if base.names is not None:
             self.names = [base.names[k] for k in columns]
+        if base.encoding is not None:
+            self.encoding = [base.encoding[k] for k in columns]
 
     @classmethod
     def without(cls, base: Source, column: int) -> ColumnSubset:

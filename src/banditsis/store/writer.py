@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.options import ReadOptions, check_options
 from banditsis.formats.registry import is_url, split_path
 from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
@@ -38,6 +38,7 @@ def shuffle(
     force: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> Path:
     """Write the rows of data in random order to a Zarr store that is fast to screen.
 
@@ -66,6 +67,9 @@ def shuffle(
         Approximate memory to use in bytes, in addition to 24 bytes per row; 1 GiB by default.
     progress : callable, optional
         Called with the number of bytes moved and the total.
+    **options
+        Which columns to use, and how: ``columns``, ``drop``, ``id``, ``one_hot`` and others of
+        :func:`open_source`.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def shuffle(
     folder = destination.with_name(destination.name + ".partial")
     was_moved = _was_just_moved(folder, destination)
     _check_destination(destination, force or was_moved)
-    opened = _open(data, target, memory)
+    opened = _open(data, target, check_options(memory_limit=memory, **options))
     about = {"version": VERSION, "source": opened.name, "target": None if target is None else str(target)}
     about |= _fingerprint(opened, data)
     with _lock(folder):
@@ -176,11 +180,11 @@ class Data(NamedTuple):
     n_original: int
 
 
-def _open(data: Any, target: str | None, memory: int) -> Data:
+def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     """Open the data with their target; rows without a value in a target from another file are dropped."""
     name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
     targets = () if target is None else (target,)
-    opened, places, files = open_unjoined(data, targets, ReadOptions(memory_limit=memory))
+    opened, places, files = open_unjoined(data, targets, options)
     source, ids, rows, y, label = opened.source, opened.ids, None, None, None
     n = source.shape[0]
     if target is not None:

@@ -1,0 +1,65 @@
+"""Selected features that look like a mistake: copies of the response, and ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from banditsis.arrays import Indices, are_distinct_integers
+from banditsis.results import ScreeningResult
+from banditsis.sources.base import Source
+
+LEAKAGE, DISTINCT = "possible leakage", "distinct integers"
+#: A feature that correlates more with the response is nearly a copy of it.
+MAX_CORRELATION = 0.9999
+#: Statistics of which 1 is the largest score.
+BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
+#: The strongest features are checked for ids, first in few rows, which rule out nearly all others.
+MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (64, 1024)
+
+
+def flag_features(result: ScreeningResult, source: Source) -> ScreeningResult:
+    """Flag selected features that are nearly a copy of the response, or may hold ids."""
+    flags: dict[int, str] = {}
+    if result.parameters["statistic"] in BOUNDED:
+        flags = {int(k): LEAKAGE for k in result.selected if abs(result.scores[k]) > MAX_CORRELATION}
+    if not source.recipe:
+        flags |= {k: DISTINCT for k in _find_ids(source, result.selected[:MAX_CHECKED]) if k not in flags}
+    return replace(result, flags=flags, notes=(*result.notes, *_describe(result, flags))) if flags else result
+
+
+def _find_ids(source: Source, features: Indices) -> list[int]:
+    """The features that have distinct integers in all rows."""
+    n, left = source.shape[0], np.sort(features)
+    if n < MIN_ROWS:
+        return []
+    for n_rows in FIRST_ROWS:
+        if left.size:
+            block = source.read(slice(0, min(n, n_rows)), left)
+            left = left[[are_distinct_integers(column) for column in block.T]]
+    everything = slice(0, n)
+    return [int(k) for k in left if are_distinct_integers(source.read(everything, slice(k, k + 1))[:, 0])]
+
+
+def _describe(result: ScreeningResult, flags: Mapping[int, str]) -> list[str]:
+    copies = [result.name(k) for k, flag in flags.items() if flag == LEAKAGE]
+    integers = [result.name(k) for k, flag in flags.items() if flag == DISTINCT]
+    notes = []
+    if copies:
+        notes.append(
+            f"possible leakage: {_list(copies)} {'is' if len(copies) == 1 else 'are'} nearly a copy of the "
+            "response; drop what is not known before the response is."
+        )
+    if integers:
+        has, it = ("has", "it") if len(integers) == 1 else ("have", "them")
+        notes.append(
+            f"{_list(integers)} {has} a different integer in every row: drop {it} if these are ids or row "
+            "numbers."
+        )
+    return notes
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

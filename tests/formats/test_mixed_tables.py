@@ -1,0 +1,285 @@
+"""Tables as people have them: ids, dates, text, copies of the target, several targets."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LassoCV, LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
+
+from banditsis import SIS, BanditSIS, Plan, open_source, screen, shuffle
+from banditsis.cli.app import app
+from banditsis.formats.options import ReadOptions, choose_columns
+
+N = 600
+
+
+def make_table(n=N, seed=0):
+    """A table of customers."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "customer_id": rng.permutation(n) + 10_000,
+            "signed_up": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+            "last_seen": pd.to_datetime("2023-01-01") + pd.to_timedelta(rng.random(n) * 1e6, "s"),
+            "city": rng.choice(["Bonn", "Rome", "Oslo"], n),
+            "comment": [f"text {k}" for k in range(n)],
+            "age": rng.normal(50, 10, n),
+            "visits": rng.poisson(3, n),
+            "member": rng.random(n) < 0.4,
+        }
+    )
+    noise = pd.DataFrame(rng.standard_normal((n, 30)), columns=[f"noise_{k}" for k in range(30)])
+    frame = pd.concat([frame, noise], axis=1)
+    frame["spent"] = (
+        2 * frame["visits"] + (frame["city"] == "Rome") * 4 + frame["age"] / 10 + rng.standard_normal(n)
+    )
+    return frame
+
+
+FRAME = make_table()
+NUMERIC = ["age", "visits", "member", *(f"noise_{k}" for k in range(30))]
+
+
+@pytest.fixture(params=["parquet", "csv", "feather", "pandas", "polars", "pyarrow"])
+def mixed(request, tmp_path):
+    kind = request.param
+    if kind in ("pandas", "polars", "pyarrow"):
+        make = {"pandas": pd.DataFrame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[kind]
+        return make(FRAME)
+    path = tmp_path / f"table.{kind}"
+    if kind == "csv":
+        FRAME.to_csv(path, index=False)
+    else:
+        getattr(FRAME, f"to_{kind}")(path)
+    return path
+
+
+def test_ids_dates_and_text_are_skipped_with_a_note(mixed):
+    source, y = open_source(mixed, target="spent")
+    assert list(source.names) == NUMERIC
+    notes = " ".join(source.notes)
+    assert "named like an id with distinct integers: 'customer_id'" in notes
+    assert "dates or times: 'signed_up', 'last_seen'" in notes
+    assert "text or categories: 'city', 'comment'" in notes
+    result = screen(source, y, Plan.exact(N, len(NUMERIC), 3))
+    assert result.selected_names[0] == "visits"
+    assert set(source.notes) <= set(result.notes)
+
+
+def test_columns_that_are_asked_for(mixed):
+    source, _ = open_source(mixed, target="spent", columns=["customer_id", "noise_1?", 6], drop="*_13")
+    assert list(source.names) == [
+        "customer_id",
+        "age",
+        *(f"noise_{k}" for k in range(10, 20) if k != 13),
+    ]
+    source, _ = open_source(mixed, target="spent", dates="numeric", one_hot=True, drop=["noise_*", "comment"])
+    assert list(source.names) == [
+        "signed_up",
+        "last_seen",
+        "city=Bonn",
+        "city=Oslo",
+        "city=Rome",
+        "age",
+        "visits",
+        "member",
+    ]
+    days = source.read(slice(0, N), slice(0, 1))[:, 0]
+    expected = (FRAME["signed_up"] - pd.Timestamp("1970-01-01")).dt.total_seconds()
+    assert np.corrcoef(days, expected)[0, 1] > 1 - 1e-12
+
+
+def test_names_numbers_patterns_and_lists():
+    names = ["a", "b,c", "snp_1", "snp_2", "3"]
+    for columns, expected in {
+        "b,c": [1],
+        "a,snp_*": [0, 2, 3],
+        "3": [4],  # a name takes precedence over a number
+        "4": [3],
+        "snp_[!1]": [3],
+        "1, 2": [0, 1],
+    }.items():
+        assert choose_columns(names, ReadOptions(columns=[columns]), "x") == expected
+    with pytest.raises(ValueError, match="x has no column 'snp_3': did you mean 'snp_2' or 'snp_1'"):
+        choose_columns(names, ReadOptions(drop=["snp_3"]), "x")
+    with pytest.raises(ValueError, match=r"no column of x matches 'gene_\*'"):
+        choose_columns(names, ReadOptions(drop=["gene_*"]), "x")
+    with pytest.raises(ValueError, match="no column of x is left"):
+        choose_columns(names, ReadOptions(drop=["*"]), "x")
+    with pytest.raises(TypeError, match=r"columns must be names, 1-based numbers or patterns"):
+        open_source(np.zeros((4, 2)), columns=[1.5])
+    with pytest.raises(ValueError, match=r"dates must be one of 'skip', 'numeric', got 'yes'"):
+        open_source(np.zeros((4, 2)), dates="yes")
+
+
+def test_columns_of_matrices_count_the_target(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    np.save(tmp_path / "x.npy", X)
+    for data in (X, tmp_path / "x.npy", shuffle(X, tmp_path / "x.zarr", seed=0)):
+        source, y = open_source(data, target="2", columns=["1", "2", "4"])
+        assert [source.name(j) for j in range(2)] == ["x0", "x3"]
+        assert source.shape == (50, 2)
+        assert sorted(y) == sorted(X[:, 1])
+
+
+def test_a_store_holds_the_chosen_columns(tmp_path):
+    FRAME.to_parquet(tmp_path / "x.parquet")
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="spent", drop="noise_*", one_hot=True)
+    assert open_source(path).names == ["city=Bonn", "city=Oslo", "city=Rome", *NUMERIC[:3]]
+
+
+def test_ids_are_chosen_by_name(tmp_path):
+    FRAME.rename(columns={"customer_id": "who"}).to_csv(tmp_path / "x.csv", index=False)
+    shuffled = FRAME[["customer_id", "spent"]].sample(frac=1, random_state=0)
+    shuffled.rename(columns={"customer_id": "number"}).to_csv(tmp_path / "y.csv", index=False)
+    with pytest.raises(ValueError, match="no column 'whom': did you mean 'who'"):
+        open_source(tmp_path / "x.csv", id="whom")
+    source = open_source(tmp_path / "x.csv", id="who")
+    assert "who" not in source.names
+
+
+def test_frames_with_text_are_transformed_as_they_were_fitted():
+    frame, y = FRAME.drop(columns="spent"), FRAME["spent"]
+    source = open_source(frame, one_hot=True, dates="numeric", drop="comment")
+    for selector in (SIS(4), BanditSIS(4, random_state=0)):
+        selector.fit(source, y)
+        assert {"visits", "city=Rome"} <= set(selector.get_feature_names_out())
+        kept = selector.transform(source)
+        np.testing.assert_allclose(selector.transform(frame), kept)
+        part = frame[frame["city"] != "Rome"]  # a level that does not occur is 0 everywhere
+        expected = kept[(frame["city"] != "Rome").to_numpy()]
+        again = open_source(part, one_hot=True, dates="numeric", drop="comment")
+        assert again.shape[1] < source.shape[1]
+        np.testing.assert_allclose(selector.transform(part), expected)
+        np.testing.assert_allclose(selector.transform(again), expected)
+        np.testing.assert_allclose(selector.transform(pl.from_pandas(part)), expected)
+        with pytest.raises(ValueError, match="no column 'visits', which the selector was fitted on"):
+            selector.transform(frame.drop(columns="visits"))
+    output = SIS(2).set_output(transform="pandas").fit(source, y).transform(frame)
+    assert list(output.columns) == ["city=Rome", "visits"]
+
+
+def test_a_lasso_on_a_mixed_frame_in_cross_validation():
+    """Fit and transform see the same columns, whatever values a fold has."""
+    frame, y = FRAME.drop(columns="spent"), FRAME["spent"]
+
+    class Screen(SIS):
+        """Screens frames with text."""
+
+        def fit(self, X, y):
+            return super().fit(open_source(X, one_hot=True, drop="comment"), y)
+
+    pipeline = make_pipeline(Screen(6), StandardScaler(), LassoCV())
+    assert cross_val_score(pipeline, frame, y, error_score="raise").min() > 0.8
+
+
+def test_ordered_categories_are_numbers_and_others_are_classes():
+    sizes = pd.Categorical(["S", "L", "M", None] * 20, categories=["S", "M", "L"], ordered=True)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": sizes, "a": rng.standard_normal(80), "year": pd.Categorical([1, 2] * 40)})
+    source = open_source(frame)
+    assert source.names == ["size", "a", "year"]
+    np.testing.assert_array_equal(source.read(slice(0, 4), slice(0, 1))[:, 0], [0, 2, 1, np.nan])
+    np.testing.assert_array_equal(source.read(slice(0, 4), slice(2, 3))[:, 0], [1, 2, 1, 2])
+    assert set(open_source(frame, target="size")[1]) == {"S", "M", "L"}
+
+
+def test_leakage_and_ids_are_flagged():
+    frame = FRAME[[*NUMERIC, "spent"]].assign(
+        invoice=FRAME["spent"] * 1.19 + 5, number=FRAME["spent"].rank(method="first").astype(int)
+    )
+    X, y = frame.drop(columns="spent"), FRAME["spent"]
+    for selector in (SIS(5), BanditSIS(5, random_state=0)):
+        result = selector.fit(X, y).result_
+        flags = {result.name(k): flag for k, flag in result.flags.items()}
+        assert flags == {"invoice": "possible leakage", "number": "distinct integers"}
+        assert any("possible leakage: 'invoice' is nearly a copy of the response" in n for n in result.notes)
+        assert any("'number' has a different integer in every row" in note for note in result.notes)
+        assert set(result.to_frame()["flag"]) == {"", "possible leakage", "distinct integers"}
+        assert type(result).from_json(result.to_json()).flags == result.flags
+    honest = SIS(5).fit(FRAME[NUMERIC], y).result_
+    assert honest.flags == {}
+    assert list(honest.to_frame()["flag"]) == [""] * 5
+
+
+def test_counts_and_measurements_are_not_flagged_as_ids():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.permutation(500), rng.permutation(500) + 0.5, rng.poisson(100, 500)])
+    result = screen(X, X @ [1.0, 1.0, 5.0], Plan.exact(500, 3, 3))
+    assert result.flags == {0: "distinct integers"}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_command_line_chooses_columns(tmp_path):
+    FRAME.to_parquet(tmp_path / "x.parquet")
+    result = run("screen", tmp_path / "x.parquet", "--target", "spent", "--exact", "--keep", 2, "--json")
+    record = json.loads(result.stdout)
+    assert record["n_features"] == len(NUMERIC)
+    assert any("'customer_id'" in note for note in record["notes"])
+    result = run(
+        *("screen", tmp_path / "x.parquet", "--target", "spent", "--exact", "--keep", 2, "--json"),
+        *("--one-hot", "--dates", "numeric", "--drop", "comment,noise_*", "--drop", "customer_id"),
+    )
+    assert json.loads(result.stdout)["n_features"] == 8
+    result = run("screen", tmp_path / "x.parquet", "--target", "spent", "--columns", "nois_1")
+    assert result.exit_code == 1
+    assert "did you mean 'noise_1'" in result.output
+    assert "33 features" in run("info", tmp_path / "x.parquet", "--drop", "age").output
+
+
+def test_ten_targets_in_one_run(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 40))
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(40)])
+    targets = [f"t{k}" for k in range(10)]
+    for k, target in enumerate(targets):
+        frame[target] = X[:, k] + 0.3 * rng.standard_normal(400)
+    frame.loc[:49, "t3"] = np.nan
+    frame["t7"] = np.where(frame["t7"] > 0, "high", "low")
+    frame.to_parquet(tmp_path / "x.parquet")
+    wanted = [part for target in targets for part in ("--target", target)]
+    output = tmp_path / "best.csv"
+    result = run(
+        "screen", tmp_path / "x.parquet", *wanted, "--exact", "--keep", 2, "--json", "--output", output
+    )
+    records = json.loads(result.stdout)
+    assert list(records) == targets
+    assert [record["features"][0]["name"] for record in records.values()] == [f"g{k}" for k in range(10)]
+    assert records["t3"]["n_rows"] == 350
+    assert records["t7"]["parameters"]["statistic"] == "anova"
+    table = pd.read_csv(output)
+    assert list(table["target"]) == [target for target in targets for _ in range(2)]
+    assert list(table.loc[table["rank"] == 1, "name"]) == [f"g{k}" for k in range(10)]
+    source, Y = open_source(tmp_path / "x.parquet", target=targets[:4])
+    assert Y.shape == (400, 4)
+    assert np.isnan(Y[:, 3]).sum() == 50
+    assert source.shape == (400, 36)
+    alone = screen(*open_source(tmp_path / "x.parquet", target="t3", drop="t*"), Plan.exact(350, 40, 2))
+    assert [f["score"] for f in records["t3"]["features"]] == pytest.approx(alone.scores[alone.selected])
+
+
+def test_several_targets_on_the_terminal(tmp_path):
+    FRAME[[*NUMERIC, "spent"]].to_csv(tmp_path / "x.csv", index=False)
+    result = run("screen", tmp_path / "x.csv", "--target", "spent", "--target", "age", "--exact")
+    assert result.exit_code == 0
+    assert "Target spent\n" in result.stdout
+    assert "Target age\n" in result.stdout
+    twice = run("screen", tmp_path / "x.csv", "--target", "age", "--target", "age")
+    assert twice.exit_code == 2
+    assert "--target age is given twice" in twice.output
+
+
+def test_a_class_target_with_a_logistic_model():
+    y = np.where(FRAME["spent"] > FRAME["spent"].median(), "big", "small")
+    pipeline = make_pipeline(SIS(3, statistic="anova"), StandardScaler(), LogisticRegression())
+    assert pipeline.fit(FRAME[NUMERIC], y).score(FRAME[NUMERIC], y) > 0.8
