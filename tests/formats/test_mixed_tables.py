@@ -135,14 +135,25 @@ def test_a_store_holds_the_chosen_columns(tmp_path):
     assert open_source(path).names == ["city=Bonn", "city=Oslo", "city=Rome", *NUMERIC[:3]]
 
 
-def test_ids_are_chosen_by_name(tmp_path):
-    FRAME.rename(columns={"customer_id": "who"}).to_csv(tmp_path / "x.csv", index=False)
-    shuffled = FRAME[["customer_id", "spent"]].sample(frac=1, random_state=0)
-    shuffled.rename(columns={"customer_id": "number"}).to_csv(tmp_path / "y.csv", index=False)
-    with pytest.raises(ValueError, match="no column 'whom': did you mean 'who'"):
-        open_source(tmp_path / "x.csv", id="whom")
-    source = open_source(tmp_path / "x.csv", id="who")
-    assert "who" not in source.names
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
+def test_ids_are_chosen_by_name(tmp_path, ending):
+    who, other = FRAME["customer_id"].to_numpy(), FRAME["customer_id"].to_numpy()[::-1]
+    table = FRAME[["age", "visits"]].assign(who=who, number=other)
+    path = tmp_path / f"x.{ending}"
+    if ending == "npz":
+        np.savez(path, X=table[["age", "visits"]].to_numpy(), who=who, number=other)
+    else:
+        getattr(table, f"to_{ending}")(path, index=False)
+    target = pd.DataFrame({"who": who, "spent": FRAME["spent"]}).sample(frac=1, random_state=0)
+    target.to_csv(tmp_path / "y.csv", index=False)
+    source, y = open_source(path, target=f"{tmp_path / 'y.csv'}:spent", id="who")
+    np.testing.assert_allclose(y, FRAME["spent"], rtol=1e-12)
+    assert "who" not in (source.names or ())
+    target.rename(columns={"who": "id"}).to_csv(tmp_path / "z.csv", index=False)
+    _, backwards = open_source(path, target=f"{tmp_path / 'z.csv'}:spent", id="number")
+    np.testing.assert_allclose(backwards[::-1], FRAME["spent"], rtol=1e-12)
+    with pytest.raises(ValueError, match="no column 'whom'"):
+        open_source(path, id="whom")
 
 
 def test_frames_with_text_are_transformed_as_they_were_fitted():

@@ -16,11 +16,11 @@ from banditsis.arrays import Array
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.formats.registry import (
     Opened,
+    choose_from_matrix,
     find_format,
     import_optional,
     is_url,
     open_file,
-    select_columns,
     take_apart,
 )
 from banditsis.sources.array import ArraySource
@@ -147,8 +147,8 @@ def open_data(
         from banditsis.formats.arrow import open_frame  # only frames need it
 
         return open_frame(data, apart, options, names)
-    opened = take_apart(_open_in_memory(data, names), apart, "X")
-    return opened._replace(source=select_columns(opened.source, options, "X"))
+    source = _open_in_memory(data, names)
+    return choose_from_matrix(lambda apart: take_apart(source, apart, "X"), apart, options, "X")
 
 
 def open_features(X: Any) -> Source:

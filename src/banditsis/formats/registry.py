@@ -92,9 +92,11 @@ def open_file(
     format_name = find_format(path)
     module, function = FORMATS[format_name].opener.split(":")
     module = module if "." in module else f"banditsis.formats.{module}"
-    opened: Opened = getattr(import_module(module), function)(path, apart, options)
-    if format_name not in TABLES:  # which skip columns before they read them
-        opened = opened._replace(source=select_columns(opened.source, options, path))
+    open_format = getattr(import_module(module), function)
+    if format_name in TABLES:  # which choose columns before they read them
+        opened: Opened = open_format(path, apart, options)
+    else:
+        opened = choose_from_matrix(lambda apart: open_format(path, apart, options), apart, options, path)
     n, p = opened.source.shape
     if n == 0 or p == 0:
         what = "rows" if n == 0 else "features besides the target" if apart else "features"
@@ -327,7 +329,20 @@ def take_apart(
     return Opened(source, ids, values, labels)
 
 
-def select_columns(source: Source, options: ReadOptions, where: object) -> Source:
+def choose_from_matrix(
+    open_matrix: Callable[[Sequence[str]], Opened], apart: Sequence[str], options: ReadOptions, where: object
+) -> Opened:
+    """Open a matrix with the columns and the ids that the options choose."""
+    from banditsis.formats.tables import as_ids  # which imports this module
+
+    opened = open_matrix(apart if options.id is None else [*apart, options.id])
+    if options.id is not None:
+        *values, ids = opened.values
+        opened = opened._replace(ids=as_ids([ids.tolist()]), values=values, labels=opened.labels[:-1])
+    return opened._replace(source=_select_columns(opened.source, options, where))
+
+
+def _select_columns(source: Source, options: ReadOptions, where: object) -> Source:
     """The features that ``columns`` and ``drop`` leave; numbers count those that were taken apart, too."""
     if not options.columns and not options.drop:
         return source

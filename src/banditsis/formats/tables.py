@@ -84,9 +84,7 @@ class Skipped(NamedTuple):
 
 TIME = Skipped("of dates or times", "use them as numbers with dates='numeric', --dates numeric")
 TEXT = Skipped("of text or categories", "encode them with one_hot=True, --one-hot")
-TOO_MANY = Skipped(
-    f"of text with more than {MAX_LEVELS:,} distinct values", "combine rare values to use them"
-)
+TOO_MANY = Skipped("of text with too many distinct values", "combine rare values to encode them")
 NESTED = Skipped("that cannot be turned into numbers", "make columns of numbers from them first")
 ID = Skipped("named like an id with distinct integers", "choose them with columns=…, --columns, to use them")
 

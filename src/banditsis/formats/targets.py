@@ -110,7 +110,9 @@ def open_unjoined(
     targets = [str(target) for target in targets]  # they may be paths
     places = [Place(*split_target(target)) for target in targets]
     files = {target: place.file for target, place in zip(targets, places, strict=True) if place.file}
-    columns = column_names(data) if files else ()
+    columns: Sequence[str] = ()
+    if files:
+        columns = column_names(data) if options.id is None else [options.id]
     of_file = {target: place.column for target, place in zip(targets, places, strict=True)}
     read = {target: read_target(file, of_file[target], columns) for target, file in files.items()}
     for found in read.values():
