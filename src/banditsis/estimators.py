@@ -12,6 +12,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
+from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
@@ -65,7 +66,8 @@ class Screener(SelectorMixin, BaseEstimator):
             The features; :func:`open_source` makes a source from a file. Cells that the plan does not read
             are not checked, unless there are fewer than a million cells in total.
         y : array-like of shape (n,)
-            The response; for ``statistic="cox"`` time and event, of shape (n, 2) or structured.
+            The response. Rows of pandas objects are paired by their labels, unless one has a default index.
+            For ``statistic="cox"`` it is time and event, of shape (n, 2) or structured.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
             Covariates to adjust for, such as age or batch: features are ranked by their partial association
             given the covariates. In a pipeline, pass them by metadata routing.
@@ -76,6 +78,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        given, labels = align_rows(X, y=y.compute() if is_dask(y) else y, covariates=covariates)
         source = self._open(X)
         check_shape(source)
         if self.n_features_to_select is not None:
@@ -86,12 +89,13 @@ class Screener(SelectorMixin, BaseEstimator):
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
-            covariates=covariates,
+            covariates=given["covariates"],
             pvalues=self.pvalues,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
+            notes=labels,
         )
-        responses = self._check_response(y, settings.statistic, source.shape[0])
+        responses = self._check_response(given["y"], settings.statistic, source.shape[0])
         if responses.has_missing:
             known = np.flatnonzero(responses.known(0))
             source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
@@ -120,7 +124,6 @@ class Screener(SelectorMixin, BaseEstimator):
 
         ``can_allow`` says whether the user could choose to allow missing values.
         """
-        y = y.compute() if is_dask(y) else y
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
         if len(shape := np.asarray(y).shape) == 2 and shape[1] > 1:

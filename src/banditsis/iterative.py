@@ -11,6 +11,7 @@ from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.estimators import SIS, Screener
 from banditsis.formats.arrow import frame_names
@@ -19,7 +20,7 @@ from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
 from banditsis.statistics.covariates import CovariateError, check_covariates
-from banditsis.validation import check_integer
+from banditsis.validation import check_integer, is_dask
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10
@@ -124,6 +125,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
                 "IterativeSIS needs X in memory, because it adjusts for columns of it: pass an array or a "
                 "frame, such as X.read(slice(0, n), columns) of a source."
             )
+        given, notes = align_rows(X, y=y.compute() if is_dask(y) else y, covariates=covariates)
+        y, covariates = given["y"], given["covariates"]
         if is_frame(X):
             frame_names(X)  # raises for repeated names
         array = validate_data(self, X, reset=True, dtype=None)
@@ -147,6 +150,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             self.history_.append(chosen)
             if len(chosen) >= max_size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
+        result = self.base_.result_
+        self.base_.result_ = result.with_notes([*notes, *result.notes])
         self.n_iter_ = len(self.history_)
         self.support_ = np.zeros(p, dtype=bool)
         self.support_[chosen] = True

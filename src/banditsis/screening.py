@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_variance_inflation
@@ -75,9 +76,11 @@ def screen(
         The features. Arrays are read in place, and only the cells that the plan requires: cells that are not
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
-        The response. Several responses share a pass over the data while the features they have left overlap;
-        each result is the same as if its response had been screened alone with the same sampling. A constant
-        response raises an error; among others that vary it gets scores of 0, no selected feature and a note.
+        The response. Rows of pandas objects are paired by their labels, unless one has a default index; see
+        :func:`~banditsis.alignment.align_rows`. Several responses share a pass over the data while the
+        features they have left overlap; each result is the same as if its response had been screened alone
+        with the same sampling. A constant response raises an error; among others that vary it gets scores of
+        0, no selected feature and a note.
     plan : Plan or callable
         How many rows to read and how many features to keep. A callable gets the :class:`SamplingDesign`, or
         None if rows are drawn uniformly, and returns a plan that makes use of it:
@@ -132,6 +135,7 @@ def screen(
     >>> result.selected
     array([ 5, 17])
     """
+    given, notes = align_rows(X, y=y.compute() if is_dask(y) else y, covariates=covariates)
     source = open_features(X)
     check_shape(source)
     if isinstance(plan, Plan) or not callable(plan):
@@ -142,14 +146,15 @@ def screen(
         row_order=row_order,
         sampling=sampling,
         missing=missing,
-        covariates=covariates,
+        covariates=given["covariates"],
         pvalues=pvalues,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
+        notes=notes,
     )
     kind = settings.statistic
-    y = kind.unpack(y.compute() if is_dask(y) else y)
+    y = kind.unpack(given["y"])
     one_column = kind.n_columns == 1
     allow_missing = settings.pairwise and one_column
     responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)

@@ -53,6 +53,7 @@ class Settings:
         n_jobs: int | None,
         random_state: Any,
         progress: Progress = None,
+        notes: Sequence[str] = (),
     ) -> Settings:
         """Validate what the user passed."""
         kind = find_statistic(statistic)
@@ -77,7 +78,7 @@ class Settings:
             n_jobs=count_jobs(n_jobs),
             seed=resolve_seed(random_state),
             progress=progress,
-            notes=() if adjust is None else adjust.notes,
+            notes=[*notes, *(() if adjust is None else adjust.notes)],
         )
 
     @property
