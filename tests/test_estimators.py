@@ -151,7 +151,7 @@ def test_unfitted():
         (SIS(2.5), TypeError, "n_features_to_select must be an integer"),
         (SIS(max_samples=0), ValueError, "max_samples must be from 3 to 4,000, got 0"),
         (SIS(max_samples=1.5), ValueError, r"max_samples must be in \(0, 1\], got 1.5"),
-        (SIS(statistic="spearmint"), ValueError, "statistic must be one of 'pearson', 'anova'"),
+        (SIS(statistic="spearmint"), ValueError, "statistic must be one of 'auto', 'pearson', 'anova'"),
         (SIS(missing="zero"), ValueError, "missing must be one of 'raise', 'pairwise'"),
         (SIS(n_jobs=0), ValueError, "n_jobs must not be 0"),
         (SIS(random_state=-1), ValueError, "random_state must not be negative"),

@@ -201,7 +201,7 @@ def test_what_the_base_cannot_do_is_reported_first():
     with pytest.raises(ValueError, match=r"base has min_correlation=0.2.* use alpha or budget"):
         IterativeSIS(base=BanditSIS(min_correlation=0.2)).fit(X, y)
     with pytest.raises(ValueError, match="needs a numeric response, got labels; use 'anova'"):
-        IterativeSIS().fit(X, np.where(y > 0, "a", "b"))
+        IterativeSIS(base=SIS(statistic="pearson")).fit(X, np.where(y > 0, "a", "b"))
     gaps, unknown = X.copy(), y.copy()
     gaps[3, 4] = unknown[3] = np.nan
     with pytest.raises(ValueError, match="X contains NaN") as caught:

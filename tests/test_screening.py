@@ -208,7 +208,7 @@ def test_a_range_that_float32_cannot_hold():
         (X, Y + 0j, ValueError, "Complex data not supported"),
         (X.astype(str), Y, TypeError, "X must hold numbers"),
         (np.where(X > 2, "high", X.astype(object)), Y, TypeError, "'high'"),
-        (X, np.repeat("a", N), ValueError, "'anova' for classes"),
+        (X, np.repeat("a", N), ValueError, "at least two classes, got one class: 'a'"),
         (X, np.array([1, None] * (N // 2)), ValueError, "NaN"),
         (X, np.array([object()] * N), TypeError, "neither all numbers nor all strings"),
         (np.ma.masked_array(X), Y, TypeError, "masked arrays"),

@@ -33,6 +33,9 @@ from banditsis.validation import (
     check_integer,
     check_responses,
     check_shape,
+    describe_unknown,
+    from_categories,
+    has_labels,
     is_dask,
 )
 
@@ -86,6 +89,7 @@ class Screener(SelectorMixin, BaseEstimator):
         settings = Settings.check(
             source,
             statistic=self.statistic,
+            has_labels=has_labels(given["y"]),
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
@@ -96,10 +100,11 @@ class Screener(SelectorMixin, BaseEstimator):
             notes=labels,
         )
         responses = self._check_response(given["y"], settings.statistic, source.shape[0])
+        notes: list[str] = []
         if responses.has_missing:
             known = np.flatnonzero(responses.known(0))
+            notes.append(describe_unknown(source.shape[0] - len(known)))
             source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
-        notes: list[str] = []
 
         def plan(design: SamplingDesign | None) -> Plan:
             requested = make_plan(
@@ -131,7 +136,7 @@ class Screener(SelectorMixin, BaseEstimator):
                 f"y should be a 1d array, got an array of shape {shape} instead: {type(self).__name__} "
                 "screens one response; screen(X, Y, plan) screens several in one pass."
             )
-        column = column_or_1d(np.asarray(y) if hasattr(y, "to_numpy") else y, warn=True)
+        column = column_or_1d(np.asarray(from_categories(y)) if hasattr(y, "to_numpy") else y, warn=True)
         allow_missing = self.missing == "pairwise"
         return check_responses(column, n, allow_missing=allow_missing, can_allow=can_allow)
 
@@ -302,7 +307,8 @@ class SIS(Screener):
     statistic : str, class or object
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
-        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md. "auto" is
+        "anova" if the response has class labels (strings or categories), else "pearson".
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool or "robust"
@@ -349,7 +355,7 @@ class SIS(Screener):
         n_features_to_select: int | None = None,
         *,
         max_samples: int | float | None = None,
-        statistic: StatisticLike = "pearson",
+        statistic: StatisticLike = "auto",
         missing: str = "raise",
         pvalues: bool | str = False,
         n_jobs: int | None = None,
@@ -397,7 +403,8 @@ class BanditSIS(Screener):
     statistic : str, class or object
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
-        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md.
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md. "auto" is
+        "anova" if the response has class labels (strings or categories), else "pearson".
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
         are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random
@@ -459,7 +466,7 @@ class BanditSIS(Screener):
         min_correlation: float | None = None,
         confidence: float = 0.95,
         discard: float = 0.5,
-        statistic: StatisticLike = "pearson",
+        statistic: StatisticLike = "auto",
         row_order: str = "auto",
         sampling: str = "auto",
         missing: str = "raise",

@@ -20,7 +20,7 @@ from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
 from banditsis.statistics.covariates import CovariateError, check_covariates
-from banditsis.validation import check_integer, is_dask
+from banditsis.validation import check_integer, has_labels, is_dask
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10
@@ -132,7 +132,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         array = validate_data(self, X, reset=True, dtype=None)
         n, p = array.shape
         response = _check_base(base, array, y)
-        model, target = self._choose_model(find_statistic(base.statistic), y, response)
+        model, target = self._choose_model(find_statistic(base.statistic, has_labels(y)), y, response)
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
         max_size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
@@ -233,7 +233,7 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
             f"base has min_correlation={base.min_correlation!r}, but IterativeSIS adjusts for features, and "
             "a minimum is only guaranteed without covariates: use alpha or budget."
         )
-    kind, n = find_statistic(base.statistic), len(X)
+    kind, n = find_statistic(base.statistic, has_labels(y)), len(X)
     response = base._check_response(y, kind, n, can_allow=False).values
     try:
         kind.bind_partial(response, check_covariates(np.arange(n), n, X.dtype))

@@ -40,6 +40,8 @@ from banditsis.validation import (
     check_plan,
     check_responses,
     check_shape,
+    describe_unknown,
+    has_labels,
     is_dask,
     raise_nonfinite,
     rows_by_missingness,
@@ -58,7 +60,7 @@ def screen(
     y: Any,
     plan: PlanLike,
     *,
-    statistic: StatisticLike = "pearson",
+    statistic: StatisticLike = "auto",
     row_order: str = "auto",
     sampling: str = "auto",
     missing: str = "raise",
@@ -86,8 +88,9 @@ def screen(
         None if rows are drawn uniformly, and returns a plan that makes use of it:
         ``lambda design: Plan.optimal(n, p, d, 0.01, design=design)``.
     statistic : str, class or object
-        The measure of association: "pearson", "anova", or another of docs/statistics.md. Rank and distance
-        statistics reread their rows in each step; the plan's cost includes this.
+        The measure of association: "pearson", "anova", or another of docs/statistics.md. "auto" is "anova" if
+        the response has class labels (strings or categories), else "pearson". Rank and distance statistics
+        reread their rows in each step; the plan's cost includes this.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" reads whole blocks in random order, which is cheaper if rows
         are stored in blocks. "stored" reads the first rows, for data that were shuffled beforehand. The last
@@ -143,6 +146,7 @@ def screen(
     settings = Settings.check(
         source,
         statistic=statistic,
+        has_labels=has_labels(given["y"]),
         row_order=row_order,
         sampling=sampling,
         missing=missing,
@@ -251,6 +255,8 @@ class Run:
             self._bind(values if len(kept) == len(members) else values[:, kept]) if kept else None
         )
         self.plan, self.row_order, self.strata, notes = self._make_plan(plan)
+        if rows is not None:
+            notes = [describe_unknown(source.shape[0] - len(rows)), *notes]
         self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]
         on_round = getattr(settings.progress, "round_done", None)
         self.traces = [Trace(self.plan.n_features, self.kind.one_sided, on_round) for _ in members]

@@ -172,6 +172,44 @@ class Responses(NamedTuple):
         return values.astype(str) if values.dtype.kind == "O" else values
 
 
+def has_labels(y: Any) -> bool:
+    """Whether the response has class labels: categories of pandas, or strings.
+
+    Examples
+    --------
+    >>> has_labels([True, False]), has_labels(["yes", "no"])
+    (False, True)
+    """
+    if _categories(y) is not None:
+        return True
+    values = np.asarray(y)
+    if values.dtype.kind != "O":
+        return values.dtype.kind in "US"
+    known = (value for value in values.flat if not _is_missing(value))
+    return isinstance(next(known, None), str)
+
+
+def _categories(y: Any) -> Any:
+    """The categories of a pandas categorical or a column of this kind, else None."""
+    dtype: Any = getattr(y, "dtype", None)
+    return dtype.categories if type(dtype).__name__ == "CategoricalDtype" else None
+
+
+def from_categories(y: Any) -> Any:
+    """Labels of a pandas categorical as strings, such as those of intervals, unless they are numbers."""
+    categories = _categories(y)
+    if categories is None or categories.dtype.kind in "fiub":
+        return y
+    labels = np.array([*map(str, categories), None], dtype=object)
+    return labels[getattr(y, "cat", y).codes]
+
+
+def describe_unknown(n_rows: int) -> str:
+    """Note that rows were left out because their response is missing."""
+    rows, their = ("1 row was", "its") if n_rows == 1 else (f"{n_rows:,} rows were", "their")
+    return f"{rows} left out, because {their} response is missing."
+
+
 def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Responses:
     """Check the responses of n rows, without a copy if possible.
 
@@ -188,7 +226,7 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
     """
     if np.ma.isMaskedArray(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
-    responses = np.asarray(y)
+    responses = np.asarray(from_categories(y))
     if responses.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
     if len(responses) != n or responses.size == 0:
@@ -234,9 +272,10 @@ def _from_objects(y: Array) -> Array:
     if all(isinstance(value, str) for value in known):
         return y if missing.any() else y.astype(str)
     kinds = sorted({type(value).__name__ for value in known})
+    separately = ", or screen columns of different kinds one by one" if y.shape[1] > 1 else ""
     raise TypeError(
         f"y has dtype object and its values are neither all numbers nor all strings, but {', '.join(kinds)}: "
-        "convert those that are not missing to numbers or to strings."
+        f"convert those that are not missing to numbers or to strings{separately}."
     )
 
 
@@ -244,11 +283,11 @@ def find_missing(y: Array) -> Array:
     """Where an array has NaN, None, or the missing value of pandas."""
     if y.dtype.kind != "O":
         return np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
-    missing = [
-        value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
-        for value in y.flat
-    ]
-    return np.array(missing, dtype=bool).reshape(y.shape)
+    return np.array([_is_missing(value) for value in y.flat], dtype=bool).reshape(y.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
 
 
 def from_numbers(values: Array) -> Array:

@@ -767,3 +767,15 @@ def test_messages_name_concepts(folder, tmp_path):
         assert not re.search(
             r"\b[Xy]\b(?!')|_(?!samples)", said(result).split("error: ")[1].replace(str(tmp_path), "")
         )
+
+
+def test_a_column_of_labels_chooses_anova(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    rows = "\n".join(
+        f"{(k == 'b') + x:.3f},{z:.3f},{k}" for k, x, z in zip(kind, *rng.normal(size=(2, 60)), strict=True)
+    )
+    (tmp_path / "data.csv").write_text(f"x,z,kind\n{rows}\n")
+    result = run("screen", tmp_path / "data.csv", "--target", "kind", "--keep", 1, "--exact", "--json")
+    parameters = json.loads(result.stdout)["parameters"]
+    assert parameters["statistic"] == "anova"

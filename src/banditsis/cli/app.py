@@ -64,7 +64,7 @@ def _complete(*choices: str) -> Callable[[str], list[str]]:
 def _complete_statistics(incomplete: str) -> list[str]:
     from banditsis.statistics import STATISTICS
 
-    return _complete(*STATISTICS)(incomplete)
+    return _complete("auto", *STATISTICS)(incomplete)
 
 
 # Options that several commands share.
@@ -190,8 +190,12 @@ def screen(
     min_correlation: MinCorrelation = None,
     confidence: Confidence = None,
     statistic: Annotated[
-        str, typer.Option(autocompletion=_complete_statistics, help="Measure of association.")
-    ] = "pearson",
+        str,
+        typer.Option(
+            autocompletion=_complete_statistics,
+            help="Measure of association; auto: pearson, or anova for labels.",
+        ),
+    ] = "auto",
     covariates: Annotated[
         str | None,
         typer.Option(help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex."),

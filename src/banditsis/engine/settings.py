@@ -45,6 +45,7 @@ class Settings:
         source: Source,
         *,
         statistic: StatisticLike,
+        has_labels: bool,
         row_order: str,
         sampling: str,
         missing: str,
@@ -55,8 +56,10 @@ class Settings:
         progress: Progress = None,
         notes: Sequence[str] = (),
     ) -> Settings:
-        """Validate what the user passed."""
-        kind = find_statistic(statistic)
+        """Validate what the user passed; ``has_labels`` is about the response, for statistic="auto"."""
+        kind = find_statistic(statistic, has_labels)
+        if statistic == "auto" and has_labels:
+            notes = [*notes, f"the response has class labels, so the statistic is {kind.name!r}."]
         if pvalues:
             check_pvalues_available(kind, pvalues)
         check_choice("row_order", row_order, ROW_ORDERS)

@@ -60,10 +60,16 @@ __all__ = [
 ]
 
 
-def find_statistic(statistic: StatisticLike) -> type[MomentStatistic] | SampleStatistic:
-    """Look up a statistic: the class of a moment statistic, or a sample statistic with its settings."""
+def find_statistic(
+    statistic: StatisticLike, has_labels: bool = False
+) -> type[MomentStatistic] | SampleStatistic:
+    """Look up a statistic: the class of a moment statistic, or a sample statistic with its settings.
+
+    "auto" depends on whether the response has class labels; it never rereads rows.
+    """
     if isinstance(statistic, SampleStatistic):
         return statistic
     if not (isinstance(statistic, type) and issubclass(statistic, Statistic)):
-        statistic = STATISTICS[check_choice("statistic", statistic, tuple(STATISTICS))]
+        name = check_choice("statistic", statistic, ("auto", *STATISTICS))
+        statistic = STATISTICS[name if name != "auto" else "anova" if has_labels else "pearson"]
     return statistic() if issubclass(statistic, SampleStatistic) else statistic

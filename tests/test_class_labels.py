@@ -1,0 +1,124 @@
+"""Class labels as the response: the default statistic, and the kinds of columns that hold labels."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.feature_selection import f_classif
+
+from banditsis import SIS, BanditSIS, IterativeSIS, Plan, screen
+
+N = 90
+RNG = np.random.default_rng(3)
+CODES = np.arange(N) % 3
+X = RNG.standard_normal((N, 5)) + np.outer(CODES == 1, [0, 0, 2, 0, 0])
+LABELS = np.array(["low", "mid", "high"])[CODES]
+NOTE = "the response has class labels, so the statistic is 'anova'."
+
+KINDS = {
+    "strings": LABELS,
+    "list": LABELS.tolist(),
+    "bytes": LABELS.astype("S"),
+    "objects": LABELS.astype(object),
+    "pandas str": pd.Series(LABELS),
+    "pandas string": pd.Series(LABELS, dtype="string"),
+    "pandas category": pd.Series(LABELS, dtype="category"),
+    "pandas integer category": pd.Series(CODES, dtype="category"),
+    "pandas interval": pd.cut(pd.Series(CODES), 3),
+    "pandas Categorical": pd.Categorical(LABELS),
+    "arrow string": pd.Series(LABELS, dtype=pd.ArrowDtype(pa.string())),
+    "arrow dictionary": pa.array(LABELS).dictionary_encode(),
+    "polars string": pl.Series(LABELS.tolist()),
+    "polars category": pl.Series(LABELS.tolist(), dtype=pl.Categorical),
+    "polars enum": pl.Series(LABELS.tolist(), dtype=pl.Enum(["low", "mid", "high"])),
+}
+
+
+def eta(X, y):
+    """The correlation ratio by scikit-learn's F test."""
+    F = f_classif(X, y)[0]
+    k = len(np.unique(y))
+    return np.sqrt(F * (k - 1) / (F * (k - 1) + len(y) - k))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_choose_anova(kind):
+    y = KINDS[kind]
+    for result in (SIS(2).fit(X, y).result_, screen(X, y, Plan.exact(N, 5, 2))):
+        np.testing.assert_allclose(result.scores, eta(X, CODES))
+        assert result.parameters["statistic"] == "anova"
+        assert NOTE in result.notes
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        CODES,
+        CODES == 1,
+        (CODES == 1).astype(object),
+        pd.Series(CODES, dtype="Int64"),
+        pd.Series(CODES, dtype="Float64"),
+        pd.Series(CODES == 1, dtype="boolean"),
+        pd.Series(CODES, dtype=pd.ArrowDtype(pa.int64())),
+        pl.Series(CODES),
+    ],
+    ids=lambda y: f"{type(y).__module__.split('.')[0]} {y.dtype}",
+)
+def test_numbers_choose_pearson(y):
+    result = SIS(2).fit(X, y).result_
+    numbers = np.asarray(y, float)
+    np.testing.assert_allclose(result.scores, [np.corrcoef(x, numbers)[0, 1] for x in X.T])
+    assert result.parameters["statistic"] == "pearson"
+    assert NOTE not in result.notes
+
+
+MISSING = {
+    "None": lambda y: np.where(np.arange(N) < 4, None, y.astype(object)),
+    "NaN": lambda y: np.where(np.arange(N) < 4, np.nan, y.astype(object)),
+    "pandas string": lambda y: pd.Series(MISSING["None"](y), dtype="string"),
+    "pandas category": lambda y: pd.Series(MISSING["None"](y), dtype="category"),
+    "arrow string": lambda y: pd.Series(MISSING["None"](y), dtype=pd.ArrowDtype(pa.string())),
+    "polars category": lambda y: pl.Series(MISSING["None"](y).tolist(), dtype=pl.Categorical),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_missing_labels_are_left_out_or_raise(kind):
+    y = MISSING[kind](LABELS)
+    for result in (
+        SIS(2, missing="pairwise").fit(X, y).result_,
+        screen(X, y, Plan.exact(N, 5, 2), missing="pairwise"),
+    ):
+        np.testing.assert_allclose(result.scores, eta(X[4:], CODES[4:]))
+        assert "4 rows were left out, because their response is missing." in result.notes
+    with pytest.raises(ValueError, match="the response contains no label in row 0"):
+        SIS(2).fit(X, y)
+
+
+def test_missing_numbers_are_noted():
+    y = np.where(np.arange(N) == 7, np.nan, CODES)
+    result = SIS(2, missing="pairwise").fit(X, y).result_
+    assert "1 row was left out, because its response is missing." in result.notes
+    assert result.parameters["statistic"] == "pearson"
+
+
+def test_explicit_pearson_needs_numbers():
+    with pytest.raises(ValueError, match="needs a numeric response, got labels; use 'anova'"):
+        SIS(2, statistic="pearson").fit(X, LABELS)
+
+
+def test_bandit_and_iterative_screening_choose_anova():
+    assert BanditSIS(2, random_state=0).fit(X, LABELS).result_.parameters["statistic"] == "anova"
+    fitted = IterativeSIS(2).fit(X, LABELS)
+    assert fitted.base_.result_.parameters["statistic"] == "anova"
+    assert fitted.get_support()[2]
+
+
+def test_several_responses_have_one_kind():
+    frame = pd.DataFrame({"a": LABELS, "b": LABELS[::-1]})
+    results = screen(X, frame, Plan.exact(N, 5, 2))
+    for result, column in zip(results, frame, strict=True):
+        np.testing.assert_allclose(result.scores, eta(X, frame[column]))
+    with pytest.raises(TypeError, match="screen columns of different kinds one by one"):
+        screen(X, pd.DataFrame({"a": LABELS, "b": CODES}), Plan.exact(N, 5, 2))
