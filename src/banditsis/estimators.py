@@ -22,7 +22,7 @@ from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
-from banditsis.screening import run_plan
+from banditsis.screening import drop_unweighted, run_plan
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
@@ -60,7 +60,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """The plan to run, and notes about it; see BanditSIS."""
         return plan, []
 
-    def fit(self, X: Any, y: Any, covariates: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, covariates: Any = None, sample_weight: Any = None) -> Self:
         """Screen the features of X.
 
         Parameters
@@ -74,6 +74,9 @@ class Screener(SelectorMixin, BaseEstimator):
         covariates : array-like of shape (n,) or (n, k), or frame, optional
             Covariates to adjust for, such as age or batch: features are ranked by their partial association
             given the covariates. In a pipeline, pass them by metadata routing.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, 0 or more, for "pearson", "anova", "logistic" and "poisson"; see
+            :func:`screen`. In a pipeline, pass them by metadata routing.
 
         Returns
         -------
@@ -81,7 +84,8 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        given, labels = align_rows(X, y=y.compute() if is_dask(y) else y, covariates=covariates)
+        y = y.compute() if is_dask(y) else y
+        given, labels = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
         source = self._open(X)
         check_shape(source)
         if self.n_features_to_select is not None:
@@ -94,17 +98,20 @@ class Screener(SelectorMixin, BaseEstimator):
             sampling=self.sampling,
             missing=self.missing,
             covariates=given["covariates"],
+            sample_weight=given["sample_weight"],
             pvalues=self.pvalues,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             notes=labels,
         )
         responses = self._check_response(given["y"], settings.statistic, source.shape[0])
+        source, responses = drop_unweighted(source, responses, settings)
         notes: list[str] = []
         if responses.has_missing:
             known = np.flatnonzero(responses.known(0))
             notes.append(describe_unknown(source.shape[0] - len(known)))
             source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
+            settings = settings.take(known)
 
         def plan(design: SamplingDesign | None) -> Plan:
             requested = make_plan(

@@ -65,6 +65,7 @@ def screen(
     sampling: str = "auto",
     missing: str = "raise",
     covariates: Any = None,
+    sample_weight: Any = None,
     pvalues: bool | str = False,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -109,6 +110,10 @@ def screen(
     covariates : array-like of shape (n,) or (n, k), or frame, optional
         Covariates to adjust for: association is partial, as if the feature and the response had both been
         regressed on the covariates and an intercept. A feature that the covariates explain scores 0.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, 0 or more, for "pearson", "anova", "logistic" and "poisson": scores and p-values
+        are those of weighted least squares and weighted score tests. Only their ratios matter. Rows of weight
+        0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
     pvalues : bool or "robust"
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
         reads every row does not need this, nor one of a single step. The cells are additional to the plan's;
@@ -138,7 +143,8 @@ def screen(
     >>> result.selected
     array([ 5, 17])
     """
-    given, notes = align_rows(X, y=y.compute() if is_dask(y) else y, covariates=covariates)
+    y = y.compute() if is_dask(y) else y
+    given, notes = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
     source = open_features(X)
     check_shape(source)
     if isinstance(plan, Plan) or not callable(plan):
@@ -151,6 +157,7 @@ def screen(
         sampling=sampling,
         missing=missing,
         covariates=given["covariates"],
+        sample_weight=given["sample_weight"],
         pvalues=pvalues,
         n_jobs=n_jobs,
         random_state=random_state,
@@ -162,7 +169,14 @@ def screen(
     one_column = kind.n_columns == 1
     allow_missing = settings.pairwise and one_column
     responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
+    source, responses = drop_unweighted(source, responses, settings)
     return run_plan(source, responses, plan, settings, single=np.ndim(y) == 1 or not one_column)
+
+
+def drop_unweighted(source: Source, responses: Responses, settings: Settings) -> tuple[Source, Responses]:
+    """The source and the responses without rows of weight 0."""
+    kept = None if settings.sample_weight is None else settings.sample_weight.kept
+    return (source, responses) if kept is None else (RowSubset(source, kept), responses.keep(kept))
 
 
 def run_plan(
@@ -252,7 +266,7 @@ class Run:
         self.source = source if rows is None else RowSubset(source, rows)
         kept = [k for k, member in enumerate(members) if member not in constant]
         self.statistic = (
-            self._bind(values if len(kept) == len(members) else values[:, kept]) if kept else None
+            self._bind(values if len(kept) == len(members) else values[:, kept], rows) if kept else None
         )
         self.plan, self.row_order, self.strata, notes = self._make_plan(plan)
         if rows is not None:
@@ -273,13 +287,17 @@ class Run:
         """Whether scores are correlations, for which floors and guarantees are known."""
         return self.statistic is not None and self.statistic.is_correlation
 
-    def _bind(self, values: Array) -> Statistic:
-        """The statistic for some responses."""
+    def _bind(self, values: Array, rows: Indices | None) -> Statistic:
+        """The statistic for some responses, in the rows in which they are known."""
         covariates: Any = self.settings.covariates
+        weights = self.settings.sample_weight
         if covariates is None:
             bound: Statistic = self.kind.bind(values, self.settings.pairwise)
         else:
             bound = self.kind.bind_partial(values, covariates)
+        if weights is not None:
+            assert isinstance(bound, MomentStatistic)  # as Settings.check ensures
+            bound = bound.with_sample_weight(weights.values if rows is None else weights.values[rows])
         return bound
 
     def _make_plan(self, plan: PlanLike) -> tuple[Plan, str, Strata, list[str]]:
@@ -299,6 +317,7 @@ class Run:
                 row_order,
                 settings.missing,
                 settings.n_covariates > 0,
+                settings.sample_weight is not None,
             )
         row_order = settings.row_order
         if self._is_uniform(made) or not strata.is_worthwhile(made.steps[0].n_rows):

@@ -121,10 +121,11 @@ def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> None:
 
 
 def check_guarantee_possible(
-    statistic: str, is_correlation: bool, row_order: str, missing: str, covariates: bool
+    statistic: str, is_correlation: bool, row_order: str, missing: str, covariates: bool, weights: bool
 ) -> None:
     """Check that a minimum correlation can be guaranteed with these settings."""
     for setting, value, required in (
+        ("equal sample weights", "different ones" if weights else "", ""),
         ("'pearson', or for two classes 'anova' or 'logistic'", "" if is_correlation else statistic, ""),
         ("complete data", missing, "raise"),
         ("no covariates", "some" if covariates else "", ""),
@@ -153,6 +154,62 @@ def check_pvalues_available(kind: Any, pvalues: object) -> None:
         )
 
 
+class SampleWeights(NamedTuple):
+    """Checked weights of the rows."""
+
+    #: positive, at most 1, for the rows that are kept
+    values: Array
+    #: rows with a positive weight; None for all
+    kept: Indices | None
+
+    def notes(self, n: int) -> list[str]:
+        """What to remark about the n rows."""
+        if self.kept is None:
+            return []
+        return [f"{n - len(self.kept):,} of the {n:,} rows have weight 0 and were left out."]
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
+    """Check the weights of n rows; None if they are all the same.
+
+    Examples
+    --------
+    >>> check_sample_weight([1, 0, 4, 2], 4)
+    SampleWeights(values=array([0.25, 1.  , 0.5 ]), kept=array([0, 2, 3]))
+    """
+    if np.ma.isMaskedArray(sample_weight):
+        raise TypeError("masked arrays are not supported: fill the missing values of sample_weight first.")
+    weights = np.asarray(sample_weight)
+    if weights.dtype.kind == "O":
+        with contextlib.suppress(TypeError, ValueError):
+            weights = weights.astype(np.float64)
+    if weights.dtype.kind not in "fiub":
+        raise TypeError(f"sample_weight must hold numbers, got dtype {weights.dtype}.")
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n:,},), one weight for each row of X; got {weights.shape} "
+            "(sample_weight.shape)."
+        )
+    weights = weights.astype(np.float64)
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"sample_weight must be finite and not negative, got {weights[row]:g} in row {row:,}; use 0 to "
+            "leave a row out."
+        )
+    kept = np.flatnonzero(weights)
+    if len(kept) < MIN_ROWS:
+        raise ValueError(
+            f"sample_weight is zero in {n - len(kept):,} of {n:,} rows, but screening needs at least "
+            f"{MIN_ROWS} rows with a positive weight."
+        )
+    if len(kept) == n and weights.min() == weights.max():
+        return None
+    values = weights[kept] / weights.max()  # the sum of large weights could overflow
+    return SampleWeights(values, None if len(kept) == n else kept)
+
+
 class Responses(NamedTuple):
     """Checked responses."""
 
@@ -163,6 +220,15 @@ class Responses(NamedTuple):
     def known(self, k: int) -> Array:
         """In which rows a response is known."""
         return ~find_missing(self.values[:, k])
+
+    def keep(self, rows: Indices) -> Responses:
+        """All responses in some of the rows."""
+        kept = Responses(self.values[rows], self.has_missing)
+        if self.has_missing and all(kept.known(k).all() for k in range(self.values.shape[1])):
+            return Responses(self.take(rows, range(self.values.shape[1])), has_missing=False)
+        if kept.has_missing:
+            _check_enough_known(kept)
+        return kept
 
     def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
         """Some of the responses, in the rows in which they are known; None stands for all rows."""

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from banditsis.arrays import Indices
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.parallel import count_jobs
-from banditsis.statistics import StatisticLike, find_statistic
+from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
+from banditsis.statistics.base import no_weights
 from banditsis.statistics.covariates import Covariates, check_covariates
-from banditsis.validation import check_choice, check_pvalues_available, resolve_seed
+from banditsis.validation import (
+    SampleWeights,
+    check_choice,
+    check_pvalues_available,
+    check_sample_weight,
+    resolve_seed,
+)
 
 if TYPE_CHECKING:
     from banditsis.plans.plan import Plan
@@ -32,6 +40,8 @@ class Settings:
     missing: str
     #: None if they explain nothing besides an intercept
     covariates: Covariates | None
+    #: None if all rows have the same weight
+    sample_weight: SampleWeights | None
     #: False, True or "robust"
     pvalues: bool | str
     n_jobs: int
@@ -50,6 +60,7 @@ class Settings:
         sampling: str,
         missing: str,
         covariates: Any,
+        sample_weight: Any,
         pvalues: bool | str,
         n_jobs: int | None,
         random_state: Any,
@@ -65,7 +76,13 @@ class Settings:
         check_choice("row_order", row_order, ROW_ORDERS)
         check_choice("sampling", sampling, SAMPLING)
         check_choice("missing", missing, MISSING)
-        adjust = None if covariates is None else check_covariates(covariates, source.shape[0], source.dtype)
+        n = source.shape[0]
+        weights = None if sample_weight is None else _check_weights(sample_weight, n, kind, pvalues)
+        adjust = None if covariates is None else check_covariates(covariates, n, source.dtype)
+        if weights is not None:
+            notes = [*notes, *weights.notes(n)]
+            if adjust is not None and weights.kept is not None:
+                adjust = check_covariates(adjust.values[weights.kept], len(weights.kept), source.dtype)
         if adjust is not None and missing == "pairwise":
             raise ValueError(
                 "covariates cannot be combined with missing values: fill the gaps of the features and drop "
@@ -77,12 +94,19 @@ class Settings:
             sampling=sampling,
             missing=missing,
             covariates=adjust if adjust is not None and adjust.rank else None,
+            sample_weight=weights,
             pvalues=pvalues,
             n_jobs=count_jobs(n_jobs),
             seed=resolve_seed(random_state),
             progress=progress,
             notes=[*notes, *(() if adjust is None else adjust.notes)],
         )
+
+    def take(self, rows: Indices) -> Settings:
+        """The settings for some of the rows that have weights."""
+        if self.sample_weight is None:
+            return self
+        return replace(self, sample_weight=SampleWeights(self.sample_weight.values[rows], None))
 
     @property
     def pairwise(self) -> bool:
@@ -105,6 +129,7 @@ class Settings:
             **({"one_sided": True} if self.statistic.one_sided else {}),
             "missing": self.missing,
             "covariates": self.n_covariates,
+            **({"sample_weight": True} if self.sample_weight is not None else {}),
             "seed": self.seed,
             **({"pvalues": self.pvalues} if self.pvalues else {}),
             "row_order": row_order,
@@ -118,6 +143,8 @@ class Settings:
         """Why the run has no detection floor; None if it has one."""
         if rounds[0].n_rows >= n:
             return None  # all rows were read
+        if self.sample_weight is not None:
+            return "it is not known for rows with sample weights"
         if not is_correlation:
             return f"it is only known for correlations, not for the statistic {self.statistic.name!r}"
         if self.pairwise:
@@ -126,9 +153,21 @@ class Settings:
 
     def no_interval_reason(self, rounds: Sequence[Round], n: int, random_sample: bool) -> str | None:
         """Why the run has no confidence intervals; None if it has them."""
+        if self.sample_weight is not None:
+            return "they are not known for rows with sample weights"
         if self.statistic.name != "pearson":
             return f"they are only known for the Pearson statistic, not for {self.statistic.name!r}"
         return None if random_sample or rounds[-1].n_rows >= n else self._no_sample_reason()
 
     def _no_sample_reason(self) -> str:
         return "the rows read are not a simple random sample; use random row order, or read every row"
+
+
+def _check_weights(sample_weight: Any, n: int, kind: Any, pvalues: bool | str) -> SampleWeights | None:
+    """Check the weights of n rows, and that they can be combined with the other settings."""
+    weights = check_sample_weight(sample_weight, n)
+    if weights is not None and kind not in WEIGHTED:
+        raise no_weights(kind.name)
+    if weights is not None and pvalues == "robust":
+        raise ValueError("robust p-values are not known for rows with sample weights: use pvalues=True.")
+    return weights

@@ -34,6 +34,9 @@ STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
     "sliced_wasserstein": SlicedWasserstein,
 }
 
+#: Statistics that support sample weights.
+WEIGHTED = (Pearson, Anova, Logistic, Poisson)
+
 #: A name, a class, or a sample statistic that was created with settings.
 StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] | SampleStatistic"
 

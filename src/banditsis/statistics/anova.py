@@ -30,7 +30,8 @@ class Anova(MomentStatistic):
               \qquad F = \frac{\eta^2 / (k - 1)}{(1 - \eta^2) / (n - k)}
 
     The response holds class labels, numbers or strings. The score is computed from the sums of ``z`` in each
-    class and of ``z²``. With two classes η is the absolute correlation with their indicator.
+    class and of ``z²``, all of them weighted if rows have sample weights. With two classes η is the absolute
+    correlation with their indicator.
 
     References
     ----------
@@ -78,6 +79,8 @@ class Anova(MomentStatistic):
 
     @property
     def n_sums(self) -> int:
+        if self.sample_weight is not None:
+            return 2 + self.n_classes + (1 + 2 * self.n_classes if self.pairwise else 0)
         return 1 + self.n_classes * (2 if self.pairwise else 1)
 
     def codes(self, rows: Rows) -> Array:
@@ -86,51 +89,77 @@ class Anova(MomentStatistic):
 
     def weights(self, rows: Rows) -> Weights:
         codes = self.codes(rows)
+        if self.sample_weight is not None:
+            indicators = self.weigh(np.eye(self.n_classes)[codes], rows)
+            return Weights(indicators, self.pairwise, square=self.sample_weight[rows])
         return Weights(np.empty((len(codes), 0)), self.pairwise, codes, self.n_classes)
 
     def summary(self, rows: Rows) -> Floats:
-        """Number of rows of each class."""
-        return np.bincount(self.codes(rows), minlength=self.n_classes).astype(np.float64)
+        """Number of rows of each class; with sample weights the sum of these, then the number of rows."""
+        codes = self.codes(rows)
+        if self.sample_weight is None:
+            return np.bincount(codes, minlength=self.n_classes).astype(np.float64)
+        weights = np.bincount(codes, self.sample_weight[rows], minlength=self.n_classes)
+        return np.append(weights, len(codes))
+
+    def n_rows(self, summary: Floats) -> float:
+        """Number of rows read."""
+        return float(summary.sum() if self.sample_weight is None else summary[-1])
+
+    def class_counts(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
+        """Rows of each class, or their weight, in which each column is present."""
+        k = self.n_classes
+        if not self.pairwise:
+            return summary[:k, None]
+        start = k + 1 if self.sample_weight is None else k + 3
+        return sums[start : start + k, columns]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        k = self.n_classes
-        counts = sums[k + 1 :, columns] if self.pairwise else summary[:, None]
+        first = 0 if self.sample_weight is None else 1
+        k = first + self.n_classes
+        counts = self.class_counts(sums, summary, columns)
         n = counts.sum(axis=0)
-        totals = sums[:k, columns]
+        totals = sums[first:k, columns]
         sx = totals.sum(axis=0)
         overall = sx * ratio(sx, np.broadcast_to(n, sx.shape))
         between = (totals * ratio(totals, np.broadcast_to(counts, totals.shape))).sum(axis=0) - overall
         eta = np.sqrt(np.clip(ratio(between, sums[k, columns] - overall), 0.0, 1.0))
-        if not self.pairwise:
+        n_present, n_read = self.present(sums, columns), self.n_rows(summary)
+        if n_present is None:
             return eta
-        n_read = summary.sum()
-        return np.where(is_mostly_missing(n, n_read), 0.0, eta * np.sqrt(n / n_read))
+        return np.where(is_mostly_missing(n_present, n_read), 0.0, eta * np.sqrt(n_present / n_read))
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        n, k = float(summary.sum()), self.n_classes
+        n, k = self.n_rows(summary), self.n_classes
         if type(self).scores is not Anova.scores:  # a subclass with its own scores
             return None
-        if not self.pairwise:
+        present = self.present(sums, columns)
+        if present is None:
             return BetaNull(n - k, k - 1.0)
-        counts = sums[k + 1 :, columns]
-        present, classes = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+        counts, rounding = self.class_counts(sums, summary, columns), 1e-12 * summary[:k, None]
+        classes = np.count_nonzero(counts > rounding, axis=0)
         return BetaNull(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         """Indicators of the classes; of two classes one is enough."""
         k = self.n_classes
+        if self.sample_weight is not None:
+            return None
         return ScoreParts(np.eye(k, k if k > 2 else 1, dtype=bool)[self.codes(rows)])
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        return sums[self.n_classes + 1 :, columns].sum(axis=0) if self.pairwise else None
+        if not self.pairwise:
+            return None
+        k = self.n_classes
+        return sums[k + 1 :, columns].sum(axis=0) if self.sample_weight is None else sums[k + 2, columns]
 
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
         """Large in rare classes, whose means are the least certain: √((1 - π) / π) for a class of share π."""
-        share = self.summary(slice(0, len(self.y))) / len(self.y)
+        share = self.summary(slice(0, len(self.y)))[: self.n_classes] / len(self.y)
         size = np.sqrt((1.0 - share) / share)
-        return lambda rows: size[self.codes(rows)]
+        return lambda rows: self.weigh(size[self.codes(rows)], rows)
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))
@@ -148,7 +177,4 @@ class TwoClassAnova(Logistic):
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        n, present = float(summary[0, response]), self.present(sums, columns)
-        if present is None:
-            return BetaNull(n - 2)
-        return BetaNull(present - 2, scale=np.sqrt(n / np.maximum(present, 1)))
+        return self.student_null(sums, summary, response, columns)

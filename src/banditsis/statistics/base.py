@@ -44,7 +44,7 @@ class Weights:
 
     ================= ================================================================================
     always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``, or ``Σ v·z²`` where v
-                      are the ``square`` weights (not supported with ``pairwise`` or ``codes``)
+                      are the ``square`` weights (not supported with ``codes``)
     if ``pairwise``   additionally ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w; ``m`` is 1 where
                       the cell is present and 0 where it is NaN. NaN cells are left out of all sums
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
@@ -188,6 +188,8 @@ class MomentStatistic(Statistic):
     shares_pass: ClassVar[bool] = False
     #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
     evidence: bool = False
+    #: Weight of each row, positive and with mean 1; None if all are 1.
+    sample_weight: Floats | None = None
 
     @classmethod
     @abstractmethod
@@ -198,6 +200,16 @@ class MomentStatistic(Statistic):
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         """As :meth:`bind`, for the partial association given the covariates."""
         raise no_covariates(cls.name)
+
+    def with_sample_weight(self, sample_weight: Floats) -> Self:
+        """The statistic with weights of the rows; its sampling distribution is not known."""
+        return self.copy_with(sample_weight=sample_weight / sample_weight.mean(), is_correlation=False)
+
+    def weigh(self, values: Floats, rows: Rows) -> Floats:
+        """Values of some rows times their sample weights."""
+        if self.sample_weight is None:
+            return values
+        return np.asarray((values.T * self.sample_weight[rows]).T)
 
     @property
     @abstractmethod
@@ -297,6 +309,14 @@ def no_covariates(name: str) -> CovariateError:
     return CovariateError(
         f"statistic {name!r} does not support covariates; use 'pearson', 'anova', 'logistic', 'poisson' or "
         "'cox', or omit the covariates."
+    )
+
+
+def no_weights(name: str) -> ValueError:
+    """Create the error for a statistic that does not support sample weights."""
+    return ValueError(
+        f"statistic {name!r} does not support sample weights; use 'pearson', 'anova', 'logistic' or "
+        "'poisson', or omit sample_weight."
     )
 
 

@@ -53,14 +53,18 @@ class GeneralisedLinear(Pearson):
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        n_read = float(summary[0, response])
+        n_read, present = self.n_rows(summary, response), self.present(sums, columns)
+        n, sy, syy = summary[:3, response]
+        rows: float | Floats = n_read
+        if present is not None:
+            n, sy, syy = self.moments(sums, response, columns)[3:]
+            rows = np.maximum(present, 2)
+            n = rows if self.sample_weight is None else np.where(n > 0, n, 1.0)
+        if self.sample_weight is not None:  # the variance of a row is divided by its weight
+            n_read = n_read * (n / rows)
         if not self.family.dispersed:
             return NormalNull(np.sqrt(n_read))
-        n, sy, syy = summary[:, response]
-        if self.pairwise:
-            n, sy, syy = (sums[line, columns] for line in self.lines(response)[-3:])
-            n = np.maximum(n, 2)
-        expected = np.square(self.response_spread(n, sy, syy, response)) * (1 - 1 / n)
+        expected = np.square(self.response_spread(n, sy, syy, response)) * (1 - 1 / rows)
         found = np.asarray(syy - sy * (sy / n))
         varies = found > 1e-12 * expected  # counts that are equal in the present rows have p-value 1
         inverse = np.divide(expected, found, out=np.zeros_like(found), where=varies)
@@ -248,9 +252,10 @@ def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
             A = covariates.design(part)
             y, predictor = model.values(part)[:, 0], A @ beta
             mean = family.mean(predictor)
-            value += float(y @ predictor - family.cumulant(predictor).sum())
-            gradient += A.T @ (y - mean)
-            information += A.T @ (A * family.variance(mean)[:, None])
+            weighted, cumulant = model.weigh(y, part), model.weigh(family.cumulant(predictor), part)
+            value += float(weighted @ predictor - cumulant.sum())
+            gradient += A.T @ model.weigh(y - mean, part)
+            information += A.T @ (A * model.weigh(family.variance(mean), part)[:, None])
         return value, gradient, information
 
     def fit(rows: Rows, start: Floats) -> Floats | None:
@@ -263,7 +268,8 @@ def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
 
     n = len(model.y)
     start = np.zeros(1 + covariates.rank)
-    start[0] = family.link(sum(float(model.values(part).sum()) for part in chunks(slice(0, n))) / n)
+    totals = (model.weigh(model.values(part), part).sum() for part in chunks(slice(0, n)))
+    start[0] = family.link(sum(map(float, totals)) / n)
     if n > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
         sample = spread(slice(0, n), SAMPLE_SIZE)
         fitted = fit(sample, start) if model.values(sample).mean() > 0 else None

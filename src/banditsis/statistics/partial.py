@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -39,11 +39,12 @@ class PartialStatistic(MomentStatistic):
     A row has the design ``A`` (an intercept, then the covariates), the targets ``B`` (functions of the
     response) and, in a generalised linear model, the variance ``v`` of the response. The lines of the sums
     are ``Σz``; ``Σz·b`` for each target; ``Σz·a`` for each covariate; ``Σz²``. With variances they are
-    ``Σz``; ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``.
+    ``Σz``; ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``. Sample weights multiply
+    b, and v, which is 1 if rows have no variances.
     """
 
-    #: Whether rows have variances.
-    weighted: ClassVar[bool] = False
+    #: Whether rows have variances or sample weights.
+    weighted: bool = False
     #: The statistic without covariates.
     plain: MomentStatistic
 
@@ -54,6 +55,10 @@ class PartialStatistic(MomentStatistic):
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
         raise TypeError(f"{cls.__name__} is created by bind_partial of the statistic without covariates.")
+
+    def with_sample_weight(self, sample_weight: Floats) -> Self:
+        plain = self.plain.with_sample_weight(sample_weight)
+        return super().with_sample_weight(sample_weight).copy_with(plain=plain, weighted=True)
 
     @property
     @abstractmethod
@@ -77,20 +82,29 @@ class PartialStatistic(MomentStatistic):
         return 2 + self.n_targets + self.covariates.rank + self.weighted + self.evidence
 
     def weights(self, rows: Rows) -> Weights:
-        A, B, v = self.columns(rows)
+        A, B, v = self._weigh_columns(rows)
         if v is None:
             return Weights(np.column_stack([B, A[:, 1:]]), fourth=self.evidence)
         return Weights(np.column_stack([B, A * v[:, None]]), square=v)
+
+    def _weigh_columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
+        """Design, targets and variances; the last two times the sample weights."""
+        A, B, v = self.columns(rows)
+        if v is not None:
+            v = self.weigh(v, rows)
+        elif self.sample_weight is not None:
+            v = self.sample_weight[rows]
+        return A, self.weigh(B, rows), v
 
     def summary(self, rows: Rows) -> Floats:
         """Lines n, Σb², Aᵀb, AᵀvA, one column for each target; n and AᵀvA are the same in all columns."""
         width = 1 + self.covariates.rank
         total = np.zeros((2 + width + width * width, self.n_targets))
         for part in chunks(rows):
-            A, B, v = self.columns(part)
+            A, B, v = self._weigh_columns(part)
             gram = A.T @ (A if v is None else A * v[:, None])
             total[0] += len(A)
-            total[1] += np.einsum("ij,ij->j", B, B)
+            total[1] += np.einsum("ij,ij->j", B, B if self.sample_weight is None else self.columns(part)[1])
             total[2 : 2 + width] += A.T @ B
             total[2 + width :] += gram.reshape(-1, 1)
         return total
@@ -119,9 +133,11 @@ class PartialStatistic(MomentStatistic):
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
         """Distance of the response from its mean given the covariates."""
         ready = self.calibrate(slice(0, len(self.y)))
-        return lambda rows: np.abs(ready.columns(rows)[1][:, 0])
+        return lambda rows: ready.weigh(np.abs(ready.columns(rows)[1][:, 0]), rows)
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
+        if self.sample_weight is not None:
+            return None
         A, B, v = self.columns(rows)
         return ScoreParts(B[:, :1], A, v)
 
@@ -218,6 +234,8 @@ class PartialPearson(PartialStatistic):
         return max(mean_drift(one.columns(slice(0, n))[1], rows) for one in alone)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
+        if self.sample_weight is not None:
+            return None
         root = np.sqrt(weights)[:, None]
         Q, _ = np.linalg.qr(root * self.covariates.design(rows))
         both = np.column_stack(

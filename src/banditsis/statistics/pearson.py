@@ -24,9 +24,10 @@ class Pearson(MomentStatistic):
     .. math:: r = \frac{\sum (x - \bar x)(y - \bar y)}
                        {\sqrt{\sum (x - \bar x)^2 \sum (y - \bar y)^2}}
 
-    It is computed from the sums of ``z``, ``zy`` and ``z²``. If values are missing, it is computed from the
-    rows in which the feature is present and multiplied by √(present rows / rows read); without this factor,
-    features that are almost empty would win by chance.
+    It is computed from the sums of ``z``, ``zy`` and ``z²``. With sample weights all sums and means are
+    weighted, and p-values are those of the slope in weighted least squares. If values are missing, it is
+    computed from the rows in which the feature is present and multiplied by √(present rows / rows read);
+    without this factor, features that are almost empty would win by chance.
 
     References
     ----------
@@ -87,16 +88,38 @@ class Pearson(MomentStatistic):
         return self.copy_with(y=y, centre=self.centre[k], scale=self.scale[k])
 
     @property
-    def n_sums(self) -> int:
+    def n_linear(self) -> int:
+        """Number of linear weights: each y; with sample weights each wy, w and, if ``pairwise``, each wy²."""
         q = self.n_responses
-        return 2 + q + (1 + 2 * q if self.pairwise else 0) + self.evidence
+        return q if self.sample_weight is None else 1 + (2 * q if self.pairwise else q)
+
+    @property
+    def n_sums(self) -> int:
+        return 2 + self.n_linear + (1 + 2 * self.n_linear if self.pairwise else 0) + self.evidence
 
     def lines(self, response: int) -> list[int]:
-        q = self.n_responses
-        lines = [0, 1 + response, 1 + q]
+        q, k = self.n_responses, self.n_linear
+        linear = [response]
+        if self.sample_weight is not None:
+            linear += [q, q + 1 + response] if self.pairwise else [q]
+        lines = [0, *(1 + column for column in linear), 1 + k]
         if self.pairwise:
-            lines += [q + 2, q + 3 + response, 2 * q + 3 + response]
+            lines += [
+                k + 2,
+                *(k + 3 + column for column in linear),
+                *(2 * k + 3 + column for column in linear),
+            ]
         return [*lines, self.n_sums - 1] if self.evidence else lines
+
+    def moments(self, sums: Floats, response: int, columns: Indices | slice) -> list[Floats]:
+        """Σz, Σzy, Σz²; if ``pairwise`` also n, Σy, Σy² of the present rows; all times the sample weights."""
+        q, k = self.n_responses, self.n_linear
+        if self.sample_weight is None:
+            lines = self.lines(response)[: 6 if self.pairwise else 3]
+        else:
+            present = [k + 3 + q, k + 3 + response, k + 3 + q + 1 + response] if self.pairwise else []
+            lines = [1 + q, 1 + response, 1 + k, *present]
+        return [sums[line, columns] for line in lines]
 
     def values(self, rows: Rows) -> Floats:
         """Responses of some rows as numbers."""
@@ -112,11 +135,21 @@ class Pearson(MomentStatistic):
         return max(1, CELLS_AT_ONCE // self.n_responses)
 
     def weights(self, rows: Rows) -> Weights:
-        return Weights(self.scaled(rows), self.pairwise, fourth=self.evidence)
+        y = self.scaled(rows)
+        if self.sample_weight is None:
+            return Weights(y, self.pairwise, fourth=self.evidence)
+        w = self.sample_weight[rows]
+        linear = [self.weigh(y, rows), w, *([self.weigh(np.square(y), rows)] if self.pairwise else [])]
+        return Weights(np.column_stack(linear), self.pairwise, square=w)
 
     def summary(self, rows: Rows) -> Floats:
-        """Lines n, Σy, Σy²; one column for each response."""
-        total = np.zeros((3, self.n_responses))
+        """Lines n, Σy, Σy²; one column for each response. With sample weights w: Σw, Σwy, Σwy², n."""
+        total = np.zeros((3 if self.sample_weight is None else 4, self.n_responses))
+        if self.sample_weight is not None:
+            for part in chunks(rows, self._rows_at_once):
+                y, w = self.scaled(part), self.sample_weight[part]
+                total += [np.full(y.shape[1], w.sum()), w @ y, w @ np.square(y), np.full(y.shape[1], len(y))]
+            return total
         for part in chunks(rows, self._rows_at_once):
             y = self.scaled(part)
             total[0] += len(y)
@@ -125,16 +158,16 @@ class Pearson(MomentStatistic):
         return total
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        n_read, sy, syy = summary[:, response]
-        sx, sxy, sxx, *presence = (sums[line, columns] for line in self.lines(response))
-        n = n_read
+        n, sy, syy = summary[:3, response]
+        sx, sxy, sxx, *presence = self.moments(sums, response, columns)
         if self.pairwise:
-            n_present, sy, syy = presence[:3]
-            n = np.maximum(n_present, 1)
+            n, sy, syy = presence
+            n = np.where(n > 0, n, 1.0)
         spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
         r = ratio(sxy - sx * (sy / n), spread_x * self.response_spread(n, sy, syy, response))
         r = np.clip(r, -self.max_score, self.max_score)
-        if not self.pairwise:
+        n_present, n_read = self.present(sums, columns), self.n_rows(summary, response)
+        if n_present is None:
             return r
         return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
 
@@ -156,30 +189,43 @@ class Pearson(MomentStatistic):
     ) -> NullDistribution | None:
         if type(self).scores is not Pearson.scores:  # a subclass with its own scores
             return None
-        n, present = float(summary[0, response]), self.present(sums, columns)
+        return self.student_null(sums, summary, response, columns)
+
+    def student_null(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> NullDistribution:
+        """Student's t distribution, for the rows in which a feature is present."""
+        n, present = self.n_rows(summary, response), self.present(sums, columns)
         if present is None:
             return BetaNull(n - 2)
         return BetaNull(present - 2, scale=np.sqrt(n / np.maximum(present, 1)))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        return ScoreParts(self.scaled(rows)[:, :1])
+        return None if self.sample_weight is not None else ScoreParts(self.scaled(rows)[:, :1])
+
+    def n_rows(self, summary: Floats, response: int) -> float:
+        """Number of rows read."""
+        return float(summary[0 if self.sample_weight is None else 3, response])
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        return sums[self.n_responses + 2, columns] if self.pairwise else None
+        return sums[self.n_linear + 2, columns] if self.pairwise else None
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(mean_drift(one.scaled(slice(0, n)), rows) for one in alone)
 
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
-        """Distance of the response from its mean."""
+        """Distance of the response from its mean, times the sample weight."""
         everything = slice(0, len(self.y))
-        ready = self.calibrate(everything)
+        ready, w = self.calibrate(everything), self.sample_weight
+        if w is not None:
+            mean = float(np.divide(*ready.summary(everything)[1::-1, 0]))
+            return lambda rows: w[rows] * np.abs(ready.scaled(rows)[:, 0] - mean)
         mean = sum(ready.scaled(part)[:, 0].sum() for part in chunks(everything, CELLS_AT_ONCE)) / len(self.y)
         return lambda rows: np.abs(ready.scaled(rows)[:, 0] - mean)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        if self.pairwise:
+        if self.pairwise or self.sample_weight is not None:
             return None
         x, y = np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response]
         return squared_influence(x, y, weights)

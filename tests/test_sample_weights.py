@@ -1,0 +1,272 @@
+"""Weights of the rows, compared with weighted models of statsmodels."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+import statsmodels.api as sm
+from scipy.stats import chi2
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
+
+from banditsis import SIS, BanditSIS, Interactions, Plan, screen
+
+N, P = 150, 6
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((N, P)) + 3
+W = RNG.gamma(1.0, size=N) * 7
+Y = 0.4 * X[:, 2] + RNG.standard_normal(N) / np.sqrt(W)
+CLASSES = np.array(["a", "b", "c"])[(X[:, 1] + RNG.standard_normal(N) > 3).astype(int) + (Y > 1.5)]
+BINARY = np.where(X[:, 4] + RNG.logistic(size=N) > 3, "yes", "no")
+COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0] - 0.5))
+AGE = np.column_stack([RNG.standard_normal(N) + X[:, 2], RNG.integers(0, 2, N)])
+GAPS = np.where(RNG.random((N, P)) < 0.1, np.nan, X)
+EXACT = Plan.exact(N, P, 3)
+
+
+def least_squares(x, y, w, covariates=None):
+    """Partial correlation and p-value of the slope of y on x, by weighted least squares."""
+    design = sm.add_constant(np.column_stack([x] if covariates is None else [x, covariates]))
+    fit = sm.WLS(y, design, weights=w).fit()
+    t = fit.tvalues[1]
+    return t / np.sqrt(t**2 + fit.df_resid), fit.pvalues[1]
+
+
+def analysis_of_variance(x, y, w, covariates=None):
+    """Correlation ratio and p-value of the classes in a weighted regression of the feature on them."""
+    null = np.ones((len(x), 1)) if covariates is None else sm.add_constant(covariates)
+    dummies = (y[:, None] == np.unique(y)[1:]).astype(float)
+    small, large = (sm.WLS(x, design, weights=w).fit() for design in (null, np.column_stack([null, dummies])))
+    return np.sqrt(1 - large.ssr / small.ssr), large.compare_f_test(small)[1]
+
+
+def score_test(x, y, w, covariates, family):
+    """Score test of a feature in a generalised linear model with variance weights of mean 1."""
+    null = np.ones((len(x), 1)) if covariates is None else sm.add_constant(covariates)
+    fit = sm.GLM(y, null, family=family, var_weights=w / w.mean()).fit(tol=1e-12)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="score test has not been verified with var_weights")
+        found = fit.score_test(exog_extra=x[:, None])
+    return np.sqrt(found.statistic.item() / len(x)), found.pvalue.item()
+
+
+def logistic(x, y, w, covariates=None):
+    return score_test(x, (y == "yes").astype(float), w, covariates, sm.families.Binomial())
+
+
+CASES = {
+    "pearson": (Y, least_squares),
+    "anova": (CLASSES, analysis_of_variance),
+    "logistic": (BINARY, logistic),
+}
+
+
+@pytest.mark.parametrize("covariates", [None, AGE], ids=["alone", "covariates"])
+@pytest.mark.parametrize("statistic", CASES)
+@pytest.mark.parametrize(
+    "convert",
+    [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array, pd.DataFrame],
+    ids=["rows", "columns", "csr", "csc", "frame"],
+)
+def test_equal_to_weighted_models(statistic, covariates, convert):
+    y, reference = CASES[statistic]
+    expected = np.array([reference(x, y, W, covariates) for x in X.T])
+    result = screen(convert(X), y, EXACT, statistic=statistic, covariates=covariates, sample_weight=W)
+    np.testing.assert_allclose(np.abs(result.scores), np.abs(expected[:, 0]), atol=1e-9)
+    np.testing.assert_allclose(result.pvalues, expected[:, 1], rtol=1e-6)
+    if statistic == "pearson":
+        np.testing.assert_array_equal(np.sign(result.scores), np.sign(expected[:, 0]))
+
+
+@pytest.mark.parametrize("covariates", [None, AGE], ids=["alone", "covariates"])
+def test_poisson_is_a_weighted_score_test(covariates):
+    expected = [score_test(x, COUNTS, W, covariates, sm.families.Poisson())[0] for x in X.T]
+    result = screen(X, COUNTS, EXACT, statistic="poisson", covariates=covariates, sample_weight=W)
+    np.testing.assert_allclose(np.abs(result.scores), expected, rtol=1e-6)
+    null = np.ones((N, 1)) if covariates is None else sm.add_constant(covariates)
+    w = W / W.mean()
+    mean = sm.GLM(COUNTS, null, family=sm.families.Poisson(), var_weights=w).fit(tol=1e-12).fittedvalues
+    dispersion = N / (N - null.shape[1]) * np.sum(w * (COUNTS - mean) ** 2) / np.sum(w * mean)
+    np.testing.assert_allclose(result.pvalues, chi2.sf(N * np.square(expected) / dispersion, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("statistic", CASES)
+def test_each_feature_has_its_own_rows(statistic, convert):
+    y, reference = CASES[statistic]
+    result = screen(convert(GAPS), y, EXACT, statistic=statistic, missing="pairwise", sample_weight=W)
+    for x, score, pvalue in zip(GAPS.T, result.scores, result.pvalues, strict=True):
+        present = ~np.isnan(x)
+        expected, p = reference(x[present], y[present], W[present])
+        if statistic == "logistic":  # weights have mean 1 over all rows
+            p = chi2.sf(expected**2 * W[present].sum() / W.mean(), 1)
+        np.testing.assert_allclose(np.abs(score), np.abs(expected) * np.sqrt(present.mean()), rtol=1e-9)
+        np.testing.assert_allclose(pvalue, p, rtol=1e-6)
+
+
+def test_missing_responses_are_left_out():
+    y = np.where(np.arange(N) % 9 == 0, np.nan, Y)
+    known = ~np.isnan(y)
+    for result in (
+        SIS(3, missing="pairwise").fit(X, y, sample_weight=W).result_,
+        screen(X, y, EXACT, missing="pairwise", sample_weight=W),
+    ):
+        expected = np.array([least_squares(x[known], y[known], W[known]) for x in X.T])
+        np.testing.assert_allclose(result.scores, expected[:, 0], atol=1e-9)
+        np.testing.assert_allclose(result.pvalues, expected[:, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_several_responses(missing):
+    responses = np.column_stack([Y, COUNTS, -Y + X[:, 0]])
+    data = X if missing == "raise" else GAPS
+    results = screen(data, responses, EXACT, missing=missing, sample_weight=W)
+    for y, result in zip(responses.T, results, strict=True):
+        alone = screen(data, y, EXACT, missing=missing, sample_weight=W)
+        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
+
+
+def test_interactions():
+    source = Interactions(X)
+    products = source.read(slice(0, N), None)
+    result = screen(source, Y, Plan.exact(*source.shape, 3), sample_weight=W)
+    np.testing.assert_allclose(result.scores, [least_squares(x, Y, W)[0] for x in products.T], atol=1e-9)
+
+
+def test_integer_weights_repeat_rows():
+    counts = np.arange(N) % 4
+    weighted = SIS(3).fit(X, Y, sample_weight=counts)
+    repeated = SIS(3).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
+    np.testing.assert_allclose(weighted.scores_, repeated.scores_, atol=1e-12)
+    n_zero = np.count_nonzero(counts == 0)
+    assert f"{n_zero} of the {N} rows have weight 0 and were left out." in weighted.result_.notes
+
+
+@pytest.mark.parametrize("statistic", ["auto", "anova"])
+def test_scikit_learn_agrees_on_repeated_rows(statistic):
+    for selector in (SIS(3, statistic=statistic), SIS(3, statistic=statistic, missing="pairwise")):
+        check_sample_weight_equivalence_on_dense_data("SIS", selector)
+        check_sample_weight_equivalence_on_sparse_data("SIS", selector)
+
+
+def test_rows_of_weight_0_are_left_out():
+    weights = np.where(np.arange(N) % 5 == 0, 0.0, W)
+    kept, data = weights > 0, np.where(weights[:, None] > 0, X, 1e9)
+    expected = screen(
+        X[kept], Y[kept], Plan.exact(kept.sum(), P, 3), covariates=AGE[kept], sample_weight=W[kept]
+    )
+    result = screen(data, Y, EXACT, covariates=AGE, sample_weight=weights)
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-12)
+    np.testing.assert_allclose(result.pvalues, expected.pvalues, rtol=1e-9)
+
+
+def test_only_ratios_matter():
+    expected = SIS(3).fit(X, Y, sample_weight=W).scores_
+    for factor in (1e-200, 1e200):
+        np.testing.assert_allclose(SIS(3).fit(X, Y, sample_weight=factor * W).scores_, expected, rtol=1e-9)
+    plain = SIS(3, random_state=0).fit(X, Y).result_
+    equal = SIS(3, random_state=0).fit(X, Y, sample_weight=np.full(N, 0.3)).result_
+    np.testing.assert_array_equal(equal.scores, plain.scores)
+    assert equal.parameters == plain.parameters
+
+
+LARGE = np.random.default_rng(1).standard_normal((6000, 40))
+WEIGHTS = np.random.default_rng(2).gamma(1.0, size=6000)
+LARGE_Y = LARGE[:, 7] - LARGE[:, 30] + np.random.default_rng(3).standard_normal(6000)
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+@pytest.mark.parametrize("covariates", [None, LARGE[:, :2] + 1], ids=["alone", "covariates"])
+def test_adaptive_screening(sampling, covariates):
+    y = {"pearson": LARGE_Y, "anova": np.digitize(LARGE_Y, [-2, 2]), "logistic": LARGE_Y > 3}
+    for statistic, response in y.items():
+        result = screen(
+            LARGE,
+            response,
+            lambda design: Plan.optimal(6000, 40, 2, 0.2, design=design),
+            statistic=statistic,
+            sampling=sampling,
+            covariates=covariates,
+            sample_weight=WEIGHTS,
+            random_state=0,
+        )
+        assert sorted(result.selected) == [7, 30]
+        assert result.parameters["sampling"] == sampling
+        for limit in (result.detection_floor, result.interval):
+            with pytest.raises(ValueError, match="not known for rows with sample weights"):
+                limit()
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_adaptive_sums_of_all_rows_are_exact(sampling):
+    plan = Plan(6000, 40, ((500, 20), (6000, 2)))
+    result = screen(LARGE, LARGE_Y, plan, sampling=sampling, sample_weight=WEIGHTS, random_state=0)
+    exact = screen(LARGE, LARGE_Y, Plan.exact(6000, 40, 2), sample_weight=WEIGHTS)
+    last = result.last_round == 1
+    np.testing.assert_allclose(result.scores[last], exact.scores[last], atol=1e-12)
+
+
+def test_weights_change_what_is_sampled():
+    heavy = np.where(np.arange(6000) < 300, 50.0, 0.1)
+    y = np.where(heavy > 1, LARGE[:, 11], LARGE[:, 20])
+    selector = BanditSIS(1, random_state=0).fit(LARGE, y, sample_weight=heavy)
+    assert selector.result_.selected.tolist() == [11]
+
+
+def test_pvalues_of_selected_features():
+    selector = BanditSIS(2, pvalues=True, random_state=0).fit(LARGE, LARGE_Y, sample_weight=WEIGHTS)
+    expected = [least_squares(LARGE[:, k], LARGE_Y, WEIGHTS)[0] for k in (7, 30)]
+    np.testing.assert_allclose(selector.scores_[[7, 30]], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        (W[:-1], ValueError, r"must have shape \(150,\), one weight for each row of X; got \(149,\)"),
+        (W[:, None], ValueError, "must have shape"),
+        (-W, ValueError, "finite and not negative, got -"),
+        (np.where(np.arange(N) == 3, np.nan, W), ValueError, "got nan in row 3"),
+        (np.where(np.arange(N) == 3, np.inf, W), ValueError, "got inf in row 3"),
+        (np.zeros(N), ValueError, "zero in 150 of 150 rows, but screening needs at least 3"),
+        (["heavy"] * N, TypeError, "must hold numbers"),
+    ],
+)
+def test_bad_weights(weights, error, message):
+    with pytest.raises(error, match=message):
+        SIS(3).fit(X, Y, sample_weight=weights)
+    with pytest.raises(error, match=message):
+        screen(X, Y, EXACT, sample_weight=weights)
+
+
+def test_what_does_not_support_weights():
+    for statistic in ("spearman", "distance"):
+        with pytest.raises(ValueError, match=f"'{statistic}' does not support sample weights; use 'pearson'"):
+            SIS(3, statistic=statistic).fit(X, Y, sample_weight=W)
+    with pytest.raises(ValueError, match="robust p-values are not known for rows with sample weights"):
+        SIS(3, pvalues="robust").fit(X, Y, sample_weight=W)
+    plan = Plan.guaranteed(6000, 40, None, 0.3)
+    with pytest.raises(ValueError, match="only be guaranteed with equal sample weights"):
+        screen(LARGE, LARGE_Y, plan, sample_weight=WEIGHTS)
+
+
+def test_pandas_weights_are_aligned():
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(N)])
+    weights = pd.Series(W, index=frame.index)
+    result = SIS(3).fit(frame, Y, sample_weight=weights.sample(frac=1, random_state=0)).result_
+    np.testing.assert_array_equal(result.scores, SIS(3).fit(frame, Y, sample_weight=weights).scores_)
+    assert "sample_weight was aligned with X by row labels." in result.notes
+
+
+def test_weights_in_a_pipeline():
+    with sklearn.config_context(enable_metadata_routing=True):
+        selector = SIS(2).set_fit_request(sample_weight=True)
+        model = LinearRegression().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(selector, model).fit(X, Y, sample_weight=W)
+    np.testing.assert_array_equal(pipeline[0].scores_, SIS(2).fit(X, Y, sample_weight=W).scores_)
