@@ -39,6 +39,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
     ("row_order", "stored"): "as stored",
     ("sampling", "stratified"): "more of the rows that tell most, by strata of the response",
     ("covariates", 0): "none",
+    ("sample_weight", True): "different for each row",
     ("missing", "raise"): "not allowed",
     ("missing", "pairwise"): "pairwise deletion",
 }
@@ -56,6 +57,7 @@ LABELS = {
     "sampling": "Sampling",
     "missing": "Missing values",
     "covariates": "Covariates",
+    "sample_weight": "Sample weights",
 }
 #: What settings between 0 and 1 are a share of.
 SHARES = {"discard": " of the excess features", "budget": " of the cells", "confidence": ""}

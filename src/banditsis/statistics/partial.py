@@ -82,30 +82,29 @@ class PartialStatistic(MomentStatistic):
         return 2 + self.n_targets + self.covariates.rank + self.weighted + self.evidence
 
     def weights(self, rows: Rows) -> Weights:
-        A, B, v = self._weigh_columns(rows)
+        A, B, v = self.columns(rows)
+        B, v = self._weigh(B, v, rows)
         if v is None:
             return Weights(np.column_stack([B, A[:, 1:]]), fourth=self.evidence)
         return Weights(np.column_stack([B, A * v[:, None]]), square=v)
 
-    def _weigh_columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
-        """Design, targets and variances; the last two times the sample weights."""
-        A, B, v = self.columns(rows)
-        if v is not None:
-            v = self.weigh(v, rows)
-        elif self.sample_weight is not None:
-            v = self.sample_weight[rows]
-        return A, self.weigh(B, rows), v
+    def _weigh(self, B: Floats, v: Floats | None, rows: Rows) -> tuple[Floats, Floats | None]:
+        """Targets and variances of some rows times their sample weights."""
+        if self.sample_weight is None:
+            return B, v
+        return self.weigh(B, rows), self.sample_weight[rows] if v is None else self.weigh(v, rows)
 
     def summary(self, rows: Rows) -> Floats:
         """Lines n, Σb², Aᵀb, AᵀvA, one column for each target; n and AᵀvA are the same in all columns."""
         width = 1 + self.covariates.rank
         total = np.zeros((2 + width + width * width, self.n_targets))
         for part in chunks(rows):
-            A, B, v = self._weigh_columns(part)
+            A, B, v = self.columns(part)
+            weighted, v = self._weigh(B, v, part)
             gram = A.T @ (A if v is None else A * v[:, None])
             total[0] += len(A)
-            total[1] += np.einsum("ij,ij->j", B, B if self.sample_weight is None else self.columns(part)[1])
-            total[2 : 2 + width] += A.T @ B
+            total[1] += np.einsum("ij,ij->j", weighted, B)
+            total[2 : 2 + width] += A.T @ weighted
             total[2 + width :] += gram.reshape(-1, 1)
         return total
 
