@@ -105,10 +105,20 @@ def test_each_feature_has_its_own_rows(statistic, convert):
     for x, score, pvalue in zip(GAPS.T, result.scores, result.pvalues, strict=True):
         present = ~np.isnan(x)
         expected, p = reference(x[present], y[present], W[present])
-        if statistic == "logistic":  # weights have mean 1 over all rows
-            p = chi2.sf(expected**2 * W[present].sum() / W.mean(), 1)
         np.testing.assert_allclose(np.abs(score), np.abs(expected) * np.sqrt(present.mean()), rtol=1e-9)
         np.testing.assert_allclose(pvalue, p, rtol=1e-6)
+
+
+def test_counts_with_gaps():
+    options = {"statistic": "poisson", "missing": "pairwise"}
+    result = screen(GAPS, COUNTS, EXACT, sample_weight=W, **options)
+    for k, present in enumerate(~np.isnan(GAPS.T)):
+        plan = Plan.exact(np.count_nonzero(present), 1, 1)
+        alone = screen(
+            GAPS[present][:, [k]], COUNTS[present], plan, sample_weight=W[present], statistic="poisson"
+        )
+        np.testing.assert_allclose(result.scores[k], alone.scores[0] * np.sqrt(present.mean()), rtol=1e-9)
+        np.testing.assert_allclose(result.pvalues[k], alone.pvalues[0], rtol=1e-9)
 
 
 def test_missing_responses_are_left_out():
@@ -147,6 +157,28 @@ def test_integer_weights_repeat_rows():
     np.testing.assert_allclose(weighted.scores_, repeated.scores_, atol=1e-12)
     n_zero = np.count_nonzero(counts == 0)
     assert f"{n_zero} of the {N} rows have weight 0 and were left out." in weighted.result_.notes
+
+
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+@pytest.mark.parametrize("covariates", [None, AGE], ids=["alone", "covariates"])
+def test_integer_weights_repeat_rows_of_survival_times(covariates, missing):
+    if missing == "pairwise" and covariates is not None:
+        pytest.skip("not supported together")
+    data = X if missing == "raise" else GAPS
+    counts = np.arange(N) % 4
+    kept = counts > 0
+    y = np.column_stack([RNG.exponential(np.exp(-0.3 * X[:, 0])).round(1), RNG.random(N) < 0.7])
+    repeated = [None if a is None else np.repeat(a, counts, axis=0) for a in (data, y, covariates)]
+    options = {"statistic": "cox", "missing": missing}
+    result = screen(data, y, EXACT, covariates=covariates, sample_weight=counts, **options)
+    n = len(repeated[0])
+    expected = screen(*repeated[:2], Plan.exact(n, P, 3), covariates=repeated[2], **options)
+    present = ~np.isnan(data)  # their share is not weighted
+    shares = present[kept].mean(axis=0), np.average(present, axis=0, weights=counts)
+    scores = expected.scores * np.sqrt(np.divide(*shares))
+    np.testing.assert_allclose(result.scores, scores, atol=1e-9)
+    statistic = np.count_nonzero(kept) * np.square(scores)
+    np.testing.assert_allclose(result.pvalues, chi2.sf(statistic, 1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("statistic", ["auto", "anova"])
@@ -204,11 +236,23 @@ def test_adaptive_screening(sampling, covariates):
                 limit()
 
 
+SURVIVAL = np.column_stack([np.exp(-LARGE_Y), np.random.default_rng(4).random(6000) < 0.5])
+RESPONSES = {
+    "pearson": LARGE_Y,
+    "anova": np.digitize(LARGE_Y, [-2, 2]),
+    "poisson": LARGE_Y > 1,
+    "cox": SURVIVAL,
+}
+
+
+@pytest.mark.parametrize("statistic", RESPONSES)
 @pytest.mark.parametrize("sampling", ["uniform", "stratified"])
-def test_adaptive_sums_of_all_rows_are_exact(sampling):
-    plan = Plan(6000, 40, ((500, 20), (6000, 2)))
-    result = screen(LARGE, LARGE_Y, plan, sampling=sampling, sample_weight=WEIGHTS, random_state=0)
-    exact = screen(LARGE, LARGE_Y, Plan.exact(6000, 40, 2), sample_weight=WEIGHTS)
+def test_adaptive_sums_of_all_rows_are_exact(sampling, statistic):
+    y, plan = RESPONSES[statistic], Plan(6000, 40, ((500, 20), (6000, 2)))
+    options = {"statistic": statistic, "sample_weight": WEIGHTS, "random_state": 0}
+    result = screen(LARGE, y, plan, sampling=sampling, **options)
+    exact = screen(LARGE, y, Plan.exact(6000, 40, 2), **options)
+    assert sorted(result.selected) == [7, 30]
     last = result.last_round == 1
     np.testing.assert_allclose(result.scores[last], exact.scores[last], atol=1e-12)
 

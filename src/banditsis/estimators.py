@@ -75,7 +75,7 @@ class Screener(SelectorMixin, BaseEstimator):
             Covariates to adjust for, such as age or batch: features are ranked by their partial association
             given the covariates. In a pipeline, pass them by metadata routing.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows, 0 or more, for "pearson", "anova", "logistic" and "poisson"; see
+            Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox"; see
             :func:`screen`. In a pipeline, pass them by metadata routing.
 
         Returns

@@ -111,9 +111,9 @@ def screen(
         Covariates to adjust for: association is partial, as if the feature and the response had both been
         regressed on the covariates and an intercept. A feature that the covariates explain scores 0.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows, 0 or more, for "pearson", "anova", "logistic" and "poisson": scores and p-values
-        are those of weighted least squares and weighted score tests. Only their ratios matter. Rows of weight
-        0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
+        Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox": scores and
+        p-values are those of weighted least squares and weighted score tests. Only their ratios matter. Rows
+        of weight 0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
     pvalues : bool or "robust"
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
         reads every row does not need this, nor one of a single step. The cells are additional to the plan's;
@@ -296,7 +296,6 @@ class Run:
         else:
             bound = self.kind.bind_partial(values, covariates)
         if weights is not None:
-            assert isinstance(bound, MomentStatistic)  # as Settings.check ensures
             bound = bound.with_sample_weight(weights.values if rows is None else weights.values[rows])
         return bound
 

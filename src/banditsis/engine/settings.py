@@ -166,7 +166,7 @@ class Settings:
 def _check_weights(sample_weight: Any, n: int, kind: Any, pvalues: bool | str) -> SampleWeights | None:
     """Check the weights of n rows, and that they can be combined with the other settings."""
     weights = check_sample_weight(sample_weight, n)
-    if weights is not None and kind not in WEIGHTED:
+    if weights is not None and (kind if isinstance(kind, type) else type(kind)) not in WEIGHTED:
         raise no_weights(kind.name)
     if weights is not None and pvalues == "robust":
         raise ValueError("robust p-values are not known for rows with sample weights: use pvalues=True.")

@@ -35,7 +35,7 @@ STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
 }
 
 #: Statistics that support sample weights.
-WEIGHTED = (Pearson, Anova, Logistic, Poisson)
+WEIGHTED = (Pearson, Anova, Logistic, Poisson, Cox)
 
 #: A name, a class, or a sample statistic that was created with settings.
 StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] | SampleStatistic"

@@ -103,6 +103,8 @@ class Statistic(ABC):
 
     y: Array
     pairwise: bool
+    #: Weight of each row, positive and with mean 1; None if all are 1.
+    sample_weight: Floats | None = None
 
     @property
     def n_responses(self) -> int:
@@ -166,6 +168,16 @@ class Statistic(ABC):
         """
         return None
 
+    def with_sample_weight(self, sample_weight: Floats) -> Self:
+        """The statistic with weights of the rows; its sampling distribution is not known."""
+        return self.copy_with(sample_weight=sample_weight / sample_weight.mean(), is_correlation=False)
+
+    def weigh(self, values: Floats, rows: Rows) -> Floats:
+        """Values of some rows times their sample weights."""
+        if self.sample_weight is None:
+            return values
+        return np.asarray((values.T * self.sample_weight[rows]).T)
+
     def copy_with(self, **attributes: Any) -> Self:
         """Copy the statistic and change some attributes."""
         other = copy(self)
@@ -188,8 +200,6 @@ class MomentStatistic(Statistic):
     shares_pass: ClassVar[bool] = False
     #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
     evidence: bool = False
-    #: Weight of each row, positive and with mean 1; None if all are 1.
-    sample_weight: Floats | None = None
 
     @classmethod
     @abstractmethod
@@ -200,16 +210,6 @@ class MomentStatistic(Statistic):
     def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
         """As :meth:`bind`, for the partial association given the covariates."""
         raise no_covariates(cls.name)
-
-    def with_sample_weight(self, sample_weight: Floats) -> Self:
-        """The statistic with weights of the rows; its sampling distribution is not known."""
-        return self.copy_with(sample_weight=sample_weight / sample_weight.mean(), is_correlation=False)
-
-    def weigh(self, values: Floats, rows: Rows) -> Floats:
-        """Values of some rows times their sample weights."""
-        if self.sample_weight is None:
-            return values
-        return np.asarray((values.T * self.sample_weight[rows]).T)
 
     @property
     @abstractmethod
@@ -315,8 +315,8 @@ def no_covariates(name: str) -> CovariateError:
 def no_weights(name: str) -> ValueError:
     """Create the error for a statistic that does not support sample weights."""
     return ValueError(
-        f"statistic {name!r} does not support sample weights; use 'pearson', 'anova', 'logistic' or "
-        "'poisson', or omit sample_weight."
+        f"statistic {name!r} does not support sample weights; use 'pearson', 'anova', 'logistic', 'poisson' "
+        "or 'cox', or omit sample_weight."
     )
 
 

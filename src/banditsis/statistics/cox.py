@@ -38,7 +38,8 @@ class Cox(SampleStatistic):
     and the score is :math:`U / \sqrt{V n}`; its square times n is the χ² of the score test [1]_. For a
     feature with two values and without covariates this is the log-rank test. V contains a square for each
     event time and is not a function of a fixed set of sums, so each round rereads all rows read so far.
-    Covariates are fitted to the rows read, and U and V are adjusted for them.
+    Covariates are fitted to the rows read, and U and V are adjusted for them. Sample weights multiply the
+    contribution of each row to the sums over events and over rows at risk.
 
     The response is (time, event): an array or a frame of two columns in this order, or a structured array
     of two fields, in either order if the event is boolean. There can be only one response.
@@ -121,8 +122,10 @@ class Cox(SampleStatistic):
         return [] if event.any() and np.ptp(time) > 0 else [0]
 
     def response(self, rows: Rows, response: int = 0) -> Floats:
-        """Time, event, and the covariates."""
+        """Time, event, the sample weight if rows have different ones, and the covariates."""
         y = np.asarray(self.y[rows], np.float64)
+        if self.sample_weight is not None:
+            y = np.column_stack([y, self.sample_weight[rows]])
         return y if self.covariates is None else np.column_stack([y, self.covariates.columns(rows)])
 
     def can_rank(self, y: Floats) -> bool:
@@ -130,7 +133,7 @@ class Cox(SampleStatistic):
 
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
         """Size of the martingale residual without covariates; it is large in rows with an event."""
-        model = self.prepare(np.asarray(self.y, np.float64))
+        model = self.prepare(self.copy_with(covariates=None).response(slice(0, len(self.y))))
         sizes = np.empty(len(self.y))
         sizes[model.order] = np.abs(model.linear[0])
         return lambda rows: sizes[rows]
@@ -139,6 +142,9 @@ class Cox(SampleStatistic):
         return self.prepare_weighted(y, np.ones(len(y)))
 
     def prepare_weighted(self, y: Floats, weights: Floats) -> NullModel:
+        if self.sample_weight is not None:
+            weights, y = weights * y[:, 2], np.delete(y, 2, axis=1)
+            weights /= weights.mean()
         return fit_null_model(y[:, 0], y[:, 1], y[:, 2:], weights)
 
     def score_block(self, block: Floats, prepared: NullModel) -> Floats:
@@ -158,6 +164,8 @@ class Cox(SampleStatistic):
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         """Martingale residuals; their variances given the covariates are about proportional to the risks."""
+        if self.sample_weight is not None:
+            return None
         model = self.prepare(self.response(rows))
         residuals, risks = np.empty((2, len(model.order)))
         residuals[model.order], risks[model.order] = model.linear[0], model.risk

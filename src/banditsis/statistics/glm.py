@@ -54,16 +54,14 @@ class GeneralisedLinear(Pearson):
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         n_read, present = self.n_rows(summary, response), self.present(sums, columns)
+        if not self.family.dispersed:
+            return NormalNull(np.sqrt(n_read))
         n, sy, syy = summary[:3, response]
         rows: float | Floats = n_read
         if present is not None:
             n, sy, syy = self.moments(sums, response, columns)[3:]
             rows = np.maximum(present, 2)
             n = rows if self.sample_weight is None else np.where(n > 0, n, 1.0)
-        if self.sample_weight is not None:  # the variance of a row is divided by its weight
-            n_read = n_read * (n / rows)
-        if not self.family.dispersed:
-            return NormalNull(np.sqrt(n_read))
         expected = np.square(self.response_spread(n, sy, syy, response)) * (1 - 1 / rows)
         found = np.asarray(syy - sy * (sy / n))
         varies = found > 1e-12 * expected  # counts that are equal in the present rows have p-value 1
