@@ -15,11 +15,12 @@ from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.estimators import SIS, Screener
 from banditsis.formats.arrow import frame_names
+from banditsis.formats.covariates import encode_covariates
 from banditsis.formats.opening import is_frame
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
-from banditsis.statistics.covariates import CovariateError, check_covariates
+from banditsis.statistics.covariates import CovariateError, find_basis
 from banditsis.validation import check_integer, has_labels, is_dask
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
@@ -163,8 +164,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         """The chosen features and the best new ones given those."""
         adjust = X[:, chosen] if len(chosen) else None
         if covariates is not None:
-            own = np.asarray(covariates.to_numpy() if hasattr(covariates, "to_numpy") else covariates)
-            own = own.reshape(len(own), -1)
+            own = encode_covariates(covariates, len(X), allow_missing=False).values
             adjust = own if adjust is None else np.column_stack([adjust, own])
         screener = clone(base).set_params(n_features_to_select=min(n_new, X.shape[1]))
         self.base_ = screener.fit(X, y, covariates=adjust)
@@ -236,7 +236,7 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
     kind, n = find_statistic(base.statistic, has_labels(y)), len(X)
     response = base._check_response(y, kind, n, can_allow=False).values
     try:
-        kind.bind_partial(response, check_covariates(np.arange(n), n, X.dtype))
+        kind.bind_partial(response, False, find_basis(np.arange(n)[:, None], X.dtype))
     except CovariateError:
         raise ValueError(
             f"base has statistic={kind.name!r}, which does not support covariates: use 'pearson', 'anova', "

@@ -35,6 +35,7 @@ from banditsis.statistics import Statistic, StatisticLike
 from banditsis.statistics.base import MomentStatistic, show
 from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
+    MIN_ROWS,
     Responses,
     check_guarantee_possible,
     check_plan,
@@ -208,9 +209,21 @@ def run_plan(
 
 def _group(responses: Responses, settings: Settings) -> list[Group]:
     """Responses that are sampled together."""
+    complete = settings.complete
     if settings.statistic.n_columns > 1:
-        return [([0], None, responses.values)]
+        return [([0], complete, responses.values if complete is None else responses.values[complete])]
     groups = list(rows_by_missingness(responses))
+    if complete is not None:
+        groups = [
+            (members, complete if rows is None else np.intersect1d(rows, complete, assume_unique=True))
+            for members, rows in groups
+        ]
+    for _, rows in groups:
+        if rows is not None and len(rows) < MIN_ROWS:
+            raise ValueError(
+                f"the response and all covariates are known in {len(rows)} rows, but screening needs at "
+                f"least {MIN_ROWS}: omit the covariates that are mostly missing."
+            )
     if settings.sampling == "stratified":  # each has its own strata
         groups = [([k], rows) for members, rows in groups for k in members]
     return [(members, rows, responses.take(rows, members)) for members, rows in groups]
@@ -264,6 +277,7 @@ class Run:
     ) -> None:
         self.members, self.settings, self.kind = members, settings, settings.statistic
         self.source = source if rows is None else RowSubset(source, rows)
+        self.covariates = settings.covariates_of(rows)
         kept = [k for k, member in enumerate(members) if member not in constant]
         self.statistic = (
             self._bind(values if len(kept) == len(members) else values[:, kept], rows) if kept else None
@@ -289,15 +303,19 @@ class Run:
 
     def _bind(self, values: Array, rows: Indices | None) -> Statistic:
         """The statistic for some responses, in the rows in which they are known."""
-        covariates: Any = self.settings.covariates
-        weights = self.settings.sample_weight
-        if covariates is None:
-            bound: Statistic = self.kind.bind(values, self.settings.pairwise)
+        pairwise, weights = self.settings.pairwise, self.settings.sample_weight
+        if self.covariates is None:
+            bound: Statistic = self.kind.bind(values, pairwise)
         else:
-            bound = self.kind.bind_partial(values, covariates)
+            bound = self.kind.bind_partial(values, pairwise, self.covariates)
         if weights is not None:
             bound = bound.with_sample_weight(weights.values if rows is None else weights.values[rows])
         return bound
+
+    @property
+    def n_covariates(self) -> int:
+        """Rank of the covariates besides the intercept."""
+        return 0 if self.covariates is None else self.covariates.rank
 
     def _make_plan(self, plan: PlanLike) -> tuple[Plan, str, Strata, list[str]]:
         """The plan, the row order, the strata of rows, and notes about them."""
@@ -315,7 +333,7 @@ class Run:
                 self.is_correlation,
                 row_order,
                 settings.missing,
-                settings.n_covariates > 0,
+                self.n_covariates > 0,
                 settings.sample_weight is not None,
             )
         row_order = settings.row_order
@@ -530,8 +548,10 @@ class Run:
                 self.plan,
                 self.source.names,
                 [*notes, *self.notes],
-                parameters=settings.parameters(self.plan, self.source, self.row_order, sampling),
-                n_covariates=settings.n_covariates,
+                parameters=settings.parameters(
+                    self.plan, self.source, self.row_order, sampling, self.n_covariates
+                ),
+                n_covariates=self.n_covariates,
                 no_floor_reason=trace.no_guarantee_reason or no_floor,
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )

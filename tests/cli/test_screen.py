@@ -756,7 +756,6 @@ def test_messages_name_concepts(folder, tmp_path):
         ("x.parquet", "--target", tmp_path / "complex.npy"),
         ("x.parquet", "--target", "y", "--statistic", "cox"),
         ("x.parquet", "--target", "y", "--covariates", "y"),
-        ("x.parquet", "--target", "y", "--covariates", "a", "--missing", "pairwise"),
         ("x.parquet", "--target", "y", "--covariates", tmp_path / "gone.csv"),
         ("x.parquet", "--target", "y", "--min-correlation", 0.1, "--covariates", "a"),
         ("x.parquet", "--target", "y", "--min-correlation", 2),

@@ -116,7 +116,8 @@ class MomentAccumulator:
                 trace.null_distribution = statistic.null_distribution(sums, summary, k, slice(None))
                 present = statistic.present(sums, slice(None))
                 assert present is not None
-                trace.record_present(self.features(left), present, int(self.counts.sum()))
+                n_read = int(self.counts.sum())
+                trace.record_present(self.features(left), present, n_read, statistic.min_present)
             else:
                 trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
             if not self.strata.is_uniform(self.counts):

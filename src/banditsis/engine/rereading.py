@@ -14,7 +14,7 @@ from banditsis.engine.trace import Trace
 from banditsis.parallel import Workers
 from banditsis.results import strength
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MIN_PRESENT
+from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 
@@ -119,9 +119,13 @@ class RereadingAccumulator:
     def _score_present(self, x: Floats, y: Floats, known: Array) -> Floats:
         """The score of a feature over the rows in which it is present, reduced for missing rows."""
         n_read, x, y = len(y), x[known], y[known]
-        if len(x) < MIN_PRESENT or not self.statistic.can_rank(y):
+        if len(x) < self.statistic.min_present or not self.statistic.can_rank(y):
             return np.zeros(len(self.lines))
-        lines = np.atleast_2d(self.statistic.score_block(x[:, None], self._prepare(y, known)))[:, 0]
+        try:
+            prepared = self._prepare(y, known)
+        except CovariateError:  # the null model does not converge in these rows
+            return np.zeros(len(self.lines))
+        lines = np.atleast_2d(self.statistic.score_block(x[:, None], prepared))[:, 0]
         reduction = (len(x) / n_read) ** self.statistic.noise
         return np.asarray(lines * np.array([reduction, 1 / reduction])[: len(lines)])
 
@@ -141,7 +145,8 @@ class RereadingAccumulator:
         trace.null_distribution = self._null_distribution() if uniform else None
         if self.present is not None:
             assert self.rows is not None
-            trace.record_present(self.features(slice(None)), self.present, count_rows(self.rows))
+            n_read, least = count_rows(self.rows), self.statistic.min_present
+            trace.record_present(self.features(slice(None)), self.present, n_read, least)
         kept, cutoff = keep(strength(self.scores, self.statistic.one_sided), None)
         self.columns, self.lines = self.features(kept), self.lines[:, kept]
         self.present = None if self.present is None else self.present[kept]

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from banditsis.arrays import Indices
 from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.formats.covariates import encode_covariates
 from banditsis.parallel import count_jobs
 from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
 from banditsis.statistics.base import no_weights
-from banditsis.statistics.covariates import Covariates, check_covariates
+from banditsis.statistics.covariates import Covariates, find_basis
 from banditsis.validation import (
     SampleWeights,
     check_choice,
@@ -38,8 +41,10 @@ class Settings:
     row_order: str
     sampling: str
     missing: str
-    #: None if they explain nothing besides an intercept
+    #: those of the rows in which all are known
     covariates: Covariates | None
+    #: the rows in which all covariates are known; None for all rows
+    complete: Indices | None
     #: None if all rows have the same weight
     sample_weight: SampleWeights | None
     #: False, True or "robust"
@@ -78,47 +83,56 @@ class Settings:
         check_choice("missing", missing, MISSING)
         n = source.shape[0]
         weights = None if sample_weight is None else _check_weights(sample_weight, n, kind, pvalues)
-        adjust = None if covariates is None else check_covariates(covariates, n, source.dtype)
         if weights is not None:
             notes = [*notes, *weights.notes(n)]
-            if adjust is not None and weights.kept is not None:
-                adjust = check_covariates(adjust.values[weights.kept], len(weights.kept), source.dtype)
-        if adjust is not None and missing == "pairwise":
-            raise ValueError(
-                "covariates cannot be combined with missing values: fill the gaps of the features and drop "
-                "rows whose response is missing, or omit the covariates."
-            )
+        adjust, complete = None, None
+        if covariates is not None:
+            values, complete, remarks = encode_covariates(covariates, n, allow_missing=missing == "pairwise")
+            if weights is not None and weights.kept is not None:
+                values, complete = values[weights.kept], _renumber(complete, weights.kept)
+            adjust = find_basis(values if complete is None else values[complete], source.dtype)
+            notes = [*notes, *remarks, *adjust.notes]
         return cls(
             statistic=kind,
             row_order=row_order,
             sampling=sampling,
             missing=missing,
-            covariates=adjust if adjust is not None and adjust.rank else None,
+            covariates=adjust,
+            complete=complete,
             sample_weight=weights,
             pvalues=pvalues,
             n_jobs=count_jobs(n_jobs),
             seed=resolve_seed(random_state),
             progress=progress,
-            notes=[*notes, *(() if adjust is None else adjust.notes)],
+            notes=notes,
         )
 
     def take(self, rows: Indices) -> Settings:
         """The settings for some of the rows that have weights."""
-        if self.sample_weight is None:
-            return self
-        return replace(self, sample_weight=SampleWeights(self.sample_weight.values[rows], None))
+        weights, adjust, complete = self.sample_weight, self.covariates, self.complete
+        if weights is not None:
+            weights = SampleWeights(weights.values[rows], None)
+        if adjust is not None:
+            known = rows if complete is None else np.intersect1d(rows, complete, assume_unique=True)
+            adjust, complete = self.covariates_of(known), _renumber(complete, rows)
+        return replace(self, sample_weight=weights, covariates=adjust, complete=complete)
 
     @property
     def pairwise(self) -> bool:
         """Whether NaN cells are ignored for each feature separately."""
         return self.missing == "pairwise"
 
-    @property
-    def n_covariates(self) -> int:
-        """Rank of the covariates besides the intercept."""
-        return 0 if self.covariates is None else self.covariates.rank
+    def covariates_of(self, rows: Indices | None) -> Covariates | None:
+        """Covariates of some rows in which they are known; None if they explain nothing but an intercept."""
+        adjust = self.covariates
+        if adjust is None or adjust.rank == 0 or rows is None or len(rows) == len(adjust.values):
+            return adjust if adjust is not None and adjust.rank else None
+        adjust = adjust.take(rows if self.complete is None else np.searchsorted(self.complete, rows))
+        return adjust if adjust.rank else None
 
-    def parameters(self, plan: Plan, source: Source, row_order: str, sampling: str) -> dict[str, Any]:
+    def parameters(
+        self, plan: Plan, source: Source, row_order: str, sampling: str, n_covariates: int
+    ) -> dict[str, Any]:
         """What the result reports about how it was made."""
         return {
             "plan": plan.name,
@@ -128,7 +142,7 @@ class Settings:
             **self.statistic.settings,
             **({"one_sided": True} if self.statistic.one_sided else {}),
             "missing": self.missing,
-            "covariates": self.n_covariates,
+            "covariates": n_covariates,
             **({"sample_weight": True} if self.sample_weight is not None else {}),
             "seed": self.seed,
             **({"pvalues": self.pvalues} if self.pvalues else {}),
@@ -161,6 +175,14 @@ class Settings:
 
     def _no_sample_reason(self) -> str:
         return "the rows read are not a simple random sample; use random row order, or read every row"
+
+
+def _renumber(complete: Indices | None, rows: Indices) -> Indices | None:
+    """Which of some rows are complete, by their numbers among them; None if all are."""
+    if complete is None:
+        return None
+    found = np.flatnonzero(np.isin(rows, complete, assume_unique=True))
+    return None if len(found) == len(rows) else found
 
 
 def _check_weights(sample_weight: Any, n: int, kind: Any, pvalues: bool | str) -> SampleWeights | None:

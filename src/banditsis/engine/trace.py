@@ -54,6 +54,7 @@ class Trace:
         self.cells_reread = 0
         #: features present in too few rows to be scored
         self.mostly_missing: set[int] = set()
+        self.min_present = MIN_PRESENT
         self.notes: list[str] = []
         #: why neither a detection floor nor intervals are stated for this response
         self.no_guarantee_reason: str | None = None
@@ -91,9 +92,9 @@ class Trace:
         dropped[kept] = False
         self.undecided.append(features[dropped])
 
-    def record_present(self, features: Indices, present: Floats, n_read: int) -> None:
+    def record_present(self, features: Indices, present: Floats, n_read: int, min_present: int) -> None:
         """Record which features were present in too few of the rows read."""
-        few = is_mostly_missing(present, n_read)
+        few, self.min_present = is_mostly_missing(present, n_read, min_present), min_present
         self.mostly_missing -= set(features[~few].tolist())
         self.mostly_missing |= set(features[few].tolist())
 
@@ -141,8 +142,8 @@ class Trace:
         shown = ", ".join(result.name(k) for k in sorted(self.mostly_missing)[:5])
         more = ", …" if len(self.mostly_missing) > 5 else ""
         return [
-            f"{len(self.mostly_missing):,} features were present in fewer than {MIN_PRESENT} of the rows "
-            f"read and scored 0: {shown}{more}."
+            f"{len(self.mostly_missing):,} features were present in fewer than {self.min_present} of the "
+            f"rows read and scored 0: {shown}{more}."
         ]
 
 

@@ -2,7 +2,8 @@
 
 ``column_*`` take matrices that are stored by column (CSC), ``row_*`` by row (CSR). The lines of the sums are
 those listed in ``Weights``; ``fourth`` is the line of Σx⁴, or None, and Numba compiles the two cases
-separately. With pairwise deletion, sums of presence start from all rows, and NaN cells are subtracted here.
+separately. With pairwise deletion, sums of presence start from all rows, and NaN cells are subtracted here:
+``presence`` has shape (rows, s), and s is 0 without pairwise deletion.
 ``place[i]`` is the position of row i (or column i, by row) among those requested, or -1; it is empty if all
 are requested. ``scale`` multiplies the cells of each column.
 """
@@ -94,14 +95,13 @@ def column_products(
     place: Array,
     w: Array,
     v: Array,
-    pairwise: bool,
+    presence: Array,
     out: Array,
 ) -> None:
     """Add ``Σx, Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1.
 
     If ``out`` has one more line and there is no pairwise deletion, it is ``Σx⁴``.
     """
-    q = w.shape[1]
     for k in range(columns.size):
         total = out[k]
         for t in range(indptr[columns[k]], indptr[columns[k] + 1]):
@@ -110,7 +110,7 @@ def column_products(
                 i = place[i]
                 if i < 0:
                     continue
-            _add(np.float64(data[t]) * scale[k], w[i], v[i] if v.size else 1.0, pairwise, q, total)
+            _add(np.float64(data[t]) * scale[k], w[i], v[i] if v.size else 1.0, presence[i], total)
 
 
 @elementwise
@@ -123,11 +123,10 @@ def row_products(
     place: Array,
     w: Array,
     v: Array,
-    pairwise: bool,
+    presence: Array,
     out: Array,
 ) -> None:
-    """As :func:`column_products` by row; ``w[k]`` and ``v[k]`` belong to ``rows[k]``."""
-    q = w.shape[1]
+    """As :func:`column_products` by row; ``w[k]``, ``v[k]`` and ``presence[k]`` belong to ``rows[k]``."""
     for k in range(rows.size):
         square = v[k] if v.size else 1.0
         for t in range(indptr[rows[k]], indptr[rows[k] + 1]):
@@ -136,23 +135,22 @@ def row_products(
                 j = place[j]
                 if j < 0:
                     continue
-            _add(np.float64(data[t]) * scale[j], w[k], square, pairwise, q, out[j])
+            _add(np.float64(data[t]) * scale[j], w[k], square, presence[k], out[j])
 
 
 @elementwise
-def _add(z: float, w: Array, v: float, pairwise: bool, q: int, total: Array) -> None:
-    if pairwise and z != z:
-        total[q + 2] -= 1.0
-        for r in range(q):
-            total[q + 3 + r] -= w[r]
-            total[2 * q + 3 + r] -= w[r] * w[r]
+def _add(z: float, w: Array, v: float, presence: Array, total: Array) -> None:
+    q = w.size
+    if presence.size and z != z:
+        for r in range(presence.size):
+            total[q + 2 + r] -= presence[r]
         return
     total[0] += z
     for r in range(q):
         total[1 + r] += z * w[r]
     u = z * z
     total[q + 1] += u * v
-    if not pairwise and total.size > q + 2:
+    if presence.size == 0 and total.size > q + 2:
         total[q + 2] += u * u
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +10,14 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.kernels import column_moments, row_moments
+from banditsis.kernels import column_moments, missing, row_moments
+from banditsis.kernels.row_moments import PANEL
 from banditsis.statistics.base import Weights
 
 #: Columns of weights up to which one pass of a kernel is faster than matrix products.
 MAX_KERNEL_WEIGHTS = 24
+#: Rows of a matrix product, whose sums are in the dtype of the data.
+ROWS_OF_PRODUCT = 1024
 
 
 class FlatArray(NamedTuple):
@@ -55,7 +59,10 @@ def fits_kernels(weights: Weights, along_rows: bool) -> bool:
 
 def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile to ``out``; kernels read its strips, and matrix products need its block."""
-    if not weights.needs_products:
+    if weights.presence is not None:
+        assert block is not None
+        _add_present(block, strips.along_rows, shift, weights, out)
+    elif not weights.needs_products:
         _add_one(strips, shift, weights, out)
     elif fits_kernels(weights, strips.along_rows):
         _add_several(strips, shift, weights, out)
@@ -99,6 +106,29 @@ def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) ->
     row_moments.weighted_moments(memory, starts, shift, padded, square, part, fourth, out[: q + 2])
 
 
+def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums of a tile over its present cells.
+
+    The tile is copied a few rows at a time, with missing cells replaced by the shift, which adds 0 to sums of
+    z. The sums of presence are those of all rows less those of the missing cells, which are usually few.
+    """
+    plain, presence = replace(weights, pairwise=False, presence=None), weights.presence
+    assert presence is not None
+    n_plain = weights.linear.shape[1] + 2
+    step = PANEL if fits_kernels(plain, along_rows) else ROWS_OF_PRODUCT
+    absent = np.zeros((len(shift), presence.shape[1]))  # the sums of a column are neighbours in memory
+    for i in range(0, len(block), step):
+        rows = slice(i, i + step)
+        part = np.array(block[rows], order="C" if along_rows else "F")
+        n_strips, length = part.shape if along_rows else part.shape[::-1]
+        flat = part.ravel(order="K")
+        cells = np.flatnonzero(np.isnan(flat))
+        missing.replace(flat, length, cells, shift, presence[rows], along_rows, absent)
+        strips = Strips(flat, np.arange(n_strips) * length, along_rows)
+        add_products(part, strips, shift, plain.part(rows), out[:n_plain])
+    out[n_plain:] += presence.sum(axis=0)[:, None] - absent.T
+
+
 def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for many columns of linear weights, or with square weights, to ``out``.
 
@@ -107,9 +137,10 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     """
     q = weights.linear.shape[1]
     plain = np.zeros((6 if weights.pairwise else 3 + weights.fourth, len(shift)))
-    for i in range(0, len(block), 1024):
-        part, x = weights.part(slice(i, i + 1024)), block[i : i + 1024]
-        starts = strips.starts[i : i + 1024] if strips.along_rows else strips.starts + i
+    for i in range(0, len(block), ROWS_OF_PRODUCT):
+        rows = slice(i, i + ROWS_OF_PRODUCT)
+        part, x = weights.part(rows), block[rows]
+        starts = strips.starts[rows] if strips.along_rows else strips.starts + i
         _add_one(strips._replace(starts=starts), shift, part, plain)
         w = part.linear.T.astype(x.dtype)
         if not part.pairwise and part.square is None and _is_near_zero(shift, plain[2] / (i + len(x))):

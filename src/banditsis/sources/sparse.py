@@ -180,7 +180,7 @@ class SparseSource(BlockSource):
             kernel = kernels.row_products if self.by_row else kernels.column_products
             square = np.empty(0) if w.square is None else np.ascontiguousarray(w.square, dtype=np.float64)
             linear = np.ascontiguousarray(w.linear)
-            kernel(*self.cells, strips, scale, positions, linear, square, w.pairwise, sums)
+            kernel(*self.cells, strips, scale, positions, linear, square, _presence(w), sums)
         out += sums.T
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
@@ -196,9 +196,16 @@ def _baseline(w: Weights, n_sums: int) -> Floats:
     if w.pairwise and w.codes is not None:
         sums[w.n_classes + 1 :] = np.bincount(w.codes, minlength=w.n_classes)
     elif w.pairwise:
-        q = w.linear.shape[1]
-        sums[q + 2 :] = [len(w.linear), *w.linear.sum(axis=0), *np.square(w.linear).sum(axis=0)]
+        sums[w.linear.shape[1] + 2 :] = _presence(w).sum(axis=0)
     return sums
+
+
+def _presence(w: Weights) -> Floats:
+    """Values that are summed over the present cells, shape (rows, lines)."""
+    n = len(w.linear)
+    if not w.pairwise:
+        return np.empty((n, 0))
+    return np.column_stack([np.ones(n), w.linear, np.square(w.linear)]) if w.presence is None else w.presence
 
 
 def _scale(size: Floats) -> Floats:

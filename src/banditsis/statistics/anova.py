@@ -61,10 +61,10 @@ class Anova(MomentStatistic):
         return cls(y, pairwise, labels)
 
     @classmethod
-    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
         if cls is not Anova:  # a subclass with its own scores
-            return super().bind_partial(y, covariates)
-        return PartialAnova(cls(y, False, check_classes(cls.name, y)), covariates)
+            return super().bind_partial(y, pairwise, covariates)
+        return PartialAnova(cls(y, pairwise, check_classes(cls.name, y)), covariates)
 
     def calibrate(self, rows: Rows) -> Self:
         return self  # bind has checked that there are several classes

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts
 
-#: A feature with missing values that is present in fewer rows scores 0.
+#: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10
 
 
@@ -44,17 +44,20 @@ class Weights:
 
     ================= ================================================================================
     always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``, or ``Σ v·z²`` where v
-                      are the ``square`` weights (not supported with ``codes``)
-    if ``pairwise``   additionally ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w; ``m`` is 1 where
-                      the cell is present and 0 where it is NaN. NaN cells are left out of all sums
+                      are the ``square`` weights (not supported with ``codes``, and with ``pairwise`` only
+                      if ``presence`` is given)
+    if ``pairwise``   additionally ``Σ m·u`` for each column u of ``presence``, of which the first is 1; by
+                      default ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w. ``m`` is 1 where the cell
+                      is present and 0 where it is NaN. NaN cells are left out of all sums
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
                       ``Σ m`` over the rows of each class
     if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``pairwise``, ``codes`` or
                       ``square``); infinite or 0 if cells are beyond about 1e76 or 1e-76
     ================= ================================================================================
 
-    The shapes are (rows, q) for ``linear``, and (rows,) for ``codes``, the class of each row as a number from
-    0, and for ``square``. With ``pairwise``, missing values are deleted pairwise.
+    The shapes are (rows, q) for ``linear``, (rows, s) for ``presence``, and (rows,) for ``codes``, the class
+    of each row as a number from 0, and for ``square``. With ``pairwise``, missing values are deleted
+    pairwise.
     """
 
     linear: Floats
@@ -63,6 +66,7 @@ class Weights:
     n_classes: int = 0
     square: Floats | None = None
     fourth: bool = False
+    presence: Floats | None = None
 
     @property
     def needs_products(self) -> bool:
@@ -73,7 +77,8 @@ class Weights:
         """Weights of some of the rows."""
         codes = None if self.codes is None else self.codes[rows]
         square = None if self.square is None else self.square[rows]
-        return Weights(self.linear[rows], self.pairwise, codes, self.n_classes, square, self.fourth)
+        presence = None if self.presence is None else self.presence[rows]
+        return replace(self, linear=self.linear[rows], codes=codes, square=square, presence=presence)
 
 
 class Statistic(ABC):
@@ -105,6 +110,11 @@ class Statistic(ABC):
     pairwise: bool
     #: Weight of each row, positive and with mean 1; None if all are 1.
     sample_weight: Floats | None = None
+
+    @property
+    def min_present(self) -> int:
+        """A feature with missing values that is present in fewer rows scores 0."""
+        return MIN_PRESENT
 
     @property
     def n_responses(self) -> int:
@@ -207,7 +217,7 @@ class MomentStatistic(Statistic):
         """Validate the responses and create the statistic for them."""
 
     @classmethod
-    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
         """As :meth:`bind`, for the partial association given the covariates."""
         raise no_covariates(cls.name)
 
@@ -255,9 +265,9 @@ class MomentStatistic(Statistic):
         return None
 
 
-def is_mostly_missing(n_present: Floats, n_read: float) -> Array:
+def is_mostly_missing(n_present: Floats, n_read: float, min_present: int = MIN_PRESENT) -> Array:
     """Which features have missing values and are present in too few rows to be scored."""
-    return (n_present < MIN_PRESENT) & (n_present < n_read)
+    return (n_present < min_present) & (n_present < n_read)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Rows, chunks, count_rows
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 
 #: Directions whose variance is a smaller share of the largest are dropped.
 SMALLEST_VARIANCE = 1e-14
@@ -27,7 +25,7 @@ class Covariates:
     Attributes
     ----------
     values : ndarray of shape (n, k)
-        The user's array.
+        Finite numbers.
     centre, basis, offset : ndarray
         Row i of the basis is ``(values[i] - centre) @ basis - offset``. Its columns have mean 0 and variance
         1 and are uncorrelated; their number is the rank of the centred covariates.
@@ -56,6 +54,10 @@ class Covariates:
         columns -= self.offset
         return columns
 
+    def take(self, rows: Indices) -> Covariates:
+        """Covariates of some rows, with a basis of their own."""
+        return _find_basis(self.values[rows], self.resolution)
+
     def design(self, rows: Rows) -> Floats:
         """A column of ones, then the basis in some rows."""
         design = np.ones((count_rows(rows), 1 + self.rank))
@@ -63,17 +65,20 @@ class Covariates:
         return design
 
 
-def check_covariates(Z: Any, n: int, dtype: np.dtype) -> Covariates:
-    """Validate the covariates of n rows and find their basis; ``dtype`` is that of the features.
+def find_basis(values: Array, dtype: np.dtype) -> Covariates:
+    """Find the basis of the covariates, numbers of shape (n, k); ``dtype`` is that of the features.
 
     Examples
     --------
     >>> import numpy as np
     >>> levels = np.eye(3)[np.arange(12) % 3]  # with an intercept, one level is redundant
-    >>> check_covariates(levels, 12, np.dtype(float)).rank
+    >>> find_basis(levels, np.dtype(float)).rank
     2
     """
-    values = _as_numbers(Z, n)
+    return _find_basis(values, RESOLUTION[4 if dtype.kind == "f" and dtype.itemsize < 8 else 8])
+
+
+def _find_basis(values: Array, resolution: float) -> Covariates:
     low, high = _ranges(values)
     centre, reach = low / 2 + high / 2, high / 2 - low / 2
     # Stored values are exact whatever their dtype: only differences below float64 rounding are noise.
@@ -81,7 +86,6 @@ def check_covariates(Z: Any, n: int, dtype: np.dtype) -> Covariates:
     usable = reach > 8 * rounding
     scale = np.divide(1.0, reach, out=np.zeros_like(reach), where=usable)
     basis = np.diag(scale)[:, usable]
-    resolution = RESOLUTION[4 if dtype.kind == "f" and dtype.itemsize < 8 else 8]
     notes = tuple(
         f"column {k} of the covariates was left out: its values, from {low[k]:.17g} to {high[k]:.17g}, "
         "differ by no more than rounding error; subtract their mean before storing them."
@@ -95,26 +99,6 @@ def check_covariates(Z: Any, n: int, dtype: np.dtype) -> Covariates:
     return covariates
 
 
-def _as_numbers(Z: Any, n: int) -> Array:
-    if np.ma.isMaskedArray(Z):
-        raise TypeError("masked arrays are not supported: fill the missing values of the covariates first.")
-    if hasattr(Z, "toarray"):
-        raise TypeError("sparse covariates are not supported: pass covariates.toarray().")
-    values = np.asarray(Z.to_numpy() if hasattr(Z, "to_numpy") else Z)
-    if values.dtype.kind == "O":
-        with contextlib.suppress(TypeError, ValueError):
-            values = values.astype(np.float64)
-    if values.dtype.kind not in "fiub":
-        raise TypeError(
-            f"covariates must hold numbers, got dtype {values.dtype}; encode labels as one column per level."
-        )
-    if values.ndim not in (1, 2) or len(values) != n:
-        raise ValueError(
-            f"covariates must have shape ({n:,},) or ({n:,}, k), one line per row of X; got {values.shape}."
-        )
-    return values.reshape(n, -1)
-
-
 def _ranges(values: Array) -> tuple[Floats, Floats]:
     """Smallest and largest value of each column; raise if a value is not finite."""
     low, high = np.full((2, values.shape[1]), [[np.inf], [-np.inf]])
@@ -123,10 +107,8 @@ def _ranges(values: Array) -> tuple[Floats, Floats]:
         low, high = np.minimum(low, part.min(axis=1)), np.maximum(high, part.max(axis=1))
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             k, row = (int(i) for i in np.argwhere(~np.isfinite(part))[0])
-            what = "NaN" if np.isnan(part[k, row]) else "infinity"
             raise ValueError(
-                f"covariates contain {what} in row {rows.start + row:,}, column {k}: drop these rows, or "
-                "fill the missing values."
+                f"covariates contain infinity in row {rows.start + row:,}, column {k}: drop or replace it."
             )
     return low, high
 

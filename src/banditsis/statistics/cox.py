@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from banditsis.arrays import Array, Floats, Indices, Rows, near_zero
 from banditsis.kernels import risk_sets
-from banditsis.statistics.base import mean_drift, ratio
+from banditsis.statistics.base import MIN_PRESENT, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import check_residual_rows
@@ -101,8 +101,12 @@ class Cox(SampleStatistic):
             )
         return self.copy_with(y=near_zero(y), pairwise=pairwise)
 
-    def bind_partial(self, y: Array, covariates: Covariates) -> Self:
-        return self.bind(y, False).copy_with(covariates=covariates)
+    def bind_partial(self, y: Array, pairwise: bool, covariates: Covariates) -> Self:
+        return self.bind(y, pairwise).copy_with(covariates=covariates)
+
+    @property
+    def min_present(self) -> int:
+        return MIN_PRESENT + (0 if self.covariates is None else self.covariates.rank)
 
     def subset(self, responses: Sequence[int]) -> Self:
         return self

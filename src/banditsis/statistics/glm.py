@@ -47,8 +47,8 @@ class GeneralisedLinear(Pearson):
     is_correlation = False
 
     @classmethod
-    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
-        return PartialScoreTest(cls.bind(y, False), covariates)
+    def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
+        return PartialScoreTest(cls.bind(y, pairwise), covariates)
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
@@ -227,6 +227,10 @@ class PartialScoreTest(PartialStatistic):
         return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.family.variance(mean)
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        if self.pairwise:
+            found = self.present_moments(sums, summary, [0], columns)
+            scores = ratio(found.products[0], np.sqrt(found.squares) * np.sqrt(found.n_rows))
+            return self.reduce(scores, found.n_rows, summary[0, 0])
         (products,), squares = self.residual_moments(sums, summary, [0], columns)
         return ratio(products, np.sqrt(squares) * np.sqrt(summary[0, 0]))
 
@@ -236,6 +240,10 @@ class PartialScoreTest(PartialStatistic):
         n = float(summary[0, 0])
         if not self.plain.family.dispersed:
             return NormalNull(float(np.sqrt(n)))
+        if self.pairwise:
+            found = self.present_moments(sums, summary, [0], columns)
+            model = found.variance * ratio(found.n_rows - found.rank, found.n_rows)
+            return NormalNull(np.sqrt(n * ratio(model, found.target_squares[0])))
         expected = float(self.split_summary(summary)[0][0, 0]) * (1 - (1 + self.covariates.rank) / n)
         return NormalNull(float(np.sqrt(n * expected / summary[1, 0])))
 

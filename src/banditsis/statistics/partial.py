@@ -15,15 +15,18 @@ import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
 from banditsis.statistics.base import (
+    MIN_PRESENT,
     MomentStatistic,
     Weights,
     describe_response,
+    is_mostly_missing,
     mean_drift,
     ratio,
 )
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
-from banditsis.statistics.regression import residual_moments, squared_influence, whiten
+from banditsis.statistics.presence import FeatureLines, PresenceLines, PresentMoments, present_moments
+from banditsis.statistics.regression import eliminate, residual_moments, squared_influence, whiten
 from banditsis.statistics.saddlepoint import ScoreParts
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from banditsis.statistics.pearson import Pearson
 
 ROWS_FOR_SLOPE = 4000
+#: Covariates explain a response, or a class, if a smaller share of its sum of squares is left.
+SMALLEST_RESIDUAL = 1e-10
 
 
 class PartialStatistic(MomentStatistic):
@@ -40,7 +45,8 @@ class PartialStatistic(MomentStatistic):
     response) and, in a generalised linear model, the variance ``v`` of the response. The lines of the sums
     are ``Σz``; ``Σz·b`` for each target; ``Σz·a`` for each covariate; ``Σz²``. With variances they are
     ``Σz``; ``Σz·b``; ``Σz·v·a`` for the intercept and each covariate; ``Σv·z²``. Sample weights multiply
-    b, and v, which is 1 if rows have no variances.
+    b, and v, which is 1 if rows have no variances. With pairwise deletion, the lines of
+    :class:`PresenceLines` follow, so every sum of a feature is over the rows in which it is present.
     """
 
     #: Whether rows have variances or sample weights.
@@ -50,7 +56,7 @@ class PartialStatistic(MomentStatistic):
 
     def __init__(self, plain: MomentStatistic, covariates: Covariates) -> None:
         self.plain, self.covariates = plain, covariates
-        self.name, self.y, self.pairwise = plain.name, plain.y, False
+        self.name, self.y, self.pairwise = plain.name, plain.y, plain.pairwise
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
@@ -78,15 +84,34 @@ class PartialStatistic(MomentStatistic):
         return self.copy_with(plain=plain, y=plain.y)
 
     @property
+    def min_present(self) -> int:
+        return MIN_PRESENT + self.covariates.rank
+
+    @property
+    def _squares(self) -> int:
+        """Line of Σz² or Σv·z²."""
+        return 1 + self.n_targets + self.covariates.rank + self.weighted
+
+    @property
+    def _given(self) -> list[int]:
+        """Lines of the products with the design."""
+        return [*([] if self.weighted else [0]), *range(1 + self.n_targets, self._squares)]
+
+    @property
+    def presence(self) -> PresenceLines:
+        """Lines of the sums with the presence mask, with pairwise deletion."""
+        return PresenceLines(self._squares + 1, 1 + self.covariates.rank, self.n_targets)
+
+    @property
     def n_sums(self) -> int:
-        return 2 + self.n_targets + self.covariates.rank + self.weighted + self.evidence
+        return self._squares + 1 + self.evidence + (self.presence.n_lines if self.pairwise else 0)
 
     def weights(self, rows: Rows) -> Weights:
         A, B, v = self.columns(rows)
-        B, v = self._weigh(B, v, rows)
-        if v is None:
-            return Weights(np.column_stack([B, A[:, 1:]]), fourth=self.evidence)
-        return Weights(np.column_stack([B, A * v[:, None]]), square=v)
+        weighted, v = self._weigh(B, v, rows)
+        linear = np.column_stack([weighted, A[:, 1:] if v is None else A * v[:, None]])
+        presence = self.presence.columns(A, B, weighted, v) if self.pairwise else None
+        return Weights(linear, self.pairwise, square=v, fourth=self.evidence, presence=presence)
 
     def _weigh(self, B: Floats, v: Floats | None, rows: Rows) -> tuple[Floats, Floats | None]:
         """Targets and variances of some rows times their sample weights."""
@@ -117,17 +142,33 @@ class PartialStatistic(MomentStatistic):
         self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
     ) -> tuple[Floats, Floats]:
         """Products of the features' residuals with some targets, and their sums of squares."""
-        squares = self.n_sums - 1 - self.evidence
-        given = [*([] if self.weighted else [0]), *range(1 + self.n_targets, squares)]
         gram, cross = self.split_summary(summary)
         return residual_moments(
-            np.stack([sums[line, columns] for line in given]),
+            np.stack([sums[line, columns] for line in self._given]),
             np.stack([sums[1 + target, columns] for target in targets]),
-            sums[squares, columns],
+            sums[self._squares, columns],
             gram,
             cross[:, targets],
             self.covariates.resolution,
         )
+
+    def present_moments(
+        self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
+    ) -> PresentMoments:
+        """As :meth:`residual_moments`, with pairwise deletion."""
+        feature = FeatureLines(self._given, [1 + target for target in targets], self._squares)
+        total = np.diag(self.split_summary(summary)[0])
+        return present_moments(
+            sums, self.presence, feature, targets, columns, total, self.covariates.resolution
+        )
+
+    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
+        return sums[self.presence.first, columns] if self.pairwise else None
+
+    def reduce(self, scores: Floats, n_present: Floats, n_read: float) -> Floats:
+        """Scores over the present rows, multiplied by √(present rows / rows read); 0 if these are too few."""
+        few = is_mostly_missing(n_present, n_read, self.min_present)
+        return np.where(few, 0.0, scores * np.sqrt(n_present / n_read))
 
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
         """Distance of the response from its mean given the covariates."""
@@ -192,8 +233,8 @@ class PartialPearson(PartialStatistic):
         A, y = self.covariates.design(sample), ready.plain.scaled(sample)
         slope = np.linalg.lstsq(A, y, rcond=None)[0]
         total, residual = np.linalg.norm(y - y.mean(axis=0), axis=0), np.linalg.norm(y - A @ slope, axis=0)
-        if (residual <= 1e-10 * total).any():
-            k = int(np.argmax(residual <= 1e-10 * total))
+        if (residual <= SMALLEST_RESIDUAL * total).any():
+            k = int(np.argmax(residual <= SMALLEST_RESIDUAL * total))
             raise CovariateError(
                 f"the response{describe_response(k, self.n_responses)} is a linear combination of the "
                 "covariates, and features have nothing to explain: omit these covariates."
@@ -204,7 +245,8 @@ class PartialPearson(PartialStatistic):
         return super().subset(responses).copy_with(slope=self.slope[:, list(responses)])
 
     def lines(self, response: int) -> list[int]:
-        return [0, 1 + response, *range(1 + self.n_responses, self.n_sums)]
+        lines = [0, 1 + response, *range(1 + self.n_responses, self._squares + 1 + self.evidence)]
+        return [*lines, *self.presence.lines(response)] if self.pairwise else lines
 
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
         A = self.covariates.design(rows)
@@ -217,6 +259,12 @@ class PartialPearson(PartialStatistic):
         return self.columns(rows)[1]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        if self.pairwise:
+            found = self.present_moments(sums, summary, [response], columns)
+            left = found.residuals[0, 0]
+            left = np.where(left > SMALLEST_RESIDUAL * found.target_squares[0], left, 0.0)
+            r = np.clip(ratio(found.products[0], np.sqrt(found.squares) * np.sqrt(left)), -1.0, 1.0)
+            return self.reduce(r, found.n_rows, summary[0, response])
         (products,), squares = self.residual_moments(sums, summary, [response], columns)
         gram, cross = self.split_summary(summary)
         explained = float(np.sum((whiten(gram) @ cross[:, response]) ** 2))
@@ -226,14 +274,18 @@ class PartialPearson(PartialStatistic):
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        return BetaNull(float(summary[0, response]) - 2 - self.covariates.rank)
+        n = float(summary[0, response])
+        if not self.pairwise:
+            return BetaNull(n - 2 - self.covariates.rank)
+        found = self.present_moments(sums, summary, [response], columns)
+        return BetaNull(found.n_rows - found.rank - 1, scale=np.sqrt(n / np.maximum(found.n_rows, 1)))
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(mean_drift(one.columns(slice(0, n))[1], rows) for one in alone)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        if self.sample_weight is not None:
+        if self.pairwise or self.sample_weight is not None:
             return None
         root = np.sqrt(weights)[:, None]
         Q, _ = np.linalg.qr(root * self.covariates.design(rows))
@@ -288,13 +340,19 @@ class PartialAnova(PartialStatistic):
         gram, cross = self.split_summary(summary)
         counts, explained = cross[0], whiten(gram) @ cross
         residual = np.diag(counts) - explained.T @ explained
-        free = np.flatnonzero(np.diag(residual) > 1e-10 * counts)  # not explained by the covariates
+        # the classes that the covariates do not explain
+        free = np.flatnonzero(np.diag(residual) > SMALLEST_RESIDUAL * counts)
         white = whiten(residual[np.ix_(free, free)])
         contrasts = np.zeros((len(white), self.n_targets))
         contrasts[:, free] = white
         return contrasts
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        if self.pairwise:
+            found, within, _ = self._present_classes(sums, summary, columns)
+            between = np.maximum(found.squares - within, 0.0)
+            eta = np.sqrt(np.clip(ratio(between, found.squares), 0.0, 1.0))
+            return self.reduce(eta, found.n_rows, summary[0, 0])
         products, squares = self.residual_moments(sums, summary, range(self.n_targets), columns)
         between = np.square(self._contrasts(summary) @ products).sum(axis=0)
         return np.sqrt(np.clip(ratio(between, squares), 0.0, 1.0))
@@ -302,8 +360,22 @@ class PartialAnova(PartialStatistic):
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        between = len(self._contrasts(summary))
-        return BetaNull(float(summary[0, 0]) - 1 - self.covariates.rank - between, float(between))
+        n = float(summary[0, 0])
+        if self.pairwise:
+            found, _, between = self._present_classes(sums, summary, columns)
+            scale = np.sqrt(n / np.maximum(found.n_rows, 1))
+            return BetaNull(found.n_rows - found.rank - between, between, scale)
+        n_between = len(self._contrasts(summary))
+        return BetaNull(n - 1 - self.covariates.rank - n_between, float(n_between))
+
+    def _present_classes(
+        self, sums: Floats, summary: Floats, columns: Indices | slice
+    ) -> tuple[PresentMoments, Floats, Floats]:
+        """Moments, residual sum of squares given the classes too, and their rank given the covariates."""
+        found = self.present_moments(sums, summary, range(self.n_targets), columns)
+        counts = self.split_summary(summary)[1][0]
+        residuals, between = eliminate(found.residuals.copy(), SMALLEST_RESIDUAL * counts)
+        return found, residuals[0, 0], between
 
 
 def check_residual_rows(rows: Rows, rank: int, n: int) -> None:

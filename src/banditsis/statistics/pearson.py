@@ -61,10 +61,10 @@ class Pearson(MomentStatistic):
         return cls(near_zero(y), pairwise)
 
     @classmethod
-    def bind_partial(cls, y: Array, covariates: Covariates) -> MomentStatistic:
+    def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
         if cls is not Pearson:  # a subclass with its own scores
-            return super().bind_partial(y, covariates)
-        return PartialPearson(cls.bind(y, False), covariates)
+            return super().bind_partial(y, pairwise, covariates)
+        return PartialPearson(cls.bind(y, pairwise), covariates)
 
     def calibrate(self, rows: Rows) -> Self:
         """Centre by the median of a sample, which is robust to outliers, and scale by a power of two.

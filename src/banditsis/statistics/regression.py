@@ -58,6 +58,42 @@ def residual_moments(
     return targets - (white @ cross).T @ explained, residual
 
 
+def eliminate(products: Floats, least: Floats) -> tuple[Floats, Floats]:
+    r"""Products of the residuals of some variables after regression on the others, for many features at once.
+
+    This is the Schur complement by Gaussian elimination, one variable after the other.
+
+    Parameters
+    ----------
+    products : ndarray of shape (g + t, g + t, p)
+        Sums of products of g variables to regress on, then t others, for each of p features. Only the upper
+        triangle is used; it is overwritten.
+    least : ndarray of shape (g,)
+        A variable is ignored if its residual sum of squares given those before it is not larger than this.
+
+    Returns
+    -------
+    residuals, rank : ndarray of shape (t, t, p) and (p,)
+        An upper triangle, and the number of variables that were used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> residuals, rank = eliminate(np.array([[4.0, 2.0], [np.nan, 3.0]])[:, :, None], np.array([1e-9]))
+    >>> residuals[:, :, 0], rank
+    (array([[2.]]), array([1.]))
+    """
+    rank = np.zeros(products.shape[2])
+    for k, smallest in enumerate(least):
+        pivot = products[k, k]
+        used = pivot > smallest
+        rank += used
+        scaled = products[k, k + 1 :] * np.divide(1.0, pivot, out=np.zeros_like(pivot), where=used)
+        for i in range(k + 1, len(products)):
+            products[i, i:] -= scaled[i - k - 1] * products[k, i:]
+    return products[len(least) :, len(least) :], rank
+
+
 def maximise(
     derivatives: Callable[[Floats], tuple[float, Floats, Floats]], start: Floats, tolerance: float
 ) -> tuple[Floats, Floats] | None:

@@ -77,7 +77,7 @@ class SampleStatistic(Statistic):
         labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
         return self.copy_with(y=near_zero(y) if labels is None else y, pairwise=pairwise, labels=labels)
 
-    def bind_partial(self, y: Array, covariates: Covariates) -> Self:
+    def bind_partial(self, y: Array, pairwise: bool, covariates: Covariates) -> Self:
         """As :meth:`bind`, for the partial association given the covariates."""
         raise no_covariates(self.name)
 

@@ -1,0 +1,224 @@
+"""Covariates and missing values: each feature is scored over the rows in which it is present."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.stats
+import statsmodels.api as sm
+
+from banditsis import Interactions, Plan, screen
+from banditsis.formats.opening import open_source
+
+rng = np.random.default_rng(3)
+N, P, K = 300, 24, 4
+Z = rng.standard_normal((N, K))
+COMPLETE = rng.binomial(2, 0.3, (N, P)) + 0.4 * Z[:, :1]
+Y = Z @ [1.0, -2.0, 0.5, 0.0] + 0.4 * COMPLETE[:, 3] + rng.standard_normal(N)
+X = np.where(rng.random((N, P)) < 0.1, np.nan, COMPLETE)
+X[:, 5] = COMPLETE[:, 5]  # complete
+X[:, 6] = np.where(np.arange(N) < 40, COMPLETE[:, 6], np.nan)  # mostly missing
+X[Z[:, 0] > 0, 7] = np.nan  # not at random
+
+
+def exact(x=X, y=Y, **options):
+    options = {"covariates": Z, "missing": "pairwise", **options}
+    return screen(x, y, Plan.exact(*x.shape, 5), **options)
+
+
+def least_squares(x, y, z):
+    """Partial correlation and p-value of the t test in the rows in which x and y are known."""
+    known = np.isfinite(x) & np.isfinite(y)
+    fit = sm.OLS(y[known], sm.add_constant(np.column_stack([x, z])[known])).fit()
+    t = fit.tvalues[1]
+    return t / np.sqrt(t * t + fit.df_resid) * np.sqrt(known.sum() / len(known)), fit.pvalues[1]
+
+
+def expected(x=X, y=Y, z=Z):
+    return np.array([least_squares(column, y, z) for column in x.T]).T
+
+
+def test_scores_and_pvalues_are_those_of_least_squares_on_the_present_rows(layout):
+    result = screen(layout(X), Y, Plan.exact(N, P, 5), covariates=Z, missing="pairwise")
+    scores, pvalues = expected()
+    np.testing.assert_allclose(result.scores, scores, atol=1e-10)
+    np.testing.assert_allclose(result.pvalues, pvalues, rtol=1e-7)
+
+
+def test_float32():
+    result = exact(X.astype("f4"))
+    np.testing.assert_allclose(result.scores, expected(X.astype("f4").astype(float))[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_sparse_matrices(kind):
+    x = np.where(rng.random((N, P)) < 0.7, 0.0, X)
+    result = exact(scipy.sparse.csr_array(x).asformat(kind))
+    np.testing.assert_allclose(result.scores, expected(x)[0], atol=1e-10)
+
+
+def test_interactions():
+    x = X[:, :4]
+    pairs = [x[:, j] for j in range(4)] + [x[:, i] * x[:, j] for i in range(4) for j in range(i + 1, 4)]
+    result = screen(Interactions(x), Y, Plan.exact(N, len(pairs), 5), covariates=Z, missing="pairwise")
+    np.testing.assert_allclose(result.scores, expected(np.column_stack(pairs))[0], atol=1e-10)
+
+
+def test_blocks_and_dask(tmp_path):
+    dask = pytest.importorskip("dask.array")
+    np.testing.assert_allclose(exact(dask.from_array(X, chunks=(100, 7))).scores, exact().scores, atol=1e-12)
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(64, 5))
+    result = exact(open_source(tmp_path / "x.zarr"))
+    np.testing.assert_allclose(result.scores, exact().scores, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "y"),
+    [
+        ("pearson", Y),
+        ("anova", np.digitize(Y, [-1.0, 1.0])),
+        ("logistic", Y > 0),
+        ("poisson", np.random.default_rng(0).poisson(np.exp(0.3 * Z[:, 0]))),
+        ("cox", np.column_stack([np.exp(Y / 4), rng.random(N) < 0.7])),
+    ],
+)
+def test_complete_features_score_as_without_pairwise_deletion(statistic, y):
+    without = exact(COMPLETE, y, statistic=statistic, missing="raise")
+    np.testing.assert_allclose(exact(COMPLETE, y, statistic=statistic).scores, without.scores, atol=1e-8)
+    np.testing.assert_allclose(exact(COMPLETE, y, statistic=statistic).pvalues, without.pvalues, atol=1e-7)
+    np.testing.assert_allclose(exact(y=y, statistic=statistic).scores[5], without.scores[5], atol=1e-8)
+
+
+def test_anova_is_the_partial_f_test_on_the_present_rows():
+    labels = np.digitize(Y, [-1.5, 1.5])
+    result = exact(y=labels, statistic="anova")
+    for j in range(P):
+        known = np.isfinite(X[:, j])
+        design = sm.add_constant(Z[known])
+        classes = (labels[known, None] == [0, 1]).astype(float)
+        small = sm.OLS(X[known, j], design).fit()
+        large = sm.OLS(X[known, j], np.column_stack([design, classes])).fit()
+        eta = np.sqrt(max(1 - large.ssr / small.ssr, 0) * known.mean())
+        np.testing.assert_allclose(result.scores[j], eta, atol=1e-8)
+        if result.pvalues[j] > 0.05:  # smaller ones can be corrected
+            np.testing.assert_allclose(result.pvalues[j], large.compare_f_test(small)[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_score_tests_take_the_null_model_of_all_rows(name):
+    """Means and variances are those of the null model of all rows; the sums are over the present rows."""
+    y = (Y > 0.3).astype(float) if name == "logistic" else rng.poisson(np.exp(0.4 * Z[:, 1] + 0.5))
+    family = sm.families.Binomial() if name == "logistic" else sm.families.Poisson()
+    A = sm.add_constant(Z)
+    mean = sm.GLM(y, A, family).fit(tol=1e-12).fittedvalues
+    v = mean * (1 - mean) if name == "logistic" else mean
+    result = exact(y=y, statistic=name)
+    for j in range(P):
+        m = np.isfinite(X[:, j])
+        x, a, b, w = X[m, j], A[m], (y - mean)[m], v[m]
+        coefficients = np.linalg.solve(a.T @ (a * w[:, None]), np.column_stack([a.T @ (w * x), a.T @ b]))
+        U = x @ b - (w * x) @ a @ coefficients[:, 1]
+        V = w @ np.square(x - a @ coefficients[:, 0])
+        np.testing.assert_allclose(result.scores[j], U / np.sqrt(V * N), atol=1e-9)
+        phi = 1.0 if name == "logistic" else (b @ b) / w.sum() * m.sum() / (m.sum() - 1 - K)
+        p = scipy.stats.chi2.sf(U**2 / V / phi, 1)
+        if result.pvalues[j] > 0.05:  # smaller ones can be corrected
+            np.testing.assert_allclose(result.pvalues[j], p, rtol=1e-6)
+
+
+def test_cox_is_fitted_to_the_present_rows():
+    y = np.column_stack([np.exp(Y / 4), rng.random(N) < 0.7])
+    scores = exact(y=y, statistic="cox").scores
+    for j in (0, 6, 7):
+        known = np.isfinite(X[:, j])
+        alone = exact(X[known, j : j + 1], y[known], statistic="cox", covariates=Z[known], missing="raise")
+        np.testing.assert_allclose(scores[j], alone.scores[0] * np.sqrt(known.mean()), atol=1e-9)
+
+
+def test_rows_without_response_or_covariate_are_omitted():
+    y, z = Y.copy(), Z.copy()
+    y[::11], z[::13, 1], z[5, 2] = np.nan, np.nan, np.nan
+    known = np.isfinite(y) & np.isfinite(z).all(axis=1)
+    result = exact(y=y, covariates=z)
+    np.testing.assert_allclose(result.scores, expected(X[known], y[known], z[known])[0], atol=1e-10)
+    assert "rows with missing covariates" in str(result)
+    several = screen(X, np.column_stack([y, Y]), Plan.exact(N, P, 5), covariates=z, missing="pairwise")
+    np.testing.assert_allclose(several[0].scores, result.scores, atol=1e-12)
+    np.testing.assert_allclose(several[1].scores, exact(covariates=z).scores, atol=1e-12)
+    with pytest.raises(ValueError, match=r"covariates contain NaN in row 0, column 1.*'pairwise'"):
+        exact(COMPLETE, covariates=z, missing="raise")
+    survival = np.column_stack([np.exp(Y / 4), np.ones(N)])
+    known = np.isfinite(z).all(axis=1)
+    np.testing.assert_allclose(
+        exact(y=survival, statistic="cox", covariates=z).scores,
+        exact(X[known], survival[known], statistic="cox", covariates=z[known]).scores,
+        atol=1e-12,
+    )
+
+
+def test_several_responses_share_a_pass():
+    both = np.column_stack([Y, COMPLETE[:, 2] + Z[:, 1], Y**2])
+    plan = Plan.paper(N, P, 4)
+    together = screen(X, both, plan, covariates=Z, missing="pairwise", random_state=0)
+    for k, result in enumerate(together):
+        alone = screen(X, both[:, k], plan, covariates=Z, missing="pairwise", random_state=0)
+        np.testing.assert_array_equal(result.selected, alone.selected)
+        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+@pytest.mark.parametrize("statistic", ["pearson", "logistic", "anova"])
+def test_adaptive_runs_with_pvalues(sampling, statistic):
+    generator = np.random.default_rng(1)
+    n, p = 4000, 40
+    z, x = generator.standard_normal((n, 3)), generator.binomial(2, 0.3, (n, p)).astype("f4")
+    y = z @ [1.0, 1.0, 0.0] + x[:, 3] + generator.standard_t(3, n)
+    y = y if statistic == "pearson" else y > np.quantile(y, 0.9)
+    x[generator.random((n, p)) < 0.05] = np.nan
+    options = {"covariates": z, "missing": "pairwise", "statistic": statistic}
+    whole = screen(x, y, Plan.exact(n, p, 4), **options)
+    plan = Plan.optimal(n, p, 4, 0.3)
+    result = screen(x, y, plan, **options, sampling=sampling, pvalues=True, random_state=0)
+    assert result.parameters["sampling"] == sampling
+    assert 3 in result.selected
+    np.testing.assert_allclose(result.scores[result.selected], whole.scores[result.selected], atol=1e-6)
+    np.testing.assert_allclose(
+        result.log10_pvalues[result.selected], whole.log10_pvalues[result.selected], atol=1e-4
+    )
+
+
+def test_features_with_few_present_rows_score_zero():
+    x = COMPLETE.copy()
+    x[K + 9 :, 0] = np.nan  # present in K + 9 rows
+    x[K + 10 :, 1] = np.nan
+    x[:, 2] = np.nan
+    result = exact(x)
+    assert result.scores[0] == result.scores[2] == 0 != result.scores[1]
+    assert result.pvalues[0] == result.pvalues[2] == 1
+    assert f"fewer than {K + 10} of the rows" in str(result)
+
+
+def test_covariates_that_are_constant_or_collinear_in_the_present_rows():
+    batch = np.eye(3)[np.arange(N) % 3]
+    z = np.column_stack([Z, batch])
+    x = X.copy()
+    x[np.arange(N) % 3 == 2, 0] = np.nan
+    x[np.arange(N) % 3 != 1, 1] = np.nan
+    result = exact(x, covariates=z)
+    for j in (0, 1, 2):
+        known = np.isfinite(x[:, j])
+        a = np.column_stack([Z, batch])[known]
+        basis = np.linalg.svd(a - a.mean(axis=0), full_matrices=False)
+        a = basis[0][:, basis[1] > 1e-8]
+        score, pvalue = least_squares(x[known, j], Y[known], a)
+        np.testing.assert_allclose(result.scores[j], score * np.sqrt(known.mean()), atol=1e-9)
+        np.testing.assert_allclose(result.pvalues[j], pvalue, rtol=1e-6)
+
+
+def test_a_response_that_the_covariates_explain_in_the_present_rows():
+    x, group = X.copy(), np.arange(N) % 3 == 0
+    y = np.where(group, 2.0, Y)
+    x[~group, 0] = np.nan
+    assert abs(exact(x, y, covariates=group.astype(float)).scores[0]) < 1e-6
+    x[:, 1] = np.where(np.isnan(x[:, 1]), np.nan, Z[:, 0] * 3 + 1)
+    assert exact(x).scores[1] == 0
