@@ -357,6 +357,44 @@ def test_covariates_of_another_file(tmp_path):
     assert set(scores) & set("abcdef")
 
 
+def test_covariates_with_text_and_missing_values(tmp_path):
+    """Genotypes with gaps, adjusted for covariates of another file, of which one is text."""
+    generator = np.random.default_rng(0)
+    x = np.where(generator.random((500, 6)) < 0.03, np.nan, X[:500, :6])
+    batch = np.array(["u", "v", "w"])[np.arange(500) % 3]
+    frame = pd.DataFrame(x, columns=list("abcdef")).assign(id=np.arange(500) + 1000, y=Y[:500])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    aside = pd.DataFrame({"id": frame["id"], "age": X[:500, 7], "batch": batch})
+    aside.loc[4, "age"], aside.loc[9, "batch"] = np.nan, None
+    aside.to_csv(tmp_path / "z.csv", index=False)
+    options = (
+        "--target",
+        "y",
+        "--exact",
+        "--keep",
+        3,
+        "--json",
+        "--covariates",
+        f"{tmp_path}/z.csv:age,batch",
+    )
+    result = run("screen", tmp_path / "x.csv", *options, "--missing", "pairwise")
+    record = json.loads(result.stdout)
+    known = aside.notna().all(axis=1).to_numpy()
+    numbers = np.column_stack([X[:500, 7], batch == "v", batch == "w"])[known]
+    plan = Plan.exact(known.sum(), 6, 3)
+    expected = screen(x[known], Y[:500][known], plan, covariates=numbers, missing="pairwise")
+    for feature in record["features"]:
+        assert feature["score"] == pytest.approx(expected.scores["abcdef".index(feature["name"])], abs=1e-9)
+    assert "covariate 'batch' was expanded into 2 indicator columns." in record["notes"]
+    assert "2 rows with missing covariates were omitted." in record["notes"]
+    aside.dropna().to_csv(tmp_path / "z.csv", index=False)
+    again = json.loads(run("screen", tmp_path / "x.csv", *options, "--missing", "pairwise").stdout)
+    assert again["features"] == record["features"]
+    result = run("screen", tmp_path / "x.csv", *options)
+    assert "2 of 500 rows have no value of age" in said(result)
+    assert "--missing pairwise" in said(result)
+
+
 def test_warnings_of_ids_are_never_hidden(folder, tmp_path):
     pd.DataFrame({"id": np.arange(N), "y": Y}).to_csv(tmp_path / "t.csv", index=False)
     for option in ("-q", "--json"):

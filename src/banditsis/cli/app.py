@@ -198,7 +198,9 @@ def screen(
     ] = "auto",
     covariates: Annotated[
         str | None,
-        typer.Option(help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex."),
+        typer.Option(
+            help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex. Text is expanded."
+        ),
     ] = None,
     pvalues: Annotated[
         bool, typer.Option("--pvalues", help="Read all rows of the selected features to get p-values.")

@@ -30,17 +30,19 @@ def id_names(data: str, covariates: str | None) -> Sequence[str] | None:
     return None if values.ids is None else values.id_names
 
 
-def read_covariates(path: str, source: Source, ids: Array | None, covariates: str) -> Array:
+def read_covariates(
+    path: str, source: Source, ids: Array | None, covariates: str, allow_missing: bool
+) -> dict[str, Array]:
     """Read columns of the data, or ``FILE:columns``, for the rows with a target."""
     # Columns of the data take precedence over a file of the same name.
     in_data = set(source.names or ()).issuperset(covariates.split(","))
     file, columns = (None, covariates) if in_data else split_target(covariates)
     names = [None] if columns is None else columns.split(",")
     if file is None:
-        return np.column_stack([_read_column(path, source, str(name)) for name in names])
+        return {str(name): _read_column(path, source, str(name)) for name in names}
     data_columns = column_names(path) or source.names or ()
     read = [read_target(file, name, data_columns) for name in names]
-    return np.column_stack([_join_column(source, ids, file, values) for values in read])
+    return {values.column: _join_column(source, ids, file, values, allow_missing) for values in read}
 
 
 def _read_column(path: str, source: Source, name: str) -> Array:
@@ -49,19 +51,25 @@ def _read_column(path: str, source: Source, name: str) -> Array:
     return np.asarray(source.read(slice(0, n), slice(column, column + 1))[:, 0])
 
 
-def _join_column(source: Source, ids: Array | None, file: Path, read: TargetValues) -> Array:
-    """Join a column of another file with the rows of the data that have a target."""
+def _join_column(
+    source: Source, ids: Array | None, file: Path, read: TargetValues, allow_missing: bool
+) -> Array:
+    """Join a column of another file with the rows of the data that have a target; missing values are None."""
     file_source, rows = _split_rows(source)
     known_rows, values, _ = match_rows(Opened(file_source, ids), read, file)
     is_known = np.zeros(file_source.shape[0], dtype=bool)
     is_known[known_rows] = True
-    if not is_known[rows].all():
+    if is_known[rows].all():
+        return values[np.searchsorted(known_rows, rows)]
+    if not allow_missing:
         n_unknown = np.count_nonzero(~is_known[rows])
         raise ValueError(
-            f"{n_unknown:,} of {len(rows):,} rows have no value of {read.column} in {file}: "
-            "covariates must be known in every row with a target."
+            f"{n_unknown:,} of {len(rows):,} rows have no value of {read.column} in {file}: fill the missing "
+            "values, or use --missing pairwise to omit these rows."
         )
-    return values[np.searchsorted(known_rows, rows)]
+    column = np.full(file_source.shape[0], None, dtype=object)
+    column[known_rows] = values
+    return column[rows]
 
 
 def _split_rows(source: Source) -> tuple[Source, Indices]:

@@ -163,7 +163,8 @@ def _run(options: ScreenOptions) -> None:
     )
     covariates = None
     if options.covariates is not None:
-        covariates = read_covariates(path, opened, ids, options.covariates)
+        pairwise = _missing(options) == "pairwise"
+        covariates = read_covariates(path, opened, ids, options.covariates, pairwise)
     source = _wrap(opened, options, targets)
     results: dict[str, ScreeningResult] = {}
     started = time.perf_counter()
@@ -222,7 +223,7 @@ def _screen(
                 statistic=options.statistic,
                 row_order=options.row_order,
                 sampling=options.sampling,
-                missing=options.missing or _default_missing(options.data),
+                missing=_missing(options),
                 covariates=covariates,
                 pvalues=options.pvalues,
                 n_jobs=options.jobs,
@@ -253,10 +254,11 @@ def _stored_target(path: str) -> str:
     return stored
 
 
-def _default_missing(path: str) -> str:
+def _missing(options: ScreenOptions) -> str:
     """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
+    path = options.data
     original = read_record(Path(path)).source if find_format(path) == "shuffled" else path
-    return "pairwise" if original.lower().endswith(".bed") else "raise"
+    return options.missing or ("pairwise" if original.lower().endswith(".bed") else "raise")
 
 
 def _wrap(source: Source, options: ScreenOptions, targets: Sequence[str]) -> Source:

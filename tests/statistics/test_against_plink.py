@@ -1,0 +1,80 @@
+"""P-values given covariates are those of PLINK 2, with and without missing genotypes."""
+
+import gzip
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bed_reader import open_bed, to_bed
+
+from banditsis import Plan, screen
+from banditsis.formats.opening import open_source
+
+pytestmark = pytest.mark.skipif(shutil.which("plink2") is None, reason="plink2 is not on the PATH")
+MICE = Path(__file__).parents[3] / "shared" / "data" / "gemma_mouse_hs1940"
+
+
+def write_table(path, **columns):
+    lines = ["\t".join(["#FID", "IID", *columns])]
+    for i, row in enumerate(zip(*columns.values(), strict=True)):
+        lines.append("\t".join([f"F{i}", f"I{i}", *("NA" if np.isnan(v) else repr(float(v)) for v in row)]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def plink(folder, genotypes, y, Z):
+    """Write the files; decimal logarithms of the p-values of linear regression, NaN if PLINK has none."""
+    n, p = genotypes.shape
+    ids = {"fid": [f"F{i}" for i in range(n)], "iid": [f"I{i}" for i in range(n)]}
+    snps = {"sid": [f"rs{j}" for j in range(p)], "chromosome": ["1"] * p, "bp_position": range(1, p + 1)}
+    to_bed(folder / "x.bed", genotypes, properties={**ids, **snps})
+    write_table(folder / "y.txt", y=y)
+    write_table(folder / "z.txt", **{f"c{k}": column for k, column in enumerate(Z.T)})
+    command = "plink2 --bfile x --pheno y.txt --covar z.txt --covar-variance-standardize --threads 1"
+    subprocess.run(
+        f"{command} --glm hide-covar log10 --out out".split(), cwd=folder, check=True, capture_output=True
+    )
+    lines = (folder / "out.y.glm.linear").read_text().splitlines()
+    column = next(k for k, name in enumerate(lines[0].split()) if name.endswith("LOG10_P"))
+    values = [line.split()[column] for line in lines[1:]]
+    return np.array([np.nan if value == "NA" else -float(value) for value in values])
+
+
+def ours(folder, y, Z):
+    source = open_source(folder / "x.bed")
+    plan = Plan.exact(*source.shape, 5)
+    return screen(source, y, plan, covariates=Z, missing="pairwise", pvalues=True).log10_pvalues
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.3])
+def test_simulated_genotypes(tmp_path, share):
+    rng = np.random.default_rng(0)
+    n, p = 800, 60
+    X = rng.binomial(2, rng.uniform(0.1, 0.5, p), (n, p)).astype("f4")
+    Z = rng.standard_normal((n, 10)) + 0.3 * X[:, :10]
+    y = Z @ rng.standard_normal(10) + 0.5 * X[:, 5] + rng.standard_normal(n)
+    X[rng.random(X.shape) < share] = np.nan
+    y[3], Z[7, 2] = np.nan, np.nan
+    expected = plink(tmp_path, X, y, Z)
+    assert expected.min() < -10
+    np.testing.assert_allclose(ours(tmp_path, y, Z), expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.skipif(not MICE.exists(), reason="the data of the mice are not beside the project")
+def test_mice(tmp_path):
+    """CD8 of heterogeneous-stock mice given their principal components; 3% of the genotypes are removed."""
+    for ending in ("bed", "bim", "fam", "pheno.txt"):
+        with gzip.open(MICE / f"mouse_hs1940.{ending}.gz") as packed:
+            (tmp_path / f"mice.{ending}").write_bytes(packed.read())
+    with open_bed(tmp_path / "mice.bed") as bed:
+        X = bed.read(dtype="float32")
+    Z = np.linalg.svd(X[:, ::20] - X[:, ::20].mean(axis=0), full_matrices=False)[0][:, :10]
+    X = X[:, X.std(axis=0) > 0][:, ::10]
+    X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
+    y = np.genfromtxt(tmp_path / "mice.pheno.txt", usecols=0, missing_values="NA")
+    expected = plink(tmp_path, X, y, Z)
+    found = ours(tmp_path, y, Z)
+    known = np.isfinite(expected) & (found < 0)
+    assert known.mean() > 0.99
+    np.testing.assert_allclose(found[known], expected[known], atol=1e-3)
