@@ -164,6 +164,13 @@ WEIGHTS = {
     "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
     "one, gaps": Weights(WAVES[:, :1], pairwise=True),
     "several, gaps": Weights(WAVES, pairwise=True),
+    "presence, gaps": Weights(WAVES, pairwise=True, presence=np.column_stack([np.ones(N), WAVES**3])),
+    "presence, squares, gaps": Weights(
+        WAVES, pairwise=True, square=np.linspace(0.5, 2, N), presence=np.ones((N, 1))
+    ),
+    "presence, many, gaps": Weights(
+        np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None]), pairwise=True, presence=np.ones((N, 1))
+    ),
     "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),
 }
 
@@ -183,7 +190,9 @@ def plain_sums(z, w):
         return np.vstack([*lines, onehot.T @ here] if w.pairwise else lines)
     v = np.ones(len(z)) if w.square is None else w.square
     lines = [z.sum(axis=0)[None], w.linear.T @ z, (v @ (z * z))[None]]
-    if w.pairwise:
+    if w.presence is not None:
+        lines.append(w.presence.T @ here)
+    elif w.pairwise:
         lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
     if w.fourth:
         lines.append((z**4).sum(axis=0)[None])

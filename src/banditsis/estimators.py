@@ -73,7 +73,8 @@ class Screener(SelectorMixin, BaseEstimator):
             For ``statistic="cox"`` it is time and event, of shape (n, 2) or structured.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
             Covariates to adjust for, such as age or batch: features are ranked by their partial association
-            given the covariates. In a pipeline, pass them by metadata routing.
+            given the covariates. Text is expanded into indicators. In a pipeline, pass them by metadata
+            routing.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox"; see
             :func:`screen`. In a pipeline, pass them by metadata routing.

@@ -106,11 +106,13 @@ def screen(
         are uniform.
     missing : {"raise", "pairwise"}
         "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
-        by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows.
-        Rows whose response is NaN are omitted before sampling.
+        by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows,
+        or 10 + k with k covariates. Rows whose response or covariate is missing are omitted before sampling.
     covariates : array-like of shape (n,) or (n, k), or frame, optional
         Covariates to adjust for: association is partial, as if the feature and the response had both been
-        regressed on the covariates and an intercept. A feature that the covariates explain scores 0.
+        regressed on the covariates and an intercept, in the rows in which the feature is present. A feature
+        that the covariates explain scores 0. Text and categories are expanded into indicators of all levels
+        but one.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox": scores and
         p-values are those of weighted least squares and weighted score tests. Only their ratios matter. Rows

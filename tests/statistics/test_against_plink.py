@@ -70,7 +70,7 @@ def test_mice(tmp_path):
     with open_bed(tmp_path / "mice.bed") as bed:
         X = bed.read(dtype="float32")
     Z = np.linalg.svd(X[:, ::20] - X[:, ::20].mean(axis=0), full_matrices=False)[0][:, :10]
-    X = X[:, X.std(axis=0) > 0][:, ::10]
+    X = np.ascontiguousarray(X[:, X.std(axis=0) > 0][:, ::10])
     X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
     y = np.genfromtxt(tmp_path / "mice.pheno.txt", usecols=0, missing_values="NA")
     expected = plink(tmp_path, X, y, Z)
