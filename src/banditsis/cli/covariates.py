@@ -9,7 +9,6 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names
-from banditsis.formats.options import find_column
 from banditsis.formats.registry import Opened
 from banditsis.formats.target_files import TargetValues
 from banditsis.formats.targets import match_rows, read_target, split_target
@@ -30,25 +29,26 @@ def id_names(data: str, covariates: str | None) -> Sequence[str] | None:
     return None if values.ids is None else values.id_names
 
 
+def columns_in_data(data: str, covariates: str | None) -> list[str]:
+    """Return the covariates that are columns of the data, which take precedence over a file."""
+    if covariates is None:
+        return []
+    names = covariates.split(",")
+    in_data = set(names) <= set(column_names(data)) or split_target(covariates)[0] is None
+    return names if in_data else []
+
+
 def read_covariates(
     path: str, source: Source, ids: Array | None, covariates: str, allow_missing: bool
 ) -> dict[str, Array]:
-    """Read columns of the data, or ``FILE:columns``, for the rows with a target."""
-    # Columns of the data take precedence over a file of the same name.
-    in_data = set(source.names or ()).issuperset(covariates.split(","))
-    file, columns = (None, covariates) if in_data else split_target(covariates)
-    names = [None] if columns is None else columns.split(",")
-    if file is None:
-        return {str(name): _read_column(path, source, str(name)) for name in names}
+    """Read ``FILE:columns`` for the rows with a target."""
+    file, columns = split_target(covariates)
+    assert file is not None
     data_columns = column_names(path) or source.names or ()
-    read = [read_target(file, name, data_columns) for name in names]
+    read = [
+        read_target(file, name, data_columns) for name in ([None] if columns is None else columns.split(","))
+    ]
     return {values.column: _join_column(source, ids, file, values, allow_missing) for values in read}
-
-
-def _read_column(path: str, source: Source, name: str) -> Array:
-    n, p = source.shape
-    column = find_column([source.name(j) for j in range(p)], name, path)
-    return np.asarray(source.read(slice(0, n), slice(column, column + 1))[:, 0])
 
 
 def _join_column(

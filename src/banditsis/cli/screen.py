@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.cli.covariates import id_names, read_covariates
+from banditsis.cli.covariates import columns_in_data, id_names, read_covariates
 from banditsis.cli.errors import (
     INTERRUPTED,
     UsageError,
@@ -158,14 +158,15 @@ def _run(options: ScreenOptions) -> None:
     path, targets = options.data, options.target or [_stored_target(options.data)]
     # Workers open the file by its targets alone, so the ids of the covariates must not matter.
     ids_like = id_names(path, options.covariates) if options.scheduler is None else None
-    opened, values, joined, ids = open_with_targets(
-        path, targets, ReadOptions(**options.opening, ids_like=ids_like)
+    in_data = columns_in_data(path, options.covariates)
+    opened, values, joined, ids, others = open_with_targets(
+        path, targets, ReadOptions(**options.opening, ids_like=ids_like), others=in_data
     )
-    covariates = None
-    if options.covariates is not None:
+    covariates = dict(zip(in_data, others, strict=True)) or None
+    if options.covariates is not None and not in_data:
         pairwise = _missing(options) == "pairwise"
         covariates = read_covariates(path, opened, ids, options.covariates, pairwise)
-    source = _wrap(opened, options, targets)
+    source = _wrap(opened, options, targets, in_data)
     results: dict[str, ScreeningResult] = {}
     started = time.perf_counter()
     for members, rows in group_responses(values):
@@ -174,7 +175,8 @@ def _run(options: ScreenOptions) -> None:
             source if rows is None else take_rows(source, rows),
             {targets[k]: values[k] if rows is None else values[k][rows] for k in members},
             " ".join(joined[k] for k in members[:3]) + (" …" if len(members) > 3 else ""),
-            covariates if covariates is None or rows is None else covariates[rows],
+            covariates
+            and {name: column if rows is None else column[rows] for name, column in covariates.items()},
         )
     seconds = time.perf_counter() - started
     results = {target: results[target] for target in targets}
@@ -200,7 +202,11 @@ def group_responses(values: Sequence[Array]) -> Iterator[tuple[list[int], Indice
 
 
 def _screen(
-    options: ScreenOptions, source: Source, responses: dict[str, Array], joined: str, covariates: Array | None
+    options: ScreenOptions,
+    source: Source,
+    responses: dict[str, Array],
+    joined: str,
+    covariates: dict[str, Array] | None,
 ) -> dict[str, ScreeningResult]:
     """Screen responses that are known in all rows of the source."""
 
@@ -261,7 +267,9 @@ def _missing(options: ScreenOptions) -> str:
     return options.missing or ("pairwise" if original.lower().endswith(".bed") else "raise")
 
 
-def _wrap(source: Source, options: ScreenOptions, targets: Sequence[str]) -> Source:
+def _wrap(
+    source: Source, options: ScreenOptions, targets: Sequence[str], covariates: Sequence[str]
+) -> Source:
     """Wrap the data for interactions or for a cluster."""
     if options.interactions:
         products = Interactions(source)
@@ -271,7 +279,8 @@ def _wrap(source: Source, options: ScreenOptions, targets: Sequence[str]) -> Sou
         from banditsis.sources.dask.windows import FileOnWorkers
 
         path = options.data if is_url(options.data) else Path(options.data).resolve()
-        return FileOnWorkers(path, source, target=tuple(targets), **options.opening)
+        opening = options.opening | {"drop": (*options.opening["drop"], *covariates)}
+        return FileOnWorkers(path, source, target=tuple(targets), **opening)
     return source
 
 

@@ -41,6 +41,8 @@ class Target(NamedTuple):
     how: list[str]
     #: ids of all rows of the data, including rows without a value, if they are known
     ids: Array | None = None
+    #: other columns of the data that are not features, in the rows of the source
+    others: Sequence[Array] = ()
 
 
 class Place(NamedTuple):
@@ -64,6 +66,7 @@ def open_with_targets(
     targets: Sequence[str],
     options: ReadOptions = DEFAULTS,
     names: Sequence[str] | None = None,
+    others: Sequence[str] = (),
 ) -> Target:
     """Open data together with one target or several.
 
@@ -76,8 +79,10 @@ def open_with_targets(
         1-based number.
     options, names
         See :func:`open_data`.
+    others : sequence of str
+        Further columns of the data that are not features, such as covariates.
     """
-    opened, places, files = open_unjoined(data, targets, options, names)
+    opened, places, files = open_unjoined(data, targets, options, names, others)
     values, labels, known = iter(opened.values), iter(opened.labels), []
     for target, place, read in zip(targets, places, files, strict=True):
         if read is None or place.file is None:
@@ -88,7 +93,9 @@ def open_with_targets(
             known.append(_leave_out_missing(np.arange(len(column)), column, how))
         else:
             known.append(match_rows(opened, read, place.file))
-    return _combine(opened, known)
+    joined = _combine(opened, known)
+    rows = joined.source.rows if isinstance(joined.source, RowSubset) else slice(None)
+    return joined._replace(others=[column[rows] for column in values])
 
 
 class UnjoinedTargets(NamedTuple):
@@ -105,6 +112,7 @@ def open_unjoined(
     targets: Sequence[str],
     options: ReadOptions = DEFAULTS,
     names: Sequence[str] | None = None,
+    others: Sequence[str] = (),
 ) -> UnjoinedTargets:
     """Open data and targets separately; columns of the data take precedence over files of the same name."""
     targets = [str(target) for target in targets]  # they may be paths
@@ -118,11 +126,13 @@ def open_unjoined(
     for found in read.values():
         if found.ids is not None and not is_default_index(found.id_names, found.ids):
             options = options._replace(ids_like=found.id_names)
-    opened = _open_columns(data, [target for target in targets if target not in read], options, names)
+    apart = [target for target in targets if target not in read]
+    opened = _open_columns(data, [*apart, *others], options, names)
     features = opened.source.names
     if features is not None and not read.keys().isdisjoint(features):
         read = {target: found for target, found in read.items() if target not in set(features)}
-        opened = _open_columns(data, [target for target in targets if target not in read], options, names)
+        apart = [target for target in targets if target not in read]
+        opened = _open_columns(data, [*apart, *others], options, names)
     if read and not columns and opened.ids is None and features is not None:  # a matrix with names
         read = {target: read_target(files[target], of_file[target], set(features)) for target in read}
         key = next((found.key for found in read.values() if found.key is not None), None)
