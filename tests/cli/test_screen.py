@@ -390,6 +390,10 @@ def test_covariates_with_text_and_missing_values(tmp_path):
     aside.dropna().to_csv(tmp_path / "z.csv", index=False)
     again = json.loads(run("screen", tmp_path / "x.csv", *options, "--missing", "pairwise").stdout)
     assert again["features"] == record["features"]
+    aside.to_csv(tmp_path / "z.cov", sep="\t", index=False, na_rep="NA")
+    given = (*options[:-1], f"{tmp_path}/z.cov:age,batch")
+    again = json.loads(run("screen", tmp_path / "x.csv", *given, "--missing", "pairwise").stdout)
+    assert again["features"] == record["features"]
     result = run("screen", tmp_path / "x.csv", *options)
     assert "2 of 500 rows have no value of age" in said(result)
     assert "--missing pairwise" in said(result)

@@ -158,5 +158,7 @@ def _with_complete(
     complete = np.flatnonzero(~missing.any(axis=1))
     if complete.size == 0:
         raise ValueError("every row has a missing covariate: omit the covariates that are mostly missing.")
-    omitted = f"{len(values) - complete.size:,} rows with missing covariates were omitted."
+    n_omitted = len(values) - complete.size
+    were = "was" if n_omitted == 1 else "were"
+    omitted = f"{count(n_omitted, 'row')} with missing covariates {were} omitted."
     return EncodedCovariates(values, complete, (*notes, omitted))

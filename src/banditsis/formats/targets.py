@@ -28,7 +28,10 @@ from banditsis.store.reader import stored_below
 from banditsis.validation import find_missing, warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".fam", ".pheno", ".phen", ".dat", ".tab")
+_TEXT = (
+    *(".csv", ".tsv", ".txt", ".dat", ".tab", ".csv.gz", ".tsv.gz", ".txt.gz"),
+    *(".fam", ".pheno", ".phen", ".cov", ".eigenvec"),  # of PLINK
+)
 
 
 class Target(NamedTuple):
