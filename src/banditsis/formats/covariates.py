@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.arrow import frame_names
 from banditsis.formats.opening import is_frame
 from banditsis.formatting import count
 from banditsis.validation import NUMBERS, find_missing, from_numbers
@@ -92,7 +91,8 @@ def _columns(covariates: Any) -> Iterator[tuple[str, Array]]:
     if isinstance(covariates, Mapping):
         yield from ((str(name), np.asarray(column)) for name, column in covariates.items())
         return
-    for k, name in enumerate(frame_names(covariates)):
+    names = getattr(covariates, "column_names", None) or covariates.columns  # may be repeated
+    for k, name in enumerate(map(str, names)):
         if hasattr(covariates, "iloc"):
             yield name, np.asarray(covariates.iloc[:, k])
         elif hasattr(covariates, "get_columns"):
