@@ -7,6 +7,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pgenlib
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -113,4 +114,23 @@ def write_h5ad(X, names, kind=None, **options):
         group["categories"] = np.array(["B", "T"], dtype=object)
         group["codes"] = (np.arange(len(X)) % 2).astype("i1")
         file["obs/age"] = np.arange(len(X), dtype=float)
+    return path
+
+
+def write_pgen(X, names, psam=None):
+    """Hard calls, or dosages if some values lie between them."""
+    path = new_path("data.pgen")
+    n, p = X.shape
+    cells = np.ascontiguousarray(np.where(np.isnan(X), -9, X).T)
+    has_dosages = bool((cells % 1).any())
+    file = str(path).encode()
+    with pgenlib.PgenWriter(file, n, variant_ct=p, nonref_flags=False, dosage_present=has_dosages) as writer:
+        if has_dosages:
+            writer.append_dosages_batch(cells.astype("f4"))
+        else:
+            writer.append_biallelic_batch(cells.astype("i1"))
+    lines = [f"1\t{j + 1}\t{name}\tG\tA" for j, name in enumerate(names)]
+    path.with_suffix(".pvar").write_text("\n".join(["#CHROM\tPOS\tID\tREF\tALT", *lines, ""]))
+    psam = psam or "\n".join(["#IID", *(f"I{i}" for i in range(n)), ""])
+    path.with_suffix(".psam").write_text(psam)
     return path

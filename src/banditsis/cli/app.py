@@ -70,7 +70,7 @@ def _complete_statistics(incomplete: str) -> list[str]:
 # Options that several commands share.
 Data = Annotated[
     str,  # and not Path, which would change a URL
-    typer.Argument(help="File, folder or URL: Parquet, Arrow, CSV, Zarr, HDF5, h5ad, .bed, .npy, …"),
+    typer.Argument(help="File, folder or URL: Parquet, Arrow, CSV, Zarr, HDF5, h5ad, .bed, .pgen, .npy, …"),
 ]
 Target = Annotated[
     str | None,
@@ -212,7 +212,7 @@ def screen(
         str | None,
         typer.Option(
             autocompletion=_complete("raise", "pairwise"),
-            show_default="pairwise for .bed, else raise",
+            show_default="pairwise for .bed and .pgen, else raise",
             help="Missing values: raise an error, or pairwise deletion.",
         ),
     ] = None,

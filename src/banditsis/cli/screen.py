@@ -264,7 +264,7 @@ def _missing(options: ScreenOptions) -> str:
     """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
     path = options.data
     original = read_record(Path(path)).source if find_format(path) == "shuffled" else path
-    return options.missing or ("pairwise" if original.lower().endswith(".bed") else "raise")
+    return options.missing or ("pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise")
 
 
 def _wrap(

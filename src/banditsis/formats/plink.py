@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,15 @@ def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
     _check_size(path, n, p)
     try:
         bed = library.open_bed(path, iid_count=n, sid_count=p, num_threads=1)
-        names, ids = _names(bed), np.char.add(np.char.add(bed.fid, "\t"), bed.iid)
+        names, ids = (
+            complete_ids(bed.sid.tolist(), partial(_describe, bed)),
+            np.char.add(np.char.add(bed.fid, "\t"), bed.iid),
+        )
     except (OSError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{path}, or its .bim or .fam, cannot be read: {error}") from error
     check_unique_names(names, path)
     phenotype = {
-        name: lambda: _phenotype(path, bed.pheno)
+        name: lambda: as_phenotype(path.with_suffix(".fam"), bed.pheno)
         for name in apart
         if name.lower() in ("phenotype", "pheno") and name not in names
     }
@@ -105,25 +109,33 @@ def _check_size(path: Path, n: int, p: int) -> None:
         )
 
 
-def _names(bed: Any) -> list[str]:
-    """SNP ids; chromosome, position and alleles are added to an id that is missing or repeated."""
-    count = Counter(bed.sid.tolist())
-    if count.most_common(1)[0][1] == 1 and "." not in count:
-        return list(map(str, bed.sid))
-    parts = zip(bed.sid, bed.chromosome, bed.bp_position, bed.allele_1, bed.allele_2, strict=True)
+def _describe(bed: Any, j: int) -> list[str]:
+    parts = bed.chromosome, bed.bp_position, bed.allele_1, bed.allele_2
+    return [str(part[j]) for part in parts]
+
+
+def complete_ids(ids: Sequence[str], describe: Callable[[int], Sequence[str]]) -> list[str]:
+    """Ids of variants; chromosome, position and alleles are added to an id that is missing or repeated.
+
+    Examples
+    --------
+    >>> complete_ids(["rs1", "."], lambda j: ["17", "4000", "A", "G"])
+    ['rs1', '.:17:4000:A:G']
+    """
+    count = Counter(ids)
     return [
-        str(sid) if count[str(sid)] == 1 and sid != "." else f"{sid}:{chromosome}:{position}:{first}:{second}"
-        for sid, chromosome, position, first, second in parts
+        name if count[name] == 1 and name != "." else ":".join([name, *describe(j)])
+        for j, name in enumerate(ids)
     ]
 
 
-def _phenotype(path: Path, text: Array) -> Floats:
-    """The phenotype as numbers, NaN if missing."""
+def as_phenotype(path: Path, text: Array) -> Floats:
+    """The phenotype in a ``.fam`` or ``.psam`` file as numbers, NaN if missing."""
     values = np.array([float(value) if is_number(value) else np.nan for value in text])
     values[values == MISSING_PHENOTYPE] = np.nan
     known = values[~np.isnan(values)]
     if known.size == 0:
-        raise ValueError(f"{path.with_suffix('.fam')} has no phenotype: use another file as target.")
+        raise ValueError(f"{path} has no phenotype: use another file as target.")
     if set(known.tolist()) <= {0.0, 1.0, 2.0} and 2.0 in known:  # controls, cases, and 0 for unknown
         values[values == 0] = np.nan
     return values

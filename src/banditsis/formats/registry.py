@@ -63,6 +63,7 @@ FORMATS = {
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
+    "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}

@@ -21,15 +21,15 @@ class Unsupported(NamedTuple):
 
 _SHEET = "save its sheet as CSV"
 _PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
-_BED = "convert it to PLINK .bed, as in plink2 {} --make-bed --out data"
+_PGEN = "convert it to PLINK 2 .pgen, as in plink2 {} --make-pgen --out data"
 
 UNSUPPORTED = (
     Unsupported("an Arrow stream", "write it as an Arrow file or Parquet", (".arrows",), rb"\xff{4}"),
     Unsupported("a Feather file of version 1", "write it again, as version 2", (), rb"FEA1\0"),
-    Unsupported("a VCF file", _BED.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
-    Unsupported("a BCF file", _BED.format("--bcf FILE"), (".bcf",)),
-    Unsupported("a BGEN file", _BED.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
-    Unsupported("a PLINK 2 file", _BED.format("--pfile NAME"), (".pgen", ".pvar", ".psam")),
+    Unsupported("a VCF file", _PGEN.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
+    Unsupported("a BCF file", _PGEN.format("--bcf FILE"), (".bcf",)),
+    Unsupported("a BGEN file", _PGEN.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
+    Unsupported("a part of a PLINK 2 file", "open the .pgen file next to it", (".pvar", ".psam")),
     Unsupported(
         "an SQLite database",
         "write the table as Parquet, as in pandas.read_sql(…).to_parquet(…)",
