@@ -17,7 +17,7 @@ import zarr
 from banditsis.formats.csv import open_csv
 from banditsis.formats.hdf5 import open_h5ad
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.zarr import ZarrSource
+from banditsis.formats.zarr import ZarrSource, open_zarr
 
 _folder = tempfile.TemporaryDirectory()
 atexit.register(_folder.cleanup)
@@ -115,6 +115,30 @@ def write_h5ad(X, names, kind=None, **options):
         group["codes"] = (np.arange(len(X)) % 2).astype("i1")
         file["obs/age"] = np.arange(len(X), dtype=float)
     return path
+
+
+def write_anndata_zarr(X, names, kind=None, **options):
+    """The content of a .h5ad file as a Zarr store."""
+    path = new_path("data.zarr")
+    root = zarr.create_group(str(path), attributes={"encoding-type": "anndata"}, **options)
+
+    def copy(name, node):
+        if isinstance(node, h5py.Group):
+            attributes = {key: np.asarray(value).tolist() for key, value in node.attrs.items()}
+            root.create_group(name, attributes=attributes)
+        else:
+            is_text = node.dtype.kind == "O"
+            data = node.asstr()[...].astype(np.dtypes.StringDType()) if is_text else node[...]
+            root.create_array(name, data=data, chunks=tuple(min(50, length) for length in node.shape))
+
+    with h5py.File(write_h5ad(X, names, kind)) as file:
+        file.visititems(copy)
+    return path
+
+
+def open_large_anndata_zarr(X, names, kind):
+    """Sparse, and not to be held in memory."""
+    return open_zarr(write_anndata_zarr(X, names, kind), options=ReadOptions(memory_limit=1)).source
 
 
 def write_pgen(X, names, psam=None):

@@ -17,6 +17,7 @@ import zarr
 from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
+import files
 from banditsis import Plan, open_source, screen
 from banditsis.cli.app import app
 from banditsis.formats.registry import is_url
@@ -45,11 +46,11 @@ def bucket():
         patch.setenv("AWS_ACCESS_KEY_ID", "someone")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        files = s3fs.S3FileSystem()
-        files.mkdir("data")
+        system = s3fs.S3FileSystem()
+        system.mkdir("data")
         yield "s3://data"
-        files.clear_instance_cache()
-        del files
+        system.clear_instance_cache()
+        del system
         gc.collect()
     server.stop()
 
@@ -137,3 +138,14 @@ def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="has 1 values in line 2"):
         open_source(f"{bucket}/bad.csv")
     assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.parametrize("inner", ["", ":/layers/counts", "/layers/counts"])
+def test_anndata_in_a_bucket(bucket, inner):
+    path = files.write_anndata_zarr(X, [f"g{j}" for j in range(30)], "csr_matrix")
+    zarr.open_group(str(path)).create_array("layers/counts", data=X + 1)
+    s3fs.S3FileSystem().put(str(path), "data/cells.zarr", recursive=True)
+    source, age = open_source(f"{bucket}/cells.zarr{inner}", target="age")
+    np.testing.assert_array_equal(source.read(slice(0, 400), None), X + bool(inner))
+    np.testing.assert_array_equal(age, np.arange(400))
+    assert source.names[29] == "g29"

@@ -221,6 +221,7 @@ def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULT
     and the copy is removed with the source.
     """
     fsspec = import_optional("fsspec", "s3")
+    url = url.replace(".zarr:/", ".zarr/")
     try:
         files, path = fsspec.core.url_to_fs(url)
         if not files.exists(path):
@@ -229,7 +230,7 @@ def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULT
         package = PROTOCOL_PACKAGES.get(url.split(":")[0], "another package")
         raise ImportError(f"reading {url} needs {package} ({error}).") from error
     path = path.rstrip("/")
-    if path.endswith(".zarr"):
+    if ".zarr" in (part[-5:] for part in path.split("/")):
         from banditsis.formats.zarr import open_zarr  # only Zarr needs it
 
         return open_zarr(url, apart, options)

@@ -115,7 +115,8 @@ def find_format(path: str | os.PathLike[str]) -> str:
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
     if is_url(path):
-        return _format_by_name(Path(str(path))) or _raise_unknown(path)
+        store = re.sub(r"\.zarr:?/.*", ".zarr", str(path))  # of an array within it
+        return _format_by_name(Path(store)) or _raise_unknown(path)
     path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_similar_file(path)}.")

@@ -278,7 +278,7 @@ def _as_id(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def damaged(path: Path, format_name: str, error: Exception) -> Exception:
+def damaged(path: Path | str, format_name: str, error: Exception) -> Exception:
     """The error to raise if a library cannot read a file."""
     if isinstance(error, (FileNotFoundError, PermissionError)):
         return error

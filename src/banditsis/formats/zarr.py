@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Rows
+from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.members import check_matrix, find_matrix, find_names, take_members
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.packing import unpack
-from banditsis.formats.registry import Opened, import_optional
+from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, split_path
+from banditsis.formats.tables import damaged
+from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.store.layout import KEY
 
@@ -117,25 +122,102 @@ def _find_chunk_layout(
 
 
 def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a folder or an address; the target is a one-dimensional array of the group, or a feature."""
+    """Open a folder or an address; the target is a one-dimensional array of the group, or a feature.
+
+    ``store.zarr/name`` and ``store.zarr:/name`` are an array of a group. The target of AnnData is a column of
+    ``obs``, or a variable.
+    """
+    path = _join_inner(path)
     node, members = _open_node(path)
     group = node if hasattr(node, "arrays") else None
     if group is not None and KEY in group.attrs:
         raise ValueError(
             f"{path} is a shuffled store, which can only be read from a local disk: copy it first."
         )
+    for root, place, inner in _groups_above(path, node):
+        if root.attrs.get("encoding-type") == "anndata":
+            return _open_anndata(place, root, inner or "X", apart, options)
     for name, member in (members or {"": node}).items():
         _check_codecs(f"{path}/{name}".rstrip("/"), member.metadata.to_dict())
     array = node if group is None else find_matrix(path, members, "/")
     _, p = check_matrix(path, array)
+    attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
+    source = _open_array(path, array, find_names(path, attributes, members, p))
+    return take_members(source, apart, path, members)
+
+
+def _join_inner(path: Path | str) -> Path | str:
+    """``store.zarr/name`` for ``store.zarr:/name``."""
+    if isinstance(path, str):
+        return path.replace(".zarr:/", ".zarr/")
+    outer, inner = split_path(path)
+    return path if inner is None else outer / inner.strip("/")
+
+
+def _groups_above(path: Path | str, node: Any) -> Iterator[tuple[Any, Path | str, str]]:
+    """The group at a path and the two above it within the store; where they are, and the path within them."""
+    inner: list[str] = []
+    if hasattr(node, "arrays"):
+        yield node, path, ""
+    while len(inner) < 2 and not str(path).rstrip("/").endswith(".zarr"):
+        folder, _, name = str(path).rstrip("/").replace("\\", "/").rpartition("/")
+        path = Path(folder) if isinstance(path, Path) else folder
+        inner.insert(0, name)
+        if isinstance(path, Path) and not any((path / metadata).exists() for metadata in ZARR_METADATA):
+            return
+        yield _open_node(path)[0], path, "/".join(inner)
+
+
+def _open_array(path: Path | str, array: Any, names: list[str] | None) -> Source:
     chunk = (*array.chunks, *(array.shards or ()))
     if not all(0 < length < MAX_CHUNK for length in chunk):
         raise ValueError(f"{path} has damaged Zarr metadata (chunks of {chunk}): write the store again.")
-    attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
-    source = ZarrSource(array, find_names(path, attributes, members, p))
-    if source.folder is not None:
-        _warn_of_missing_chunks(path, array, source.folder)
-    return take_members(unpack(source, array), apart, path, members)
+    _warn_of_missing_chunks(path, array)
+    return unpack(ZarrSource(array, names), array)
+
+
+def _open_vector(path: Path | str, array: Any) -> Any:
+    _warn_of_missing_chunks(path, array)
+    return array
+
+
+def _open_anndata(
+    path: Path | str, root: Any, matrix: str, apart: Sequence[str], options: ReadOptions
+) -> Opened:
+    for part in {"obs", "var", "raw", matrix.split("/")[0]} & set(root):
+        for name, member in _arrays_below(path, root[part]):
+            _check_codecs(f"{path}/{part}/{name}".rstrip("/"), member.metadata.to_dict())
+    storage = Storage(
+        partial(_open_array, path), partial(_open_vector, path), partial(_explained_errors, path)
+    )
+    with _explained_errors(path):
+        return open_anndata(path, root, matrix, storage, apart, options)
+
+
+def _arrays_below(path: Path | str, node: Any) -> list[tuple[str, Any]]:
+    """An array, or the arrays below a group at any depth, with their paths in it."""
+    if not hasattr(node, "arrays"):
+        return [("", node)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about codecs, which are checked
+            members = list(node.members(max_depth=None))
+    except Exception as error:  # damaged metadata can raise anything
+        raise _damaged_metadata(path, error) from error
+    return [(name, member) for name, member in members if not hasattr(member, "arrays")]
+
+
+def _damaged_metadata(path: Path | str, error: Exception) -> ValueError:
+    return ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.")
+
+
+@contextmanager
+def _explained_errors(path: Path | str) -> Iterator[None]:
+    """Raise one error that says what to do if zarr-python cannot read a store."""
+    try:
+        yield
+    except (OSError, RuntimeError, LookupError, TypeError, AttributeError) as error:
+        raise damaged(path, "Zarr", error) from error
 
 
 def _check_codecs(where: str, metadata: dict[str, Any]) -> None:
@@ -175,11 +257,14 @@ def _open_node(path: Path | str) -> tuple[Any, dict[str, Any]]:
             "writing it was interrupted."
         ) from error
     except Exception as error:  # damaged metadata can raise anything
-        raise ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.") from error
+        raise _damaged_metadata(path, error) from error
 
 
-def _warn_of_missing_chunks(path: Path | str, array: Any, folder: Path) -> None:
-    """Warn if files are missing: their cells read as the fill value, whether intended or not."""
+def _warn_of_missing_chunks(path: Path | str, array: Any) -> None:
+    """Warn if local files are missing: their cells read as the fill value, whether intended or not."""
+    folder = _local_folder(array)
+    if folder is None:
+        return
     file_shape = array.shards or array.chunks
     expected = int(np.prod([-(-n // length) for n, length in zip(array.shape, file_shape, strict=True)]))
     # Metadata files are .zarray, .zattrs and zarr.json.
