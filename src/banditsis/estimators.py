@@ -17,6 +17,7 @@ from banditsis.arrays import Array, Floats
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
+from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
@@ -150,7 +151,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
-        X = open_source(X) if is_dask(X) else X
+        X = open_source(X) if is_dask(X) or is_labelled(X) else X
         self._means, self._encoding = (X.means, X.encoding) if isinstance(X, Source) else (None, None)
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
@@ -187,6 +188,9 @@ class Screener(SelectorMixin, BaseEstimator):
             return self._read_selected(X)
         if is_frame(X) and not hasattr(self, "feature_names_in_") and self.result_.names is not None:
             return self._check_finite(encode_frame(X, self._selected_features()))
+        if is_labelled(X):  # keeps its labels
+            _check_n_features(self, X, reset=False)
+            return X[:, self.get_support(indices=True)]
         if hasattr(X, "columns"):
             frame_names(X)  # raises for repeated names
         if is_dask(X):  # stays lazy

@@ -16,7 +16,7 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Rows, count_rows
 from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import select, split_by_chunk
-from banditsis.formats.members import check_matrix, find_matrix, find_names, take_members
+from banditsis.formats.members import check_matrix, find_coordinates, find_matrix, find_names, take_members
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.packing import unpack
 from banditsis.formats.registry import Opened, import_optional, split_path
@@ -130,8 +130,9 @@ def open_hdf5(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFA
             dataset = find_matrix(path, _datasets(dataset), ":/" if inner is None else "/")
         _, p = check_matrix(path, dataset)
         members = _datasets(dataset.parent)
-        names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p)
-        return take_members(_open_dataset(dataset, names), apart, path, members)
+        rows, columns = find_coordinates(dataset, members)
+        names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p, columns)
+        return take_members(_open_dataset(dataset, names), apart, path, members, rows)
 
 
 def _open_file(path: Path) -> Any:

@@ -12,10 +12,13 @@ from banditsis.arrays import Array
 from banditsis.formats.options import ColumnNotFoundError
 from banditsis.formats.packing import find_packing
 from banditsis.formats.registry import Opened, take_apart
+from banditsis.formats.tables import check_unique_names
 from banditsis.sources.base import Source
 
 FEATURE_NAMES = ("names", "feature_names", "columns", "column_names", "var_names")
 SAMPLE_IDS = ("ids", "sample_ids", "index", "obs_names")
+#: How the name of a dimension scale begins that netCDF stores without values.
+BARE_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 #: Zarr or HDF5 arrays by name; both have a shape, a dtype and values in ``array[...]``.
 Members = Mapping[str, Any]
@@ -50,10 +53,38 @@ def check_matrix(where: object, array: Any) -> tuple[int, int]:
     return int(array.shape[0]), int(array.shape[1])
 
 
+def find_coordinates(array: Any, members: Members) -> list[Any | None]:
+    """The vectors that label the rows and the columns, as netCDF and xarray store them."""
+    if hasattr(array, "dims"):  # HDF5
+        found = [scales[0] if len(scales) else None for scales in array.dims]
+        found = [None if scale is None or _is_bare_dimension(scale) else scale for scale in found]
+    else:
+        metadata = array.metadata
+        names = getattr(metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS") or ()
+        found = [members.get(name) for name in names]
+    if len(found) != 2:
+        return [None, None]
+    return [
+        vector if vector is not None and vector.shape == (length,) else None
+        for vector, length in zip(found, array.shape, strict=True)
+    ]
+
+
+def _is_bare_dimension(scale: Any) -> bool:
+    """Whether netCDF stored a dimension without values."""
+    return to_text(scale.attrs.get("NAME", "")).startswith(
+        "This is a netCDF dimension but not a netCDF variable"
+    )
+
+
 def find_names(
-    where: object, attributes: Sequence[Mapping[str, Any]], members: Members, p: int
+    where: object,
+    attributes: Sequence[Mapping[str, Any]],
+    members: Members,
+    p: int,
+    coordinate: Any | None = None,
 ) -> list[str] | None:
-    """Names of the columns, from an attribute or an array of strings."""
+    """Names of the columns, from an attribute, an array of strings or the coordinate of the columns."""
     for key in FEATURE_NAMES:
         names = next((mapping[key] for mapping in attributes if key in mapping), None)
         if names is None and key in members and len(members[key].shape) == 1:
@@ -63,14 +94,25 @@ def find_names(
         if len(names) != p:
             raise ValueError(f"{where} has {len(names):,} {key} for {p:,} columns.")
         return [to_text(name) for name in names]
-    return None
+    if coordinate is None:
+        return None
+    names = [to_text(name) for name in read_vector(coordinate)]
+    check_unique_names(names, where)
+    return names
 
 
-def take_members(source: Source, apart: Sequence[str], where: object, members: Members) -> Opened:
-    """Find the ids, and the columns that are not features: vectors among the members, or features."""
+def take_members(
+    source: Source, apart: Sequence[str], where: object, members: Members, coordinate: Any | None = None
+) -> Opened:
+    """Find the ids, and the columns that are not features: vectors among the members, or features.
+
+    The coordinate of the rows contains ids if it is text.
+    """
     n = source.shape[0]
     vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
     ids = next((np.array(read_vector(vectors[name]), str) for name in SAMPLE_IDS if name in vectors), None)
+    if ids is None and coordinate is not None and (labels := read_vector(coordinate)).dtype.kind == "U":
+        ids = labels
     try:
         others = {name: partial(read_vector, member) for name, member in vectors.items()}
         return take_apart(source, apart, where, ids, others)

@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.arrays import Array
+from banditsis.formats.labelled import Labelled, is_labelled, take_labels
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.formats.registry import (
     Opened,
@@ -81,7 +82,7 @@ def open_source(
 
     Parameters
     ----------
-    data : array-like of shape (n, p), frame, path or URL of a file, or Source
+    data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL of a file, or Source
         Arrays are not copied. A source is returned as it is.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
@@ -147,6 +148,11 @@ def open_data(
         from banditsis.formats.arrow import open_frame  # only frames need it
 
         return open_frame(data, apart, options, names)
+    if is_labelled(data):
+        labelled = take_labels(data)
+        return choose_from_matrix(
+            lambda apart: _open_labelled(labelled, apart, options, names), apart, options, "X"
+        )
     source = _open_in_memory(data, names)
     return choose_from_matrix(lambda apart: take_apart(source, apart, "X"), apart, options, "X")
 
@@ -154,6 +160,16 @@ def open_data(
 def open_features(X: Any) -> Source:
     """Open the features of a call: all columns of a frame must be numeric."""
     return open_data(X, (), ReadOptions(strict=True)).source if is_frame(X) else open_source(X)
+
+
+def _open_labelled(
+    data: Labelled, apart: Sequence[str], options: ReadOptions, names: Sequence[str] | None
+) -> Opened:
+    if isinstance(data.cells, (str, os.PathLike)):
+        source = open_file(data.cells, (), ReadOptions(memory_limit=options.memory_limit)).source
+    else:
+        source = _open_in_memory(data.cells, data.names if names is None else names)
+    return take_apart(source, apart, "X", data.ids, data.columns)
 
 
 def stack_columns(columns: Sequence[Array]) -> Array:

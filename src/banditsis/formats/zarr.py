@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
-from banditsis.formats.members import check_matrix, find_matrix, find_names, take_members
+from banditsis.formats.members import check_matrix, find_coordinates, find_matrix, find_names, take_members
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.packing import unpack
 from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, split_path
@@ -134,16 +134,28 @@ def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions 
         raise ValueError(
             f"{path} is a shuffled store, which can only be read from a local disk: copy it first."
         )
-    for root, place, inner in _groups_above(path, node):
+    groups = list(_groups_above(path, node))
+    for root, place, inner in groups:
         if root.attrs.get("encoding-type") == "anndata":
             return _open_anndata(place, root, inner or "X", apart, options)
-    for name, member in (members or {"": node}).items():
-        _check_codecs(f"{path}/{name}".rstrip("/"), member.metadata.to_dict())
+    _check_all_codecs(path, members or {"": node})
     array = node if group is None else find_matrix(path, members, "/")
     _, p = check_matrix(path, array)
+    beside = members
+    if group is None and groups:
+        beside = dict(groups[0][0].arrays())
+        _check_all_codecs(groups[0][1], beside)
+    rows, columns = find_coordinates(array, beside)
     attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
-    source = _open_array(path, array, find_names(path, attributes, members, p))
-    return take_members(source, apart, path, members)
+    source = _open_array(path, array, find_names(path, attributes, members, p, columns))
+    return take_members(source, apart, path, beside, rows)
+
+
+def _check_all_codecs(path: Path | str, arrays: Mapping[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about text, which future versions may store in another way
+        for name, array in arrays.items():
+            _check_codecs(f"{path}/{name}".rstrip("/"), array.metadata.to_dict())
 
 
 def _join_inner(path: Path | str) -> Path | str:
@@ -185,8 +197,7 @@ def _open_anndata(
     path: Path | str, root: Any, matrix: str, apart: Sequence[str], options: ReadOptions
 ) -> Opened:
     for part in {"obs", "var", "raw", matrix.split("/")[0]} & set(root):
-        for name, member in _arrays_below(path, root[part]):
-            _check_codecs(f"{path}/{part}/{name}".rstrip("/"), member.metadata.to_dict())
+        _check_all_codecs(f"{path}/{part}", _arrays_below(path, root[part]))
     storage = Storage(
         partial(_open_array, path), partial(_open_vector, path), partial(_explained_errors, path)
     )
@@ -194,17 +205,17 @@ def _open_anndata(
         return open_anndata(path, root, matrix, storage, apart, options)
 
 
-def _arrays_below(path: Path | str, node: Any) -> list[tuple[str, Any]]:
+def _arrays_below(path: Path | str, node: Any) -> dict[str, Any]:
     """An array, or the arrays below a group at any depth, with their paths in it."""
     if not hasattr(node, "arrays"):
-        return [("", node)]
+        return {"": node}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about codecs, which are checked
             members = list(node.members(max_depth=None))
     except Exception as error:  # damaged metadata can raise anything
         raise _damaged_metadata(path, error) from error
-    return [(name, member) for name, member in members if not hasattr(member, "arrays")]
+    return {name: member for name, member in members if not hasattr(member, "arrays")}
 
 
 def _damaged_metadata(path: Path | str, error: Exception) -> ValueError:
