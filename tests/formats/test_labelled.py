@@ -24,7 +24,7 @@ def make_dataset(**more):
 
 
 def write(dataset, kind):
-    path = files.new_path("data.h5" if kind == "netCDF" else "data.zarr")
+    path = files.new_path("data.nc" if kind == "netCDF" else "data.zarr")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about text and consolidated metadata in Zarr 3
         if kind == "netCDF":

@@ -272,6 +272,7 @@ UNSUPPORTED = {
     "x.vcf.gz": (lambda p: _write(p, gzip.compress(VCF)), "a VCF file.*plink2 --vcf FILE --make-pgen"),
     "x.txt": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-pgen"),
     "x.bgen": (lambda p: _write(p, b"\x14\0\0\0" * 4 + b"bgen" + bytes(20)), "a BGEN file.*plink2 --bgen"),
+    "x.nc": (lambda p: _write(p, b"CDF\x01" + bytes(28)), "a netCDF 3 file.*netCDF 4"),
     "x.pvar": (lambda p: _write(p, b"#CHROM\tPOS\tID\tREF\tALT\n"), "a part of a PLINK 2 file.*the .pgen"),
     "x.sqlite": (_sqlite, "an SQLite database.*: write the table as Parquet"),
     "unnamed": (_sqlite, "an SQLite database.*: write the table as Parquet"),

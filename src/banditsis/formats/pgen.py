@@ -78,7 +78,7 @@ class PgenSource(BlockSource):
                 "other .pvar and .psam files."
             ) from error
         block[block == MISSING] = np.nan
-        return 2 - block.T
+        return np.subtract(2, block, out=block).T
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         n, p = self.shape

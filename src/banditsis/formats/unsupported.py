@@ -31,6 +31,12 @@ UNSUPPORTED = (
     Unsupported("a BGEN file", _PGEN.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
     Unsupported("a part of a PLINK 2 file", "open the .pgen file next to it", (".pvar", ".psam")),
     Unsupported(
+        "a netCDF 3 file",
+        "write it as netCDF 4, as in xarray.open_dataset(…).to_netcdf(…, format='NETCDF4')",
+        (),
+        rb"CDF[\x01\x02\x05]",
+    ),
+    Unsupported(
         "an SQLite database",
         "write the table as Parquet, as in pandas.read_sql(…).to_parquet(…)",
         (".sqlite", ".sqlite3", ".db"),
