@@ -44,6 +44,8 @@ def test_layers_and_raw_counts(store):
         ValueError, match=r"no matrix obs; open one of X, raw/X, layers/counts, layers/sparse"
     ):
         open_source(store / "obs")
+    with pytest.raises(ValueError, match=r"has no array /layers/count: check the name \(there is counts\)"):
+        open_source(f"{store}:/layers/count")
 
 
 @pytest.mark.parametrize("kind", [None, "csr_matrix", "csc_matrix"])

@@ -119,7 +119,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
         return _format_by_name(Path(store)) or _raise_unknown(path)
     path = split_path(Path(path))[0]
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: check the name and the folder{_similar_file(path)}.")
+        raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
     if path.is_dir():
         return _folder_format(path)
     named, content = _format_by_name(path), _format_by_content(path)
@@ -202,7 +202,8 @@ def _folder_format(path: Path) -> str:
     )
 
 
-def _similar_file(path: Path) -> str:
+def similar_file(path: Path) -> str:
+    """A note that names a file or folder with a similar name, if there is one."""
     if not path.parent.is_dir():
         return ""
     similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], 1)

@@ -18,7 +18,7 @@ from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.members import check_matrix, find_coordinates, find_matrix, find_names, take_members
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.packing import unpack
-from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, split_path
+from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, similar_file, split_path
 from banditsis.formats.tables import damaged
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
@@ -163,7 +163,12 @@ def _join_inner(path: Path | str) -> Path | str:
     if isinstance(path, str):
         return path.replace(".zarr:/", ".zarr/")
     outer, inner = split_path(path)
-    return path if inner is None else outer / inner.strip("/")
+    if inner is None:
+        return path
+    joined = outer / inner.strip("/")
+    if not joined.is_dir():
+        raise ValueError(f"{outer} has no array {inner}: check the name{similar_file(joined)}.")
+    return joined
 
 
 def _groups_above(path: Path | str, node: Any) -> Iterator[tuple[Any, Path | str, str]]:
