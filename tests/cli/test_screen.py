@@ -140,7 +140,8 @@ def test_covariates_pvalues_and_interactions(folder, tmp_path):
     options = ("--exact", "--keep", 2, "--json", "--pvalues")
     record = json.loads(screened(folder, *options, "--covariates", "x7").stdout)
     expected = screen(X, Y, Plan.exact(N, P, 2), covariates=X[:, 7])
-    assert [f["index"] for f in record["features"]] == expected.selected.tolist()
+    assert [f["name"] for f in record["features"]] == expected.selected_names
+    assert record["n_features"] == P - 1  # a covariate is not a feature
     assert record["features"][0]["score"] == pytest.approx(expected.scores[42])
     (tmp_path / "age.csv").write_text("age,seven\n" + "".join(f"1,{value!r}\n" for value in X[:, 7].tolist()))
     from_file = json.loads(screened(folder, *options, "--covariates", f"{tmp_path}/age.csv:seven,age").stdout)

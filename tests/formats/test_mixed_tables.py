@@ -274,7 +274,7 @@ def test_ten_targets_in_one_run(tmp_path):
     source, Y = open_source(tmp_path / "x.parquet", target=targets[:4])
     assert Y.shape == (400, 4)
     assert np.isnan(Y[:, 3]).sum() == 50
-    assert source.shape == (400, 36)
+    assert source.shape == (400, 45)  # without the four, and without t7, which is text
     alone = screen(*open_source(tmp_path / "x.parquet", target="t3", drop="t*"), Plan.exact(350, 40, 2))
     assert [f["score"] for f in records["t3"]["features"]] == pytest.approx(alone.scores[alone.selected])
 
@@ -294,3 +294,43 @@ def test_a_class_target_with_a_logistic_model():
     y = np.where(FRAME["spent"] > FRAME["spent"].median(), "big", "small")
     pipeline = make_pipeline(SIS(3, statistic="anova"), StandardScaler(), LogisticRegression())
     assert pipeline.fit(FRAME[NUMERIC], y).score(FRAME[NUMERIC], y) > 0.8
+
+
+def test_a_covariate_of_text_in_the_data(tmp_path):
+    """Categorical confounders: the command and the same lines of Python."""
+    rng = np.random.default_rng(0)
+    clinic = rng.choice(["north", "south", "west"], N)
+    shift = pd.Series(clinic).map({"north": 0.0, "south": 3.0, "west": -3.0}).to_numpy()
+    X = rng.standard_normal((N, 10)) + shift[:, None]
+    y = shift + X[:, 4] - shift + rng.standard_normal(N)
+    frame = pd.DataFrame(X, columns=list("abcdefghij")).assign(clinic=clinic, y=y)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    command = ("screen", tmp_path / "x.csv", "--target", "y", "--covariates", "clinic", "--exact", "--json")
+    record = json.loads(run(*command, "--keep", 2).stdout)
+    assert any("'clinic' was expanded into 2 indicator columns" in note for note in record["notes"])
+    assert not any("skipped" in note for note in record["notes"])
+    expected = screen(X, y, Plan.exact(N, 10, 2), covariates=frame["clinic"])
+    assert [f["index"] for f in record["features"]] == expected.selected.tolist()
+    assert [f["score"] for f in record["features"]] == pytest.approx(expected.scores[expected.selected])
+    residuals = frame.drop(columns="clinic") - frame.groupby("clinic").transform("mean")
+    r = residuals.corr()["y"].drop("y")
+    np.testing.assert_allclose(expected.scores, r, atol=1e-12)
+
+
+def test_missing_labels_and_covariates_in_pairwise_deletion():
+    """Rows without a response are left out of the covariates and the weights, too."""
+    rng = np.random.default_rng(0)
+    X, z, w = rng.standard_normal((300, 5)), rng.standard_normal((300, 2)), rng.random(300)
+    y = X[:, 2] + z[:, 0] + rng.standard_normal(300)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    z[:7, 1] = np.nan
+    w[50:60] = 0
+    gaps = y.copy()
+    gaps[rng.random(300) < 0.2] = np.nan
+    known = np.isfinite(gaps) & np.isfinite(z).all(axis=1) & (w > 0)
+    alone = SIS(2, missing="pairwise").fit(X, gaps, covariates=z, sample_weight=w)
+    expected = SIS(2, missing="pairwise").fit(X[known], y[known], covariates=z[known], sample_weight=w[known])
+    np.testing.assert_allclose(alone.scores_, expected.scores_, atol=1e-12)
+    columns = np.column_stack([gaps, y])
+    both = screen(X, columns, Plan.exact(300, 5, 2), missing="pairwise", covariates=z, sample_weight=w)
+    np.testing.assert_allclose(both[0].scores, alone.scores_, atol=1e-12)
