@@ -1,10 +1,8 @@
 """Files of NumPy, SciPy and scikit-learn; which format a file has; one clear message for what is wrong."""
 
 import bz2
-import contextlib
 import gzip
 import lzma
-import sqlite3
 from zipfile import ZipFile
 
 import numpy as np
@@ -246,12 +244,6 @@ def _arrow_stream(path):
         writer.write_table(table)
 
 
-def _sqlite(path):
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE t (a REAL)")
-        database.commit()
-
-
 VCF = b"##fileformat=VCFv4.2\n#CHROM\tPOS\tID\n"
 UNSUPPORTED = {
     "x.xlsx": (
@@ -274,9 +266,6 @@ UNSUPPORTED = {
     "x.bgen": (lambda p: _write(p, b"\x14\0\0\0" * 4 + b"bgen" + bytes(20)), "a BGEN file.*plink2 --bgen"),
     "x.nc": (lambda p: _write(p, b"CDF\x01" + bytes(28)), "a netCDF 3 file.*netCDF 4"),
     "x.pvar": (lambda p: _write(p, b"#CHROM\tPOS\tID\tREF\tALT\n"), "a part of a PLINK 2 file.*the .pgen"),
-    "x.sqlite": (_sqlite, "an SQLite database.*: write the table as Parquet"),
-    "unnamed": (_sqlite, "an SQLite database.*: write the table as Parquet"),
-    "x.duckdb": (lambda p: _write(p, bytes(8) + b"DUCK\x40" + bytes(40)), "a DuckDB database.*COPY name TO"),
     "x.rds": (lambda p: _write(p, gzip.compress(b"X\n")), "an R file.*arrow::write_parquet"),
     "x.csv.zst": (lambda p: _write(p, b"\x28\xb5\x2f\xfd" + bytes(9)), "compressed with zstd.*zstd -d"),
     "x.csv.bz2": (lambda p: _write(p, bz2.compress(b"a\n1\n")), "compressed with bzip2.*bunzip2"),

@@ -28,7 +28,7 @@ from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.opening import stack_columns
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, format_label, is_url, split_path
+from banditsis.formats.registry import find_format, format_label, is_query, is_url, local_path
 from banditsis.formats.targets import open_with_targets, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
 from banditsis.plans.design import SamplingDesign
@@ -137,6 +137,11 @@ def check_options(options: ScreenOptions) -> None:
         raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
     if options.scheduler is not None and options.interactions:
         raise UsageError("--interactions runs on one machine only: omit --scheduler.")
+    if options.scheduler is not None and is_query(options.data):
+        raise UsageError(
+            "the rows of a query may have another order on each worker: write them as Parquet, or omit "
+            "--scheduler."
+        )
     inputs = list(_input_files(options))
     if options.output is not None:
         check_output(options.output, (".csv", ".parquet", ".json"), "--output", inputs)
@@ -145,8 +150,9 @@ def check_options(options: ScreenOptions) -> None:
 
 
 def _input_files(options: ScreenOptions) -> Iterator[Path]:
-    if not is_url(options.data):
-        yield split_path(Path(options.data))[0]
+    path = local_path(options.data)
+    if path is not None:
+        yield path
     for given in filter(None, (*(options.target or ()), options.covariates)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)

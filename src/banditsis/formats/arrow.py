@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from banditsis.sources.memmap import raise_if_shorter
 from banditsis.sources.tables import Feature, FrameSource, RowGroup, Table
 
 MAX_READERS = 32  # open files of a thread
+GROUP_BYTES = 1 << 28  # of a row group that is written
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
@@ -213,6 +214,22 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
         reader = open_reader([0])  # to find the lengths without decompressing other columns
         lengths = [reader.get_batch(number).num_rows for number in range(reader.num_record_batches)]
     return Table(schema, [make_group(*item) for item in enumerate(lengths)], path)
+
+
+def write_parquet(schema: Any, batches: Iterable[Any], destination: str) -> None:
+    """Write record batches to a Parquet file, in row groups of a similar size."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    height = int(np.clip(GROUP_BYTES // (8 * len(schema.names)), 1024, 1 << 17))
+    held: list[Any] = []
+    with pq.ParquetWriter(destination, schema, use_dictionary=False) as writer:
+        for batch in batches:
+            held.append(batch)
+            if sum(batch.num_rows for batch in held) >= height:
+                writer.write_table(pa.Table.from_batches(held), row_group_size=height)
+                held = []
+        writer.write_table(pa.Table.from_batches(held, schema), row_group_size=height)
 
 
 def open_frame(

@@ -13,9 +13,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from banditsis.formats.arrow import in_memory, read_table
+from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.conversions import find_converted
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, allowed_memory, import_optional
@@ -25,7 +23,6 @@ from banditsis.sources.tables import FrameSource
 
 BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
-GROUP_BYTES = 1 << 28  # of a row group of a converted file
 MAX_GZIP_RATIO = 1032  # of the format
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
@@ -321,7 +318,6 @@ def _check_text_columns(path: Path, dialect: Dialect, columns: Mapping[int, Any]
 
 def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from pyarrow import csv as arrow_csv
 
     # Later rows may have decimals in a column of integers, or values in an empty column.
@@ -329,14 +325,6 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
     schema = _read_first(path, dialect).schema
     types = {field.name: widened.get(field.type, field.type) for field in schema}
     types |= {dialect.names[j]: pa.string() for j in dialect.index_columns}
-    height = int(np.clip(GROUP_BYTES // (8 * len(dialect.names)), 1024, 1 << 17))
-    batches: list[Any] = []
     with _explained(path, dialect):
         reader = arrow_csv.open_csv(path, **_parse_options(dialect, types))
-        with pq.ParquetWriter(destination, reader.schema, use_dictionary=False) as writer:
-            for batch in reader:
-                batches.append(batch)
-                if sum(batch.num_rows for batch in batches) >= height:
-                    writer.write_table(pa.Table.from_batches(batches), row_group_size=height)
-                    batches = []
-            writer.write_table(pa.Table.from_batches(batches, reader.schema), row_group_size=height)
+        write_parquet(reader.schema, reader, destination)

@@ -20,6 +20,7 @@ from banditsis.formats.registry import (
     choose_from_matrix,
     find_format,
     import_optional,
+    is_query,
     is_url,
     open_file,
     take_apart,
@@ -82,8 +83,9 @@ def open_source(
 
     Parameters
     ----------
-    data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL of a file, or Source
-        Arrays are not copied. A source is returned as it is.
+    data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL, DuckDB relation, or Source
+        Arrays are not copied. A source is returned as it is. The query of a relation is run once; it may also
+        be given as ``"duckdb:SELECT …"``.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
     target : str or sequence of str, optional
@@ -138,12 +140,11 @@ def open_data(
 ) -> Opened:
     """Open any kind of data; see :func:`open_source` for names, and :func:`open_file` for the others."""
     if isinstance(data, (str, os.PathLike)):
-        opened = open_url(str(data), apart, options) if is_url(data) else open_file(data, apart, options)
-        if names is not None and len(names) != opened.source.shape[1]:
-            raise ValueError(f"got {len(names):,} names for {opened.source.shape[1]:,} columns.")
-        if names is not None:
-            opened.source.names = names
-        return opened
+        return _rename(_open_named(data, apart, options), names)
+    if is_relation(data):
+        from banditsis.formats.databases import open_relation  # only databases need it
+
+        return _rename(open_relation(data, apart, options), names)
     if is_frame(data):
         from banditsis.formats.arrow import open_frame  # only frames need it
 
@@ -172,6 +173,26 @@ def _open_labelled(
     return take_apart(source, apart, "X", data.ids, data.columns)
 
 
+def _open_named(data: str | os.PathLike[str], apart: Sequence[str], options: ReadOptions) -> Opened:
+    """Open a file, a URL or a query."""
+    if is_url(data):
+        return open_url(str(data), apart, options)
+    if is_query(data):
+        from banditsis.formats.databases import open_query  # only databases need it
+
+        return open_query(str(data), apart, options)
+    return open_file(data, apart, options)
+
+
+def _rename(opened: Opened, names: Sequence[str] | None) -> Opened:
+    """Give other names to the features."""
+    if names is not None and len(names) != opened.source.shape[1]:
+        raise ValueError(f"got {len(names):,} names for {opened.source.shape[1]:,} columns.")
+    if names is not None:
+        opened.source.names = names
+    return opened
+
+
 def stack_columns(columns: Sequence[Array]) -> Array:
     """Several columns as one array, of objects if some hold text."""
     is_text = any(column.dtype.kind not in "fiub" for column in columns)
@@ -180,6 +201,8 @@ def stack_columns(columns: Sequence[Array]) -> Array:
 
 def column_names(data: Any) -> Sequence[str]:
     """All columns of a table, after an empty name if it has an index; none for data of other kinds."""
+    if is_relation(data):
+        return list(data.columns)
     if is_frame(data):
         names = [str(name) for name in getattr(data, "column_names", None) or data.columns]
         index = getattr(data, "index", None)
@@ -199,6 +222,10 @@ def column_names(data: Any) -> Sequence[str]:
 
         schema = read_table(Path(data)).schema
         return [*([""] if find_index(schema) else []), *schema.names]
+    if format_name in ("duckdb", "sqlite"):
+        from banditsis.formats.databases import database_columns
+
+        return database_columns(data)
     return []
 
 
@@ -206,6 +233,11 @@ def is_frame(data: Any) -> bool:
     """Whether data is a frame of pandas, polars or pyarrow."""
     library = type(data).__module__.split(".")[0]
     return library in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
+
+
+def is_relation(data: Any) -> bool:
+    """Whether data is a relation of DuckDB, such as ``duckdb.sql("SELECT …")``."""
+    return type(data).__name__ == "DuckDBPyRelation"
 
 
 def is_sparse(data: Any) -> bool:

@@ -40,7 +40,7 @@ class Format(NamedTuple):
     #: ``module:function``, called as ``function(path, apart, options)``; see :func:`open_file`
     opener: str
     extensions: tuple[str, ...] = ()
-    #: first bytes of a file, empty for text and folders
+    #: pattern of the first bytes of a file, empty for text and folders
     signature: bytes = b""
 
 
@@ -64,6 +64,8 @@ FORMATS = {
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
     "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
+    "duckdb": Format("DuckDB", "databases:open_duckdb", (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}"),
+    "sqlite": Format("SQLite", "databases:open_sqlite", (".sqlite", ".sqlite3"), b"SQLite format 3\0"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
@@ -71,7 +73,9 @@ SIGNATURES[b"\x1f\x8b"] = "gzip"
 #: Where Linux describes processes, and the limits of containers.
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 #: Formats whose columns may be text, dates or ids.
-TABLES = ("parquet", "arrow", "csv")
+TABLES = ("parquet", "arrow", "csv", "duckdb", "sqlite")
+#: How the text of a query starts.
+QUERY = "duckdb:"
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -117,6 +121,8 @@ def find_format(path: str | os.PathLike[str]) -> str:
     if is_url(path):
         store = re.sub(r"\.zarr:?/.*", ".zarr", str(path))  # of an array within it
         return _format_by_name(Path(store)) or _raise_unknown(path)
+    if is_query(path):
+        return "duckdb"
     path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
@@ -155,6 +161,30 @@ def is_url(data: Any) -> bool:
     return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
 
 
+def is_query(data: Any) -> bool:
+    """Whether data is a query of DuckDB and not a path.
+
+    Examples
+    --------
+    >>> is_query("duckdb:SELECT * FROM 'x.parquet'"), is_query("shop.duckdb:/orders")
+    (True, False)
+    """
+    return isinstance(data, str) and data.startswith(QUERY)
+
+
+def local_path(data: Any) -> Path | None:
+    """The local file or folder that data is in; None for URLs, queries and data in memory.
+
+    Examples
+    --------
+    >>> str(local_path("data.h5:/counts/raw")), local_path("s3://bucket/x.zarr")
+    ('data.h5', None)
+    """
+    if not isinstance(data, (str, os.PathLike)) or is_url(data) or is_query(data):
+        return None
+    return split_path(Path(data))[0]
+
+
 def split_path(path: Path) -> tuple[Path, str | None]:
     """A file, and the path within it that follows a colon.
 
@@ -177,7 +207,8 @@ def _format_by_content(path: Path) -> str | None:
         head = file.read(32)
     if not head:
         raise ValueError(f"{path} is empty.")
-    content = next((name for signature, name in SIGNATURES.items() if head.startswith(signature)), None)
+    found = (name for signature, name in SIGNATURES.items() if re.match(signature, head, re.DOTALL))
+    content = next(found, None)
     if content in (None, "gzip", "npz", "plink"):  # which other formats share
         check_supported(path, head)
     return content

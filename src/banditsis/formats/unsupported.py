@@ -37,18 +37,6 @@ UNSUPPORTED = (
         rb"CDF[\x01\x02\x05]",
     ),
     Unsupported(
-        "an SQLite database",
-        "write the table as Parquet, as in pandas.read_sql(…).to_parquet(…)",
-        (".sqlite", ".sqlite3", ".db"),
-        rb"SQLite format 3\0",
-    ),
-    Unsupported(
-        "a DuckDB database",
-        "write the table as Parquet, as in COPY name TO 'data.parquet'",
-        (".duckdb",),
-        rb".{8}DUCK.\0",
-    ),
-    Unsupported(
         "an R file",
         "write it as Parquet in R, as in arrow::write_parquet(…)",
         (".rds", ".rda", ".rdata"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.options import ReadOptions, check_options
-from banditsis.formats.registry import is_url, split_path
+from banditsis.formats.registry import local_path
 from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
@@ -119,13 +119,8 @@ def _check_not_inside(data: Any, destination: Path) -> None:
             f"{destination} is not a name for a store: use, for example, {destination / 'data.zarr'}."
         )
     store = stored_below(data) if isinstance(data, Source) else None
-    if store is not None:
-        path = store.path
-    elif isinstance(data, (str, os.PathLike)) and not is_url(data):
-        path = split_path(Path(data))[0]
-    else:
-        return
-    if destination.exists() and path.resolve().is_relative_to(destination.resolve()):
+    path = local_path(data) if store is None else store.path
+    if path is not None and destination.exists() and path.resolve().is_relative_to(destination.resolve()):
         raise ValueError(f"{destination} contains the data to be shuffled: choose another name.")
 
 
@@ -220,8 +215,8 @@ def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
     names = None if source.names is None else np.array(list(source.names), dtype=object)
     for name, values in (("y", opened.y), ("ids", opened.ids), ("names", names), ("rows", opened.rows)):
         fingerprint[name] = None if values is None else vector_checksum(values)
-    if isinstance(data, (str, os.PathLike)) and not is_url(data):
-        path = split_path(Path(data))[0]
+    path = local_path(data)
+    if path is not None:
         stats = [file.stat() for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
         files = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
         fingerprint["files"] = zlib.crc32(repr(files).encode())
