@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 import numpy as np
 
-from banditsis.formats.arrow import in_memory, read_table, write_parquet
+from banditsis.formats.arrow import read_table, write_parquet
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import QUERY, Opened, allowed_memory, import_optional, split_path
 from banditsis.formats.tables import check_unique_names, damaged, find_roles, open_table
-from banditsis.sources.tables import FrameSource
+from banditsis.sources.tables import FrameSource, RowGroup, Table
 
-BATCH_CELLS = 1 << 22  # of a batch of rows
+BATCH_CELLS = 1 << 24  # of a batch of rows: few batches, and each is small compared to the memory
 #: Number a value of SQLite by its type, so the largest number is that of a type for the whole column.
 SQLITE_KIND = "CASE typeof({}) WHEN 'null' THEN 0 WHEN 'integer' THEN 1 WHEN 'real' THEN 2 ELSE 3 END"
 
@@ -84,8 +84,6 @@ def database_columns(data: str | os.PathLike[str]) -> list[str]:
 
 def _open_rows(run: Run, apart: Sequence[str], options: ReadOptions, where: object) -> Opened:
     """Hold rows in memory if they fit, else in a Parquet file that is removed with the source."""
-    import pyarrow as pa
-
     limit, held, size = allowed_memory(options.memory_limit), [], 0
     with run() as (schema, batches):
         check_unique_names(schema.names, where)
@@ -93,11 +91,14 @@ def _open_rows(run: Run, apart: Sequence[str], options: ReadOptions, where: obje
         for batch in batches:
             held.append(batch)
             size += batch.nbytes
-            if 2 * size > limit:  # batches are copied when they are joined
+            if 2 * size > limit:  # the database needs memory, too
                 return _open_stored(schema, _drain(held, batches), apart, options, where)
-    columns = pa.Table.from_batches(held, schema).combine_chunks().columns
-    held.clear()
-    return open_table(in_memory(schema.names, columns, where), apart, options, make=FrameSource)
+    groups = [RowGroup(len(batch), partial(_columns_of, batch)) for batch in held if len(batch)]
+    return open_table(Table(schema, groups, where), apart, options, make=FrameSource)
+
+
+def _columns_of(batch: Any, columns: Sequence[int], n_rows: int) -> list[Any]:
+    return [batch.column(j) for j in columns]
 
 
 def _drain(held: list[Any], batches: Iterator[Any]) -> Iterator[Any]:

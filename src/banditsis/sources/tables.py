@@ -173,15 +173,17 @@ class FrameSource(TableSource):
         super().__init__(table, features, names, levels)
         self.chunk = 1, 1
         used = sorted({feature.column for feature in features})
-        loaded = zip(used, table.groups[0].load(used, self.shape[0]), strict=True)
-        self.columns = {
-            j: self._convert(j, column) if j in levels or _has_view(column) else column
-            for j, column in loaded
-        }
+        self.columns = [
+            {
+                j: self._convert(j, column) if j in levels or _has_view(column) else column
+                for j, column in zip(used, group.load(used, group.n_rows), strict=True)
+            }
+            for group in table.groups
+        ]
 
     def _load(self, group: int, columns: Sequence[int], rows: Rows) -> Iterator[Array]:
         for j in columns:
-            column = self.columns[j]
+            column = self.columns[group][j]
             if isinstance(column, np.ndarray):
                 yield column[rows]
             elif isinstance(rows, slice):
@@ -267,5 +269,7 @@ def _decode(column: Any) -> Any:
 def _has_view(column: Any) -> bool:
     """Whether a NumPy array can share the memory of a column."""
     return isinstance(column, np.ndarray) or (
-        column.null_count == 0 and column.num_chunks == 1 and numeric_type(column.type) == column.type
+        column.null_count == 0
+        and getattr(column, "num_chunks", 1) == 1
+        and numeric_type(column.type) == column.type
     )
