@@ -1,8 +1,6 @@
 """Files of NumPy, SciPy and scikit-learn; which format a file has; one clear message for what is wrong."""
 
-import bz2
 import gzip
-import lzma
 from zipfile import ZipFile
 
 import numpy as np
@@ -267,10 +265,6 @@ UNSUPPORTED = {
     "x.nc": (lambda p: _write(p, b"CDF\x01" + bytes(28)), "a netCDF 3 file.*netCDF 4"),
     "x.pvar": (lambda p: _write(p, b"#CHROM\tPOS\tID\tREF\tALT\n"), "a part of a PLINK 2 file.*the .pgen"),
     "x.rds": (lambda p: _write(p, gzip.compress(b"X\n")), "an R file.*arrow::write_parquet"),
-    "x.csv.zst": (lambda p: _write(p, b"\x28\xb5\x2f\xfd" + bytes(9)), "compressed with zstd.*zstd -d"),
-    "x.csv.bz2": (lambda p: _write(p, bz2.compress(b"a\n1\n")), "compressed with bzip2.*bunzip2"),
-    "x.csv.xz": (lambda p: _write(p, lzma.compress(b"a\n1\n")), "compressed with xz.*unxz"),
-    "bz2.csv": (lambda p: _write(p, bz2.compress(b"a\n1\n")), "compressed with bzip2.*bunzip2"),
     "x.json": (lambda p: _write(p, b"[1]"), "a JSON file.*pandas.read_json"),
 }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
+import io
+import lzma
 import os
 import re
 import zlib
@@ -16,7 +19,7 @@ from typing import Any, NamedTuple
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.conversions import find_converted
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import Opened, allowed_memory, import_optional
+from banditsis.formats.registry import COMPRESSIONS, Opened, allowed_memory, import_optional
 from banditsis.formats.tables import damaged, find_roles, open_table
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
@@ -151,16 +154,35 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _open_text(path: Path) -> Iterator[Any]:
-    """Open plain or gzipped text; raise if the gzip file is damaged."""
-    with open(path, "rb") as stored:
-        if path.suffix.lower() != ".gz":
-            yield stored
-            return
-        try:
-            with gzip.open(stored) as file:
-                yield file
-        except (OSError, EOFError, zlib.error) as error:
-            raise damaged(path, "gzip", error) from error
+    """Open plain or compressed text; raise if the compressed file is damaged."""
+    with open(path, "rb") as stored, _decompressed(path, stored) as file:
+        yield file
+
+
+@contextmanager
+def _decompressed(path: Path, stored: Any) -> Iterator[Any]:
+    suffix = path.suffix.lower()
+    if suffix not in COMPRESSIONS:
+        yield stored
+        return
+    try:
+        with DECOMPRESSORS[suffix](stored) as file:
+            yield file
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise damaged(path, COMPRESSIONS[suffix].label, error) from error
+
+
+def _open_zstd(stored: Any) -> Any:
+    pa = import_optional("pyarrow", "parquet", "zstd")
+    return io.BufferedReader(pa.CompressedInputStream(stored, "zstd"))
+
+
+DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _open_zstd,
+}
 
 
 def _check_line(path: Path, line: bytes, number: int) -> None:
@@ -224,16 +246,28 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
 
 def _text_size(path: Path) -> int:
     """The size of the text in bytes; that of compressed text is estimated from its first blocks."""
-    size = path.stat().st_size
-    if path.suffix.lower() != ".gz":
+    size, suffix = path.stat().st_size, path.suffix.lower()
+    if suffix not in COMPRESSIONS:
         return size
-    with _open_text(path) as file:
+    with open(path, "rb") as packed, _decompressed(path, packed) as file:
         n_read = sum(len(file.read(BLOCK)) for _ in range(4))
-        n_packed = int(file.fileobj.tell())
+        estimate = n_read * size // max(1, packed.tell())
+    if suffix != ".gz":
+        return estimate
     with open(path, "rb") as packed:
         packed.seek(-4, os.SEEK_END)
         last_size = int.from_bytes(packed.read(), "little")  # of the last part of the file, modulo 4 GiB
-    return max(n_read * size // n_packed, last_size if last_size < MAX_GZIP_RATIO * size else 0)
+    return max(estimate, last_size if last_size < MAX_GZIP_RATIO * size else 0)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Any]:
+    """What pyarrow reads: it decompresses everything but xz."""
+    if path.suffix.lower() != ".xz":
+        yield path
+        return
+    with lzma.open(path) as file:
+        yield file
 
 
 def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
@@ -253,16 +287,19 @@ def _read_all(path: Path, dialect: Dialect, text_columns: Sequence[int]) -> Any:
     from pyarrow import csv as arrow_csv
 
     types = {dialect.names[j]: pa.string() for j in text_columns}
-    with _explained(path, dialect):
-        return _check_encoding(arrow_csv.read_csv(path, **_parse_options(dialect, types)))
+    with _explained(path, dialect), _readable(path) as file:
+        return _check_encoding(arrow_csv.read_csv(file, **_parse_options(dialect, types)))
 
 
 def _read_first(path: Path, dialect: Dialect) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    with _explained(path, dialect):
-        reader = arrow_csv.open_csv(path, **_parse_options(dialect, {}))
+    with (
+        _explained(path, dialect),
+        _readable(path) as file,
+        arrow_csv.open_csv(file, **_parse_options(dialect, {})) as reader,
+    ):
         batches = list(islice(reader, 1))
         return _check_encoding(pa.Table.from_batches(batches, reader.schema))
 
@@ -278,7 +315,7 @@ def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
     """Raise an error that names the line which pyarrow cannot read."""
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
         match = re.search(r"column #(\d+): CSV conversion error", str(error))
         if match:
             _raise_mixed(path, dialect, int(match[1]))
@@ -325,6 +362,9 @@ def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
     schema = _read_first(path, dialect).schema
     types = {field.name: widened.get(field.type, field.type) for field in schema}
     types |= {dialect.names[j]: pa.string() for j in dialect.index_columns}
-    with _explained(path, dialect):
-        reader = arrow_csv.open_csv(path, **_parse_options(dialect, types))
+    with (
+        _explained(path, dialect),
+        _readable(path) as file,
+        arrow_csv.open_csv(file, **_parse_options(dialect, types)) as reader,
+    ):
         write_parquet(reader.schema, reader, destination)

@@ -44,6 +44,25 @@ class Format(NamedTuple):
     signature: bytes = b""
 
 
+class Compression(NamedTuple):
+    """How files are recognised whose text is compressed."""
+
+    label: str
+    #: pattern of the first bytes of a file
+    signature: bytes
+
+
+#: By the last suffix of a name.
+COMPRESSIONS = {
+    ".gz": Compression("gzip", rb"\x1f\x8b"),
+    ".bz2": Compression("bzip2", rb"BZh.1AY&SY"),
+    ".xz": Compression("xz", rb"\xfd7zXZ\0"),
+    ".zst": Compression("zstd", rb"\x28\xb5\x2f\xfd"),
+}
+COMPRESSED = tuple(compression.label for compression in COMPRESSIONS.values())
+#: Extensions of tables of text, plain and compressed.
+TEXT = tuple(name + suffix for name in (".csv", ".tsv", ".txt") for suffix in ("", *COMPRESSIONS))
+
 FORMATS = {
     "npy": Format("NumPy", "numpy:open_npy", (".npy",), b"\x93NUMPY"),
     "npz": Format("NumPy or SciPy .npz (zip)", "numpy:open_npz", (".npz",), b"PK\x03\x04"),
@@ -57,7 +76,7 @@ FORMATS = {
     ),
     "parquet": Format("Parquet", "arrow:open_arrow", (".parquet", ".pq"), b"PAR1"),
     "arrow": Format("Arrow or Feather", "arrow:open_arrow", (".arrow", ".feather", ".ipc"), b"ARROW1"),
-    "csv": Format("CSV", "csv:open_csv", (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")),
+    "csv": Format("CSV", "csv:open_csv", TEXT),
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
     "shuffled": Format("shuffled Zarr", "banditsis.store.reader:open_shuffled"),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
@@ -69,7 +88,7 @@ FORMATS = {
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
-SIGNATURES[b"\x1f\x8b"] = "gzip"
+SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
 #: Where Linux describes processes, and the limits of containers.
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 #: Formats whose columns may be text, dates or ids.
@@ -130,24 +149,40 @@ def find_format(path: str | os.PathLike[str]) -> str:
         return _folder_format(path)
     named, content = _format_by_name(path), _format_by_content(path)
     if named is None:
-        if content is not None and content != "gzip":
-            return content
-        _raise_unknown(path)
-    is_gzip = path.name.lower().endswith(".gz")
-    expected = "gzip" if is_gzip else SIGNATURES.get(FORMATS[named].signature)
+        if content in COMPRESSED:
+            raise ValueError(
+                f"{path} is compressed with {content}: unpack it, or if it is a table of text, rename it to "
+                f"end in .csv{find_suffix(content)}."
+            )
+        return content or _raise_unknown(path)
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    expected = compression.label if compression else SIGNATURES.get(FORMATS[named].signature)
     if content == expected:
         return named
     if content is None:
         problem = "its content is not: it may be damaged, or was written by another program."
-    elif content == "gzip":
-        problem = f"its content is that of a gzip file: rename it to {path.name}.gz, or unpack it."
+    elif content in COMPRESSED:
+        renamed = f"{path.stem if compression else path.name}{find_suffix(content)}"
+        problem = f"its content is that of a {content} file: rename it to {renamed}, or unpack it."
     else:
         problem = f"its content is that of a {format_label(content)} file: change its extension."
     raise ValueError(f"{path} is named as a {format_label(named)} file, but {problem}")
 
 
+def find_suffix(compression: str) -> str:
+    """The suffix of files that are compressed in a way.
+
+    Examples
+    --------
+    >>> find_suffix("bzip2")
+    '.bz2'
+    """
+    return next(suffix for suffix, (label, _) in COMPRESSIONS.items() if label == compression)
+
+
 def _raise_unknown(path: object) -> NoReturn:
-    raise ValueError(f"{path} has an unknown extension: rename it to end in one of {', '.join(EXTENSIONS)}.")
+    plain = [extension for extension in EXTENSIONS if not extension.endswith(tuple(COMPRESSIONS))]
+    raise ValueError(f"{path} has an unknown extension: rename it to end in one of {', '.join(plain)}.")
 
 
 def is_url(data: Any) -> bool:
@@ -209,7 +244,7 @@ def _format_by_content(path: Path) -> str | None:
         raise ValueError(f"{path} is empty.")
     found = (name for signature, name in SIGNATURES.items() if re.match(signature, head, re.DOTALL))
     content = next(found, None)
-    if content in (None, "gzip", "npz", "plink"):  # which other formats share
+    if content in (None, "npz", "plink", *COMPRESSED):  # which other formats share
         check_supported(path, head)
     return content
 

@@ -35,7 +35,7 @@ class TargetValues(NamedTuple):
 
 
 def read_text(path: Path, wanted: str | None, data_columns: Collection[str] = ()) -> TargetValues:
-    """Read a column of delimited text, with or without a header, plain or gzipped."""
+    """Read a column of delimited text, with or without a header, plain or compressed."""
     dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted))
     if not dialect.has_header:
         dialect = dialect._replace(names=_default_names(path, len(dialect.names)))

@@ -11,7 +11,7 @@ import numpy as np
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names, open_data
 from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions
-from banditsis.formats.registry import Opened, is_url
+from banditsis.formats.registry import TEXT, Opened, find_format, is_url
 from banditsis.formats.tables import as_ids, match_names
 from banditsis.formats.target_files import (
     TargetValues,
@@ -28,10 +28,7 @@ from banditsis.store.reader import stored_below
 from banditsis.validation import find_missing, warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-_TEXT = (
-    *(".csv", ".tsv", ".txt", ".dat", ".tab", ".csv.gz", ".tsv.gz", ".txt.gz"),
-    *(".fam", ".pheno", ".phen", ".cov", ".eigenvec"),  # of PLINK
-)
+_TEXT = (*TEXT, ".dat", ".tab", ".fam", ".pheno", ".phen", ".cov", ".eigenvec")  # the last ones of PLINK
 
 
 class Target(NamedTuple):
@@ -197,9 +194,11 @@ def read_target(path: Path, column: str | None, data_columns: Collection[str] = 
     """
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
+    name = path.name.lower()
+    if name.endswith(TEXT):
+        find_format(path)  # raises if the content is that of another format
     with open(path, "rb") as file:
         check_supported(path, file.read(32))
-    name = path.name.lower()
     if name.endswith(".npy"):
         return read_npy(path, column)
     if name.endswith(_ARROW):

@@ -41,11 +41,6 @@ UNSUPPORTED = (
         "write it as Parquet in R, as in arrow::write_parquet(…)",
         (".rds", ".rda", ".rdata"),
     ),
-    Unsupported(
-        "a file compressed with zstd", "unpack it, as in zstd -d FILE", (".zst",), rb"\x28\xb5\x2f\xfd"
-    ),
-    Unsupported("a file compressed with bzip2", "unpack it, as in bunzip2 FILE", (".bz2",), rb"BZh.1AY&SY"),
-    Unsupported("a file compressed with xz", "unpack it, as in unxz FILE", (".xz",), rb"\xfd7zXZ\0"),
     Unsupported("an Excel workbook", _SHEET, (".xls", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
     Unsupported("an ORC file", _PARQUET.format("read_orc"), (".orc",)),
     Unsupported("a JSON file", _PARQUET.format("read_json"), (".json", ".jsonl", ".ndjson")),
@@ -67,9 +62,9 @@ def check_supported(path: Path, head: bytes) -> None:
 
     Examples
     --------
-    >>> check_supported(Path("x.bz2"), b"")
+    >>> check_supported(Path("x.xls"), b"")
     Traceback (most recent call last):
-    ValueError: x.bz2 is a file compressed with bzip2, which cannot be read: unpack it, as in bunzip2 FILE.
+    ValueError: x.xls is an Excel workbook, which cannot be read: save its sheet as CSV.
     """
     found = [f for f in UNSUPPORTED if re.match(f.pattern, head, re.DOTALL)]
     found += [f for f in UNSUPPORTED if path.name.lower().endswith(f.extensions or "\n")]
