@@ -83,3 +83,71 @@ def test_compressed_files_of_other_kinds(tmp_path):
     (tmp_path / "x.npy.zst").write_bytes(zstd(b"x"))
     with pytest.raises(ValueError, match=r"with zstd: unpack it, or .* rename it to end in \.csv\.zst"):
         open_source(tmp_path / "x.npy.zst")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The rows of X in three files, one of them compressed, and a file that is no table."""
+    path = tmp_path / "table"
+    path.mkdir()
+    lines = TEXT.decode().splitlines(keepends=True)
+    (path / "a.csv").write_text("".join(lines[:900]))
+    (path / "b.csv.gz").write_bytes(gzip.compress("".join([lines[0], *lines[900:901]]).encode()))
+    (path / "c.csv").write_text("".join([lines[0], *lines[901:]]))
+    (path / "README.md").write_text("three files")
+    (path / "_SUCCESS").write_text("")
+    return path
+
+
+@pytest.mark.parametrize("limit", [None, 20_000])
+@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+def test_a_folder_of_csv_files_is_one_table(folder, limit):
+    source, y = open_source(folder, target="y", memory_limit=limit)
+    assert source.names == ["a", "b"]
+    np.testing.assert_array_equal(read_all(source), X[:, :2])
+    np.testing.assert_array_equal(y, X[:, 2])
+
+
+def test_a_changed_file_of_a_folder_is_converted_again(folder):
+    for value in (7, 8):
+        (folder / "a.csv").write_text(f"a,b,y\n{value},1,2\n")
+        with pytest.warns(UserWarning, match="table needs about .* converted once"):
+            source = open_source(folder, memory_limit=20_000)
+        assert source.read(slice(0, 1), None)[0, 0] == value
+
+
+@pytest.mark.parametrize("limit", [None, 20])
+@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+def test_numbers_of_different_types_in_the_files_of_a_folder(tmp_path, limit):
+    (tmp_path / "1.csv").write_text("a,b\n1,\n")
+    (tmp_path / "2.csv").write_text("a,b\n2.5,3\n")
+    source = open_source(tmp_path, memory_limit=limit)
+    np.testing.assert_array_equal(read_all(source), [[1, np.nan], [2.5, 3]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,z,y\n1,2,3\n", r"d\.csv differs from a\.csv in column 'b'"),
+        ("a,b,y,extra\n1,2,3,4\n", r"d\.csv differs from a\.csv in column 'extra'"),
+        ("b,a,y\n1,2,3\n", r"d\.csv differs from a\.csv in the order of its columns"),
+        ("1,2,3\n4,5,6\n", r"a\.csv has a header, and .*d\.csv has none"),
+        ("a,b,y\n1,x,3\n", r"d\.csv has values of type string in column 'b'.* type double"),
+        ("a,b,y\n1,2\n", r"d\.csv has 2 values in line 2 and 3 in the first"),
+    ],
+)
+@pytest.mark.parametrize("limit", [None, 20_000])
+def test_files_of_a_folder_that_differ(folder, text, message, limit):
+    (folder / "d.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        open_source(folder, memory_limit=limit)
+
+
+def test_folders_that_contain_other_things(folder):
+    (folder / "part=1").mkdir()
+    (folder / "part=1" / "x.csv").write_text("a,b,y\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"contains CSV files and the folder part=1: move all files"):
+        open_source(folder)
+    (folder / "x.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"nor one of Parquet, Arrow or CSV files alone"):
+        open_source(folder)

@@ -20,14 +20,16 @@ def find_converted(path: Path, write: Callable[[str], None], reason: str) -> Pat
     Parameters
     ----------
     path : Path
-        The file.
+        The file, or a folder of files.
     write : callable
         Called with the name of the Parquet file to write, if there is none yet.
     reason : str
         Why the file must be converted, for the warning.
     """
-    state, home = path.stat(), path.resolve().parent
-    name = f"{path.name}.{state.st_size:x}-{state.st_mtime_ns:x}.parquet"
+    home = path.resolve().parent
+    states = [file.stat() for file in (path, *(path.iterdir() if path.is_dir() else ()))]
+    size, time = sum(state.st_size for state in states), max(state.st_mtime_ns for state in states)
+    name = f"{path.name}.{size:x}-{time:x}.parquet"
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     temporary = Path(tempfile.gettempdir()) / f"banditsis-{user}"
     # Files of other folders may have the same name.

@@ -19,7 +19,14 @@ from typing import Any, NamedTuple
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.conversions import find_converted
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import COMPRESSIONS, Opened, allowed_memory, import_optional
+from banditsis.formats.registry import (
+    COMPRESSIONS,
+    TEXT,
+    Opened,
+    allowed_memory,
+    find_format,
+    import_optional,
+)
 from banditsis.formats.tables import damaged, find_roles, open_table
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
@@ -213,35 +220,108 @@ def is_value(text: str) -> bool:
     return text in MISSING - {""} or is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None
 
 
+class TextFile(NamedTuple):
+    """A file of a table of text."""
+
+    path: Path
+    dialect: Dialect
+
+
 def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a table of text: in memory if it fits, else as a Parquet file that is written once."""
+    """Open a table of text: in memory if it fits, else as a Parquet file that is written once.
+
+    The files of a folder are one table.
+    """
     import_optional("pyarrow", "parquet", "CSV")
-    dialect = find_dialect(path)
+    files = _find_dialects(path)
+    dialect = files[0].dialect
     index = dialect.index_columns
-    size = _text_size(path)
+    size = sum(_text_size(file.path) for file in files)
     # Two of these are in memory at once: the text, the Arrow columns, the array.
     needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(options.memory_limit)
     if needed > limit:
         # Errors in the first rows are raised before anything is written.
-        first_rows = in_memory(dialect.names, _read_first(path, dialect).columns, path)
+        first_rows = in_memory(dialect.names, _read_first(*files[0]).columns, path)
         open_table(first_rows, apart, options, index=index)
         reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
-        table = read_table(
-            find_converted(path, lambda part: _write_parquet(path, dialect, part), reason), where=path
-        )
+        table = read_table(find_converted(path, lambda part: _write_parquet(files, part), reason), where=path)
         opened = open_table(table, apart, options, index=index)
         source = opened.source
     else:
         _, id_columns, chosen = find_roles(dialect.names, apart, index, options, path)
-        columns = _read_all(path, dialect, id_columns).columns
-        _check_text_columns(path, dialect, {j: columns[j] for j in chosen}, options.one_hot)
-        memory = in_memory(dialect.names, columns, path)
+        tables = [_read_all(*file, id_columns) for file in files]
+        for file, table in zip(files, tables, strict=True):
+            columns = {j: table.columns[j] for j in chosen}
+            _check_text_columns(*file, columns, options.one_hot)
+        memory = in_memory(dialect.names, _concatenate(files, tables).columns, path)
         opened = open_table(memory, apart, options, index=index, make=FrameSource)
         source = ArraySource(opened.source.read(slice(0, opened.source.shape[0]), None), opened.source.names)
         source.notes, source.encoding = opened.source.notes, opened.source.encoding
     if not dialect.has_header:
         source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
     return opened._replace(source=source)
+
+
+def find_files(path: Path) -> list[Path]:
+    """The file itself, or the files of a folder sorted by name, without hidden files."""
+    if not path.is_dir():
+        return [path]
+    entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
+    inner = next((entry for entry in entries if entry.is_dir()), None)
+    if inner is not None:
+        raise ValueError(
+            f"{path} contains CSV files and the folder {inner.name}: move all files into one folder, or "
+            "write the table as Parquet."
+        )
+    return [entry for entry in entries if entry.name.lower().endswith(TEXT)]
+
+
+def _find_dialects(path: Path) -> list[TextFile]:
+    """The files of a table; raise if they do not have the same columns."""
+    paths = find_files(path)
+    for file in paths:
+        find_format(file)  # raises if it is not text
+    files = [TextFile(file, find_dialect(file)) for file in paths]
+    first, names = files[0].path, files[0].dialect.names
+    for file, dialect in files[1:]:
+        if dialect.has_header != files[0].dialect.has_header:
+            with_header, without = (file, first) if dialect.has_header else (first, file)
+            raise ValueError(f"{with_header} has a header, and {without} has none: give all files the same.")
+        if dialect.names != names:
+            differ = [name for name in (*names, *dialect.names) if (name in names) != (name in dialect.names)]
+            what = f"column {differ[0]!r}" if differ else "the order of its columns"
+            raise ValueError(f"{file} differs from {first.name} in {what}.")
+    return files
+
+
+def _concatenate(files: Sequence[TextFile], tables: Sequence[Any]) -> Any:
+    """The rows of all files, with integers as floats if another file has decimals in the same column."""
+    import pyarrow as pa
+
+    schema = _unify(files, [table.schema for table in tables])
+    return pa.concat_tables([table.cast(schema) for table in tables])
+
+
+def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:
+    """The types of the columns of all files; raise if one has text where another has numbers."""
+    import pyarrow as pa
+
+    schema = schemas[0]
+    for file, other in zip(files[1:], schemas[1:], strict=True):
+        if other.equals(schema):
+            continue
+        fields = []
+        for field, own in zip(schema, other, strict=True):
+            try:
+                pair = [pa.schema([field]), pa.schema([own])]
+                fields.append(pa.unify_schemas(pair, promote_options="permissive").field(0))
+            except pa.ArrowException:
+                raise ValueError(
+                    f"{file.path} has values of type {own.type} in column {own.name!r}, and the files before "
+                    f"it of type {field.type}: write the same type in all files."
+                ) from None
+        schema = pa.schema(fields)
+    return schema
 
 
 def _text_size(path: Path) -> int:
@@ -353,18 +433,24 @@ def _check_text_columns(path: Path, dialect: Dialect, columns: Mapping[int, Any]
             _raise_mixed(path, dialect, j)
 
 
-def _write_parquet(path: Path, dialect: Dialect, destination: str) -> None:
+def _write_parquet(files: Sequence[TextFile], destination: str) -> None:
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
 
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
-    schema = _read_first(path, dialect).schema
+    schema = _unify(files, [_read_first(*file).schema for file in files])
     types = {field.name: widened.get(field.type, field.type) for field in schema}
-    types |= {dialect.names[j]: pa.string() for j in dialect.index_columns}
+    types |= {schema.names[j]: pa.string() for j in files[0].dialect.index_columns}
+    batches = (batch for file in files for batch in _read_batches(*file, types))
+    write_parquet(pa.schema(list(types.items())), batches, destination)
+
+
+def _read_batches(path: Path, dialect: Dialect, types: dict[str, Any]) -> Iterator[Any]:
+    from pyarrow import csv as arrow_csv
+
     with (
         _explained(path, dialect),
         _readable(path) as file,
         arrow_csv.open_csv(file, **_parse_options(dialect, types)) as reader,
     ):
-        write_parquet(reader.schema, reader, destination)
+        yield from reader

@@ -213,9 +213,9 @@ def column_names(data: Any) -> Sequence[str]:
         return []
     format_name = find_format(data)
     if format_name == "csv":
-        from banditsis.formats.csv import find_dialect  # only tables need these
+        from banditsis.formats.csv import find_dialect, find_files  # only tables need these
 
-        return find_dialect(Path(data)).names
+        return find_dialect(find_files(Path(data))[0]).names
     if format_name in ("parquet", "arrow"):
         from banditsis.formats.arrow import read_table
         from banditsis.formats.tables import find_index

@@ -250,7 +250,7 @@ def _format_by_content(path: Path) -> str | None:
 
 
 def _folder_format(path: Path) -> str:
-    """A folder is a Zarr store, or contains Parquet or Arrow files."""
+    """A folder is a Zarr store, or contains Parquet, Arrow or CSV files."""
     if path.name.endswith(".partial") and (path / "journal.jsonl").exists():
         raise ValueError(f"{path} is an unfinished shuffle: run the same `banditsis shuffle` command again.")
     if any((path / name).exists() for name in ZARR_METADATA):
@@ -259,11 +259,11 @@ def _folder_format(path: Path) -> str:
         return "zarr"
     entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
     formats = {_folder_format(e) if e.is_dir() else _format_by_name(e) for e in entries} - {None}
-    if len(formats) == 1 and formats <= {"parquet", "arrow"}:
+    if len(formats) == 1 and formats <= {"parquet", "arrow", "csv"}:
         return str(formats.pop())
     content = "nothing" if not entries else ", ".join(entry.name for entry in entries[:3])
     raise ValueError(
-        f"{path} is a folder, but neither a Zarr store nor one of Parquet or Arrow files: it "
+        f"{path} is a folder, but neither a Zarr store nor one of Parquet, Arrow or CSV files alone: it "
         f"contains {content}."
     )
 
