@@ -821,3 +821,23 @@ def test_a_column_of_labels_chooses_anova(tmp_path):
     result = run("screen", tmp_path / "data.csv", "--target", "kind", "--keep", 1, "--exact", "--json")
     parameters = json.loads(result.stdout)["parameters"]
     assert parameters["statistic"] == "anova"
+
+
+def test_codes_for_missing_values(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((200, 3)).round(3).astype(str)
+    rows[::7, 0], rows[::9, 2] = "-9", "?"
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,y\n" + "\n".join(map(",".join, rows)) + "\n")
+    codes = ["--na", "-9", "--na", "?"]
+    done = CliRunner().invoke(
+        app, ["screen", str(path), "--target", "y", "--missing", "pairwise", "--exact", "--json", *codes]
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["n_rows"] == 200 - len(rows[::9])
+    assert CliRunner().invoke(app, ["info", str(path), *codes]).exit_code == 0
+    done = CliRunner().invoke(app, ["shuffle", str(path), str(tmp_path / "x.zarr"), "--target", "b", *codes])
+    assert done.exit_code == 0, done.output
+    np.save(tmp_path / "x.npy", np.eye(9))
+    done = CliRunner().invoke(app, ["info", str(tmp_path / "x.npy"), *codes])
+    assert done.exit_code == 1
+    assert "applies to CSV" in done.output

@@ -151,3 +151,42 @@ def test_folders_that_contain_other_things(folder):
     (folder / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"nor one of Parquet, Arrow or CSV files alone"):
         open_source(folder)
+
+
+@pytest.mark.parametrize("limit", [None, 20])
+@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+def test_codes_for_missing_values(tmp_path, limit):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,kind,y\n1,-9,u,1\n-9.0,2,-9,?\n?,3,?,4\n")
+    with pytest.raises(ValueError, match=r"numbers and text in column 'a': '\?' in line 4"):
+        open_source(path)
+    source, y = open_source(path, target="y", one_hot=True, na=["-9", "?"], memory_limit=limit)
+    assert source.names == ["a", "b", "kind=u"]
+    np.testing.assert_array_equal(read_all(source), [[1, np.nan, 1], [np.nan, 3, 0]])  # rows with a target
+    np.testing.assert_array_equal(y, [1, 4])
+    source = open_source(path, one_hot=True, na="?", memory_limit=limit)  # and not what was converted before
+    np.testing.assert_array_equal(read_all(source)[:, 1], [-9, 2, 3])
+    np.testing.assert_array_equal(read_all(source)[:, 0], [1, -9, np.nan])
+
+
+def test_codes_for_missing_values_of_a_first_row_without_a_header(tmp_path):
+    (tmp_path / "data.csv").write_text("?,2\n3,4\n")
+    assert open_source(tmp_path / "data.csv").names == ["?", "2"]
+    source = open_source(tmp_path / "data.csv", na="?")
+    np.testing.assert_array_equal(read_all(source), [[np.nan, 2], [3, 4]])
+
+
+def test_codes_for_missing_values_of_a_target(tmp_path):
+    (tmp_path / "y.csv").write_text("y,kind\n-9,?\n-9.0,b\n2,c\n")
+    assert read_target(tmp_path / "y.csv", "kind", na=["?"]).values.tolist() == [None, "b", "c"]
+    source, y = open_source(np.eye(3), target=f"{tmp_path}/y.csv:y", na="-9")
+    np.testing.assert_array_equal(y, [-9, 2])
+    np.testing.assert_array_equal(read_all(source), np.eye(3)[1:])
+
+
+def test_codes_for_missing_values_apply_to_text_alone(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    np.save(tmp_path / "y.npy", np.arange(3.0))
+    for data, target in ((np.eye(3), None), (tmp_path / "x.npy", None), (tmp_path / "x.npy", "y.npy")):
+        with pytest.raises(ValueError, match="na='-9' applies to CSV and other text files alone"):
+            open_source(data, target=target and str(tmp_path / target), na="-9")

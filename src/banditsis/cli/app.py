@@ -121,6 +121,10 @@ MemoryLimit = Annotated[
     int | None,
     typer.Option(parser=_parse_size, metavar="SIZE", help="Approximate memory to use: 500MB, 2GB."),
 ]
+Na = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="Also a missing value in text files; may be repeated: --na -9."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 
@@ -183,6 +187,7 @@ def screen(
     id: Id = None,
     one_hot: OneHot = False,
     dates: Dates = "skip",
+    na: Na = None,
     keep: Keep = None,
     exact: Annotated[bool, typer.Option("--exact", help="Read every row (SIS).")] = False,
     alpha: Alpha = None,
@@ -274,6 +279,7 @@ def shuffle(
     dates: Dates = "skip",
     seed: Seed = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing store.")] = False,
+    na: Na = None,
     memory_limit: MemoryLimit = None,
     quiet: Quiet = False,
 ) -> None:
@@ -289,6 +295,7 @@ def shuffle(
         target=target,
         seed=seed,
         force=force,
+        na=tuple(na or ()),
         memory_limit=memory_limit,
         quiet=quiet,
         columns=tuple(columns or ()),
@@ -311,6 +318,7 @@ def info(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read a shuffled store completely and check its checksums.")
     ] = False,
+    na: Na = None,
     as_json: AsJson = False,
     memory_limit: MemoryLimit = None,
 ) -> None:
@@ -323,6 +331,7 @@ def info(
         drop=tuple(drop or ()),
         one_hot=one_hot,
         dates=check_dates(dates),
+        na=tuple(na or ()),
         memory_limit=memory_limit,
     )
     run_info(data, keep, options, as_json=as_json, verify=verify)

@@ -16,7 +16,7 @@ from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 
 
-def id_names(data: str, covariates: str | None) -> Sequence[str] | None:
+def id_names(data: str, covariates: str | None, na: Sequence[str] = ()) -> Sequence[str] | None:
     """Return the names of the columns with sample ids in the file of the covariates, if there are any.
 
     A column of the data with the same name holds sample ids too.
@@ -25,7 +25,7 @@ def id_names(data: str, covariates: str | None) -> Sequence[str] | None:
     if file is None:
         return None
     name = None if columns is None else columns.split(",")[0]
-    values = read_target(file, name, column_names(data))
+    values = read_target(file, name, column_names(data), na)
     return None if values.ids is None else values.id_names
 
 
@@ -39,15 +39,14 @@ def columns_in_data(data: str, covariates: str | None) -> list[str]:
 
 
 def read_covariates(
-    path: str, source: Source, ids: Array | None, covariates: str, allow_missing: bool
+    path: str, source: Source, ids: Array | None, covariates: str, allow_missing: bool, na: Sequence[str] = ()
 ) -> dict[str, Array]:
     """Read ``FILE:columns`` for the rows with a target."""
     file, columns = split_target(covariates)
     assert file is not None
     data_columns = column_names(path) or source.names or ()
-    read = [
-        read_target(file, name, data_columns) for name in ([None] if columns is None else columns.split(","))
-    ]
+    names = [None] if columns is None else columns.split(",")
+    read = [read_target(file, name, data_columns, na) for name in names]
     return {values.column: _join_column(source, ids, file, values, allow_missing) for values in read}
 
 

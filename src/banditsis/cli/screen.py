@@ -56,6 +56,7 @@ class ScreenOptions:
     id: str | None
     one_hot: bool
     dates: str
+    na: list[str] | None
     keep: int | None
     exact: bool
     alpha: float | None
@@ -92,6 +93,7 @@ class ScreenOptions:
             "id": self.id,
             "one_hot": self.one_hot,
             "dates": self.dates,
+            "na": tuple(self.na or ()),
             "memory_limit": self.memory_limit,
         }
 
@@ -162,8 +164,9 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
 
 def _run(options: ScreenOptions) -> None:
     path, targets = options.data, options.target or [_stored_target(options.data)]
+    na = options.opening["na"]
     # Workers open the file by its targets alone, so the ids of the covariates must not matter.
-    ids_like = id_names(path, options.covariates) if options.scheduler is None else None
+    ids_like = id_names(path, options.covariates, na) if options.scheduler is None else None
     in_data = columns_in_data(path, options.covariates)
     opened, values, joined, ids, others = open_with_targets(
         path, targets, ReadOptions(**options.opening, ids_like=ids_like), others=in_data
@@ -171,7 +174,7 @@ def _run(options: ScreenOptions) -> None:
     covariates = dict(zip(in_data, others, strict=True)) or None
     if options.covariates is not None and not in_data:
         pairwise = _missing(options) == "pairwise"
-        covariates = read_covariates(path, opened, ids, options.covariates, pairwise)
+        covariates = read_covariates(path, opened, ids, options.covariates, pairwise, na)
     source = _wrap(opened, options, targets, in_data)
     results: dict[str, ScreeningResult] = {}
     started = time.perf_counter()

@@ -7,14 +7,14 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from banditsis.validation import warn_user
 
 
-def find_converted(path: Path, write: Callable[[str], None], reason: str) -> Path:
+def find_converted(path: Path, write: Callable[[str], None], reason: str, na: Sequence[str] = ()) -> Path:
     """The Parquet version of a file, which is written next to it or in the temporary folder.
 
     Parameters
@@ -25,11 +25,14 @@ def find_converted(path: Path, write: Callable[[str], None], reason: str) -> Pat
         Called with the name of the Parquet file to write, if there is none yet.
     reason : str
         Why the file must be converted, for the warning.
+    na : sequence of str
+        What stands for a missing value in it, besides the usual codes.
     """
     home = path.resolve().parent
     states = [file.stat() for file in (path, *(path.iterdir() if path.is_dir() else ()))]
     size, time = sum(state.st_size for state in states), max(state.st_mtime_ns for state in states)
-    name = f"{path.name}.{size:x}-{time:x}.parquet"
+    codes = "-" + hashlib.sha256(repr(sorted(na)).encode()).hexdigest()[:16] if na else ""
+    name = f"{path.name}.{size:x}-{time:x}{codes}.parquet"
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     temporary = Path(tempfile.gettempdir()) / f"banditsis-{user}"
     # Files of other folders may have the same name.
@@ -84,7 +87,7 @@ def _is_private(folder: Path) -> bool:
 
 def _remove_stale(path: Path, current: Path) -> None:
     """Remove conversions of earlier versions of the table."""
-    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]+-[0-9a-f]+\.parquet")
+    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]+-[0-9a-f]+(-[0-9a-f]+)?\.parquet")
     for file in current.parent.iterdir():
         if own.fullmatch(file.name) and file != current:
             with suppress(OSError):  # another process may use it

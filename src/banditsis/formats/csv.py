@@ -47,6 +47,8 @@ class Dialect(NamedTuple):
     #: lines above the first row of values
     n_skipped: int
     cells_per_byte: float
+    #: text that stands for a missing value, besides the usual codes
+    na: Sequence[str] = ()
 
     @property
     def index_columns(self) -> list[int]:
@@ -55,7 +57,9 @@ class Dialect(NamedTuple):
 
 
 def find_dialect(
-    path: Path, find_names: Callable[[list[list[str]]], list[str] | None] | None = None
+    path: Path,
+    find_names: Callable[[list[list[str]]], list[str] | None] | None = None,
+    na: Sequence[str] = (),
 ) -> Dialect:
     """Find the delimiter and the column names from the first lines.
 
@@ -80,16 +84,16 @@ def find_dialect(
         header += line  # a quoted name contains a line end
     delimiter = find_delimiter(path, header)
     numbers, rows = zip(*_split_lines(path, lines, delimiter), strict=True)
-    names = (find_names or _names_of_data)(list(rows))
+    names = find_names(list(rows)) if find_names else _names_of_data(rows[0], na)
     width = len(rows[0])
     density = width * len(rows) / max(1, size)
     if names is None:
-        return Dialect(delimiter, [f"x{j}" for j in range(width)], False, n_blank, density)
-    return Dialect(delimiter, names, True, numbers[0], density)
+        return Dialect(delimiter, [f"x{j}" for j in range(width)], False, n_blank, density, na)
+    return Dialect(delimiter, names, True, numbers[0], density, na)
 
 
-def _names_of_data(rows: list[list[str]]) -> list[str] | None:
-    return None if all(not cell or is_value(cell) for cell in rows[0]) else rows[0]
+def _names_of_data(first: list[str], na: Sequence[str]) -> list[str] | None:
+    return None if all(not cell or is_value(cell) or cell in na for cell in first) else first
 
 
 def find_delimiter(path: Path, line: str) -> str:
@@ -233,7 +237,7 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
     The files of a folder are one table.
     """
     import_optional("pyarrow", "parquet", "CSV")
-    files = _find_dialects(path)
+    files = _find_dialects(path, options.na)
     dialect = files[0].dialect
     index = dialect.index_columns
     size = sum(_text_size(file.path) for file in files)
@@ -244,7 +248,8 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
         first_rows = in_memory(dialect.names, _read_first(*files[0]).columns, path)
         open_table(first_rows, apart, options, index=index)
         reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
-        table = read_table(find_converted(path, lambda part: _write_parquet(files, part), reason), where=path)
+        converted = find_converted(path, lambda part: _write_parquet(files, part), reason, options.na)
+        table = read_table(converted, where=path)
         opened = open_table(table, apart, options, index=index)
         source = opened.source
     else:
@@ -276,12 +281,12 @@ def find_files(path: Path) -> list[Path]:
     return [entry for entry in entries if entry.name.lower().endswith(TEXT)]
 
 
-def _find_dialects(path: Path) -> list[TextFile]:
+def _find_dialects(path: Path, na: Sequence[str]) -> list[TextFile]:
     """The files of a table; raise if they do not have the same columns."""
     paths = find_files(path)
     for file in paths:
         find_format(file)  # raises if it is not text
-    files = [TextFile(file, find_dialect(file)) for file in paths]
+    files = [TextFile(file, find_dialect(file, na=na)) for file in paths]
     first, names = files[0].path, files[0].dialect.names
     for file, dialect in files[1:]:
         if dialect.has_header != files[0].dialect.has_header:
@@ -358,8 +363,16 @@ def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
             block_size=BLOCK, column_names=dialect.names, skip_rows=dialect.n_skipped
         ),
         "parse_options": arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
-        "convert_options": arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=types),
+        "convert_options": arrow_csv.ConvertOptions(
+            strings_can_be_null=True, column_types=types, null_values=_null_values(dialect)
+        ),
     }
+
+
+def _null_values(dialect: Dialect) -> list[str]:
+    from pyarrow import csv as arrow_csv
+
+    return [*arrow_csv.ConvertOptions().null_values, *dialect.na]
 
 
 def _read_all(path: Path, dialect: Dialect, text_columns: Sequence[int]) -> Any:
@@ -406,9 +419,7 @@ def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
 
 def _raise_mixed(path: Path, dialect: Dialect, column: int) -> None:
     """Raise an error that names the first text in a column of numbers."""
-    from pyarrow import csv as arrow_csv
-
-    null_values = arrow_csv.ConvertOptions().null_values
+    null_values = _null_values(dialect)
     for number, cells in read_rows(path, dialect):
         if not is_number(cells[column]) and cells[column] not in null_values:
             raise ValueError(

@@ -103,7 +103,8 @@ def open_source(
     dates : {"skip", "numeric"}
         Whether columns of dates and times are skipped with a note, or used as numbers.
     na : str or sequence of str
-        Text that stands for a missing value in CSV files, besides the usual "NA", "nan", "null" and "".
+        Text that stands for a missing value in CSV files and targets of text, besides the usual "NA", "nan",
+        "null" and "": ``na="-9"`` matches the cell ``-9`` and not ``-9.0``.
     memory_limit : int, optional
         Bytes that may be used for data that must be held in memory.
 
@@ -139,6 +140,10 @@ def open_data(
     names: Sequence[str] | None = None,
 ) -> Opened:
     """Open any kind of data; see :func:`open_source` for names, and :func:`open_file` for the others."""
+    if options.na and not is_text(data):
+        raise ValueError(
+            f"na={', '.join(map(repr, options.na))} applies to CSV and other text files alone: leave it out."
+        )
     if isinstance(data, (str, os.PathLike)):
         return _rename(_open_named(data, apart, options), names)
     if is_relation(data):
@@ -238,6 +243,11 @@ def is_frame(data: Any) -> bool:
 def is_relation(data: Any) -> bool:
     """Whether data is a relation of DuckDB, such as ``duckdb.sql("SELECT …")``."""
     return type(data).__name__ == "DuckDBPyRelation"
+
+
+def is_text(data: Any) -> bool:
+    """Whether data is a file of delimited text, or a folder of such files."""
+    return isinstance(data, (str, os.PathLike)) and find_format(data) == "csv"
 
 
 def is_sparse(data: Any) -> bool:

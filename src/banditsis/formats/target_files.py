@@ -34,9 +34,11 @@ class TargetValues(NamedTuple):
     key: str | None = None
 
 
-def read_text(path: Path, wanted: str | None, data_columns: Collection[str] = ()) -> TargetValues:
+def read_text(
+    path: Path, wanted: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
+) -> TargetValues:
     """Read a column of delimited text, with or without a header, plain or compressed."""
-    dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted))
+    dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted, na))
     if not dialect.has_header:
         dialect = dialect._replace(names=_default_names(path, len(dialect.names)))
     names = dialect.names
@@ -53,26 +55,34 @@ def read_text(path: Path, wanted: str | None, data_columns: Collection[str] = ()
         name.lower().lstrip("#") for name in id_names
     } == {"fid", "iid"}
     values, note = _convert(
-        [cells[column] for cells in rows], is_plink, decimal_commas=dialect.delimiter != ","
+        ["" if cells[column] in na else cells[column] for cells in rows],
+        is_plink,
+        decimal_commas=dialect.delimiter != ",",
     )
     return TargetValues(values, ids, names[column], id_names, note, names[key[0]] if key else None)
 
 
-def _find_header(path: Path, rows: list[list[str]], wanted: str | None) -> list[str] | None:
+def _find_header(
+    path: Path, rows: list[list[str]], wanted: str | None, na: Collection[str]
+) -> list[str] | None:
     """The first row if it names the columns.
 
     It does if it contains the requested name, if it has text above a number, or if it has only text that
     does not occur again below.
     """
     first, below = rows[0], rows[1:]
+
+    def is_known(cell: str) -> bool:
+        return is_value(cell) or cell in na
+
     if path.name.lower().endswith(".fam"):
         return None
     if wanted in first and not is_number(str(wanted)):
         return first
-    if below and any(not is_value(a) and is_value(b) for a, b in zip(first, below[0], strict=False)):
+    if below and any(not is_known(a) and is_known(b) for a, b in zip(first, below[0], strict=False)):
         return first
     recurs = any(cell in {row[k] for row in below if k < len(row)} for k, cell in enumerate(first))
-    return first if below and not recurs and not any(map(is_value, first)) else None
+    return first if below and not recurs and not any(map(is_known, first)) else None
 
 
 def _default_names(path: Path, width: int) -> list[str]:

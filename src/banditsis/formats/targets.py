@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.opening import column_names, open_data
+from banditsis.formats.opening import column_names, is_text, open_data
 from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions
 from banditsis.formats.registry import TEXT, Opened, find_format, is_url
 from banditsis.formats.tables import as_ids, match_names
@@ -122,7 +122,10 @@ def open_unjoined(
     if files:
         columns = column_names(data) if options.id is None else [options.id]
     of_file = {target: place.column for target, place in zip(targets, places, strict=True)}
-    read = {target: read_target(file, of_file[target], columns) for target, file in files.items()}
+    na = options.na
+    read = {target: read_target(file, of_file[target], columns, na) for target, file in files.items()}
+    if na and not is_text(data) and any(file.name.lower().endswith(_TEXT) for file in files.values()):
+        options = options._replace(na=())  # which applies to the target alone
     for found in read.values():
         if found.ids is not None and not is_default_index(found.id_names, found.ids):
             options = options._replace(ids_like=found.id_names)
@@ -134,7 +137,7 @@ def open_unjoined(
         apart = [target for target in targets if target not in read]
         opened = _open_columns(data, [*apart, *others], options, names)
     if read and not columns and opened.ids is None and features is not None:  # a matrix with names
-        read = {target: read_target(files[target], of_file[target], set(features)) for target in read}
+        read = {target: read_target(files[target], of_file[target], set(features), na) for target in read}
         key = next((found.key for found in read.values() if found.key is not None), None)
         opened = opened if key is None else _split_key(opened, key)
     labels = iter(opened.labels)
@@ -187,10 +190,13 @@ def split_target(target: str) -> tuple[Path | None, str | None]:
     return None, target
 
 
-def read_target(path: Path, column: str | None, data_columns: Collection[str] = ()) -> TargetValues:
+def read_target(
+    path: Path, column: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
+) -> TargetValues:
     """Read the values, and the sample ids if there are any, of a target file.
 
-    Sample ids may also be a column of unique values that has the name of a column of the data.
+    Sample ids may also be a column of unique values that has the name of a column of the data. In files of
+    text, ``na`` are missing values.
     """
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
@@ -204,7 +210,7 @@ def read_target(path: Path, column: str | None, data_columns: Collection[str] = 
     if name.endswith(_ARROW):
         return read_arrow(path, column, data_columns)
     if name.endswith(_TEXT):
-        return read_text(path, column, data_columns)
+        return read_text(path, column, data_columns, na)
     raise ValueError(
         f"{path} cannot be a target: it must end in .npy, {', '.join(_ARROW)} or {', '.join(_TEXT)}."
     )
