@@ -2,12 +2,14 @@
 
 import csv
 import gzip
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -841,3 +843,59 @@ def test_codes_for_missing_values(tmp_path):
     done = CliRunner().invoke(app, ["info", str(tmp_path / "x.npy"), *codes])
     assert done.exit_code == 1
     assert "applies to CSV" in done.output
+
+
+def _as_text(frame):
+    return frame.to_csv(index=False).encode()
+
+
+def _as_parquet(frame):
+    target = io.BytesIO()
+    frame.to_parquet(target)
+    return target.getvalue()
+
+
+PIPED = {
+    "CSV": _as_text,
+    "gzip": lambda frame: gzip.compress(_as_text(frame)),
+    "tabs": lambda frame: _as_text(frame).replace(b",", b"\t"),
+    "Parquet": _as_parquet,
+}
+
+
+@pytest.mark.parametrize("kind", PIPED)
+def test_standard_input(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    frame = pd.DataFrame(X[:, :9], columns=list("abcdefghi")).assign(y=Y)
+    data, options = PIPED[kind](frame), ["--target", "y", "--keep", "1", "--exact"]
+    done = CliRunner().invoke(app, ["screen", "-", *options], input=data)
+    assert done.exit_code == 0, done.output
+    label = "Parquet" if kind == "Parquet" else "CSV"
+    assert f"Data:   standard input: {label}, 4,000 rows × 9 features" in done.stderr
+    assert str(tmp_path) not in done.output
+    record = json.loads(CliRunner().invoke(app, ["screen", "-", *options, "--json"], input=data).stdout)
+    (tmp_path / "file.parquet").write_bytes(_as_parquet(frame))
+    file = CliRunner().invoke(app, ["screen", str(tmp_path / "file.parquet"), *options, "--json"])
+    names = [
+        [feature["name"] for feature in found["features"]] for found in (record, json.loads(file.stdout))
+    ]
+    assert names[0] == names[1] == ["h"]
+    info = json.loads(CliRunner().invoke(app, ["info", "-", "--json"], input=data).stdout)
+    assert (info["path"], info["n_rows"]) == ("standard input", N)
+    done = CliRunner().invoke(app, ["screen", "-", "--target", "z"], input=data)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: standard input has no column 'z'")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file.parquet"]
+
+
+def test_standard_input_that_cannot_be_read(tmp_path):
+    done = CliRunner().invoke(app, ["screen", "-", "--target", "y"], input=b"")
+    assert (done.exit_code, done.stderr) == (1, "error: standard input is empty.\n")
+    done = CliRunner().invoke(app, ["screen", "-", "--target", "y"], input=b"\xff\xff\xff\xff" + bytes(40))
+    assert "standard input is an Arrow stream" in done.stderr
+    done = CliRunner().invoke(app, ["screen", "-", "--target", "y", "--scheduler", "tcp://127.0.0.1:1"])
+    assert done.exit_code == 2
+    assert "workers cannot read standard input" in done.stderr
+    done = CliRunner().invoke(app, ["shuffle", "-", str(tmp_path / "x.zarr")], input=b"a\n1\n")
+    assert done.exit_code == 2
+    assert "cannot read standard input: name a file" in done.stderr

@@ -70,7 +70,7 @@ def _complete_statistics(incomplete: str) -> list[str]:
 # Options that several commands share.
 Data = Annotated[
     str,  # and not Path, which would change a URL
-    typer.Argument(help="File, folder or URL: Parquet, Arrow, CSV, Zarr, HDF5, h5ad, .bed, .pgen, .npy, …"),
+    typer.Argument(help="File, folder, URL, or - for stdin: Parquet, Arrow, CSV, Zarr, HDF5, .bed, .npy, …"),
 ]
 Target = Annotated[
     str | None,
@@ -324,6 +324,7 @@ def info(
 ) -> None:
     """Show the format and layout of a file and the cost of screening it."""
     from banditsis.cli.info import run_info
+    from banditsis.cli.standard_input import spooled
     from banditsis.formats.options import ReadOptions
 
     options = ReadOptions(
@@ -334,7 +335,8 @@ def info(
         na=tuple(na or ()),
         memory_limit=memory_limit,
     )
-    run_info(data, keep, options, as_json=as_json, verify=verify)
+    with spooled(data) as path:
+        run_info(path, keep, options, as_json=as_json, verify=verify)
 
 
 PLAN_EXAMPLES = """Examples:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from banditsis.cli.errors import (
     usage_errors,
 )
 from banditsis.cli.output import check_output, print_result, write_output
+from banditsis.cli.standard_input import STANDARD_INPUT, spooled
 from banditsis.cli.terminal import print_message, print_output
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
@@ -102,7 +103,8 @@ def run_screen(options: ScreenOptions) -> None:
     """Screen a file, print the result and write it to files."""
     check_options(options)
     if options.scheduler is None:
-        _run(options)
+        with spooled(options.data) as data:
+            _run(replace(options, data=data))
         return
     from banditsis.sources.dask.windows import connected
 
@@ -139,6 +141,8 @@ def check_options(options: ScreenOptions) -> None:
         raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
     if options.scheduler is not None and options.interactions:
         raise UsageError("--interactions runs on one machine only: omit --scheduler.")
+    if options.scheduler is not None and options.data == STANDARD_INPUT:
+        raise UsageError("workers cannot read standard input: name a file, or omit --scheduler.")
     if options.scheduler is not None and is_query(options.data):
         raise UsageError(
             "the rows of a query may have another order on each worker: write them as Parquet, or omit "

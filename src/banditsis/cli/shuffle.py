@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from banditsis.cli.errors import INTERRUPTED, fail
+from banditsis.cli.errors import INTERRUPTED, UsageError, fail
+from banditsis.cli.standard_input import STANDARD_INPUT
 from banditsis.cli.terminal import print_message
 from banditsis.formatting import format_bytes, format_duration
 from banditsis.progress import ProgressBar
@@ -15,6 +16,8 @@ from banditsis.store.writer import shuffle
 
 def run_shuffle(data: str, destination: Path, *, quiet: bool, **options: Any) -> None:
     """Shuffle a file into a store; ``options`` are those of :func:`banditsis.shuffle`."""
+    if data == STANDARD_INPUT:
+        raise UsageError("shuffling must be able to resume, so it cannot read standard input: name a file.")
     started = time.perf_counter()
     try:
         with ProgressBar("shuffling", "bytes", shown=False if quiet else None) as bar:

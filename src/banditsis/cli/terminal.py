@@ -14,6 +14,13 @@ from banditsis.formatting import printable
 
 #: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
 CLOSED_PIPE = 141
+#: What files are called that have no name of their own.
+_shown: dict[str, str] = {}
+
+
+def show_as(path: str, name: str) -> None:
+    """Print another name instead of a path, also in errors that are printed after the file was removed."""
+    _shown[path] = name
 
 
 def prepare_streams() -> None:
@@ -43,6 +50,8 @@ def print_message(text: str) -> None:
 
 
 def _print(text: str, stream: TextIO) -> None:
+    for path, name in _shown.items():
+        text = text.replace(path, name)
     try:
         print(printable(text), file=stream, flush=True)
     except OSError:

@@ -242,11 +242,22 @@ def _format_by_content(path: Path) -> str | None:
         head = file.read(32)
     if not head:
         raise ValueError(f"{path} is empty.")
-    found = (name for signature, name in SIGNATURES.items() if re.match(signature, head, re.DOTALL))
-    content = next(found, None)
+    content = match_content(head)
     if content in (None, "npz", "plink", *COMPRESSED):  # which other formats share
         check_supported(path, head)
     return content
+
+
+def match_content(head: bytes) -> str | None:
+    """The format or compression that the first bytes of a file are in; None for text and unknown formats.
+
+    Examples
+    --------
+    >>> match_content(b"PAR1..."), match_content(b"BZh91AY&SY"), match_content(b"a,b")
+    ('parquet', 'bzip2', None)
+    """
+    found = (name for signature, name in SIGNATURES.items() if re.match(signature, head, re.DOTALL))
+    return next(found, None)
 
 
 def _folder_format(path: Path) -> str:
