@@ -24,7 +24,7 @@ from banditsis.cli.errors import (
 )
 from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.standard_input import STANDARD_INPUT, spooled
-from banditsis.cli.terminal import print_message, print_output
+from banditsis.cli.terminal import print_message, print_output, shown
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.opening import stack_columns
@@ -362,4 +362,4 @@ def _write_files(options: ScreenOptions, results: Mapping[str, ScreeningResult])
         write_output(results, options.output)
     if options.report is not None:
         (result,) = results.values()
-        result.to_html(options.report, title=f"Screening of {Path(options.data).name}")
+        result.to_html(options.report, title=f"Screening of {Path(shown(options.data)).name}")

@@ -49,11 +49,16 @@ def print_message(text: str) -> None:
         _print(text, sys.stderr)
 
 
-def _print(text: str, stream: TextIO) -> None:
+def shown(text: str) -> str:
+    """Text with the names that :func:`show_as` gave to files."""
     for path, name in _shown.items():
         text = text.replace(path, name)
+    return text
+
+
+def _print(text: str, stream: TextIO) -> None:
     try:
-        print(printable(text), file=stream, flush=True)
+        print(printable(shown(text)), file=stream, flush=True)
     except OSError:
         # Python flushes the rest at exit, and would fail again.
         with open(os.devnull, "w") as nowhere:
