@@ -293,8 +293,7 @@ def test_formats_of_urls():
     assert find_format("s3://bucket/data.parquet") == "parquet"
     with pytest.raises(ValueError, match="s3://bucket/data has an unknown extension"):
         find_format("s3://bucket/data")
-    with pytest.raises(ValueError, match=r"target s3://bucket/y\.csv is a URL: copy the file"):
-        open_source(X, target="s3://bucket/y.csv:y")
+    assert find_format("s3://bucket/shop.duckdb:/orders") == "duckdb"
 
 
 GROUPS = {

@@ -9,6 +9,7 @@ import tempfile
 import threading
 
 import dask.array as da
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +19,7 @@ from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
 import files
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_source, screen, shuffle
 from banditsis.cli.app import app
 from banditsis.formats.registry import is_url
 
@@ -71,6 +72,7 @@ def test_what_an_address_is():
 def test_a_zarr_array_in_a_bucket(stored):
     source = open_source(stored)
     assert source.block_rows == 64
+    assert open_source(stored, columns=["2", "5"]).shape == (400, 2)
     np.testing.assert_array_equal(
         source.read(np.array([0, 63, 64]), np.array([1, 29])), X[[0, 63, 64]][:, [1, 29]]
     )
@@ -135,8 +137,10 @@ def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
     s3fs.S3FileSystem().put(str(tmp_path / "bad.csv"), f"{bucket}/bad.csv")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with pytest.raises(ValueError, match="has 1 values in line 2"):
+    with pytest.raises(ValueError, match=r"^s3://data/bad\.csv has 1 values in line 2"):
         open_source(f"{bucket}/bad.csv")
+    with pytest.raises(ValueError, match=r"^s3://data/bad\.csv has 1 values in line 2"):
+        open_source(X, target=f"{bucket}/bad.csv:a")
     assert not list((tmp_path / "temporary").iterdir())
 
 
@@ -149,3 +153,42 @@ def test_anndata_in_a_bucket(bucket, inner):
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X + bool(inner))
     np.testing.assert_array_equal(age, np.arange(400))
     assert source.names[29] == "g29"
+
+
+def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
+    remote = s3fs.S3FileSystem()
+    pd.DataFrame({"id": range(400), "y": Y, "age": X[:, 3]}).to_csv(tmp_path / "y.csv.gz", index=False)
+    pd.DataFrame(X).assign(id=range(400))[::-1].to_parquet(tmp_path / "x.parquet", index=False)
+    for name in ("y.csv.gz", "x.parquet"):
+        remote.put(str(tmp_path / name), f"{bucket}/{name}")
+    source, y = open_source(f"{bucket}/x.parquet", target=f"{bucket}/y.csv.gz:y")
+    np.testing.assert_array_equal(y, Y[::-1])
+    np.testing.assert_array_equal(source.read(slice(0, 400), None), X[::-1])
+    command = ["screen", f"{bucket}/x.parquet", "--target", f"{bucket}/y.csv.gz:y", "--exact", "--keep", "2"]
+    done = CliRunner().invoke(app, [*command, "--na", "-9"])
+    assert done.exit_code == 0, done.stderr
+    assert f"Target: {bucket}/y.csv.gz was joined on sample ids: 400 of 400 rows have a value." in done.stderr
+    done = CliRunner().invoke(app, [*command, "--covariates", f"{bucket}/y.csv.gz:age", "--json"])
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["features"][0]["name"] == "8"
+    store = tmp_path / "store.zarr"
+    done = CliRunner().invoke(app, ["shuffle", command[1], str(store), "--target", command[3], "--quiet"])
+    assert done.exit_code == 0, done.stderr
+    with pytest.raises(FileNotFoundError, match=r"s3://data/none\.csv does not exist or is not readable"):
+        open_source(X, target=f"{bucket}/none.csv:y")
+
+
+def test_a_part_of_a_file_in_a_bucket(bucket, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"], file["b"] = X, -X
+    s3fs.S3FileSystem().put(str(tmp_path / "x.h5"), f"{bucket}/x.h5")
+    np.testing.assert_array_equal(open_source(f"{bucket}/x.h5:/b").read(slice(0, 400), None), -X)
+    described = json.loads(CliRunner().invoke(app, ["info", f"{bucket}/x.h5:/b", "--json"]).stdout)
+    assert described["format"] == "hdf5"
+
+
+def test_a_shuffled_store_in_a_bucket(bucket, tmp_path):
+    shuffle(X, tmp_path / "s.zarr", seed=0)
+    s3fs.S3FileSystem().put(str(tmp_path / "s.zarr"), f"{bucket}/s.zarr", recursive=True)
+    with pytest.raises(ValueError, match="is a shuffled store, which can only be read from a local disk"):
+        open_source(f"{bucket}/s.zarr")

@@ -109,6 +109,8 @@ def test_forms_of_a_target(tmp_path, monkeypatch):
     assert split_target("t.csv:y") == (file.relative_to(tmp_path), "y")
     assert split_target(f"{file}") == (file, None)
     assert split_target("rs123:A") == (None, "rs123:A")
+    assert split_target("s3://bucket/y.csv:a") == ("s3://bucket/y.csv", "a")
+    assert split_target("s3://bucket/y.csv") == ("s3://bucket/y.csv", None)
     for target in ("gone.csv:y", "gone.npy"):
         with pytest.raises(FileNotFoundError, match=r"the file gone\.\w+ does not exist"):
             split_target(target)

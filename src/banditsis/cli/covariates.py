@@ -51,7 +51,7 @@ def read_covariates(
 
 
 def _join_column(
-    source: Source, ids: Array | None, file: Path, read: TargetValues, allow_missing: bool
+    source: Source, ids: Array | None, file: Path | str, read: TargetValues, allow_missing: bool
 ) -> Array:
     """Join a column of another file with the rows of the data that have a target; missing values are None."""
     file_source, rows = _split_rows(source)

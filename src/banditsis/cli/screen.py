@@ -162,7 +162,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
     for given in filter(None, (*(options.target or ()), options.covariates)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)
-            if file is not None:
+            if isinstance(file, Path):
                 yield file
 
 

@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, overload
 
@@ -23,6 +24,7 @@ from banditsis.formats.registry import (
     is_query,
     is_url,
     open_file,
+    split_url,
     take_apart,
 )
 from banditsis.sources.array import ArraySource
@@ -278,8 +280,28 @@ def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULT
     Only the requested chunks of a Zarr array are read. Files of other formats are copied to this machine,
     and the copy is removed with the source.
     """
+    if find_format(url) == "zarr":
+        from banditsis.formats.zarr import open_zarr  # only Zarr needs it
+
+        url = url.replace(".zarr:/", ".zarr/")
+        _connect(url)
+        return choose_from_matrix(lambda apart: open_zarr(url, apart, options), apart, options, url)
+    outer, inner = split_url(url)
+    folder = tempfile.mkdtemp(prefix="banditsis-")
+    try:
+        copy = copy_url(outer, folder)
+        with named_as(copy, outer):
+            opened = open_file(copy if inner is None else f"{copy}:{inner}", apart, options)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(opened.source, shutil.rmtree, folder, ignore_errors=True)
+    return opened
+
+
+def _connect(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
     fsspec = import_optional("fsspec", "s3")
-    url = url.replace(".zarr:/", ".zarr/")
     try:
         files, path = fsspec.core.url_to_fs(url)
         if not files.exists(path):
@@ -287,18 +309,22 @@ def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULT
     except ImportError as error:
         package = PROTOCOL_PACKAGES.get(url.split(":")[0], "another package")
         raise ImportError(f"reading {url} needs {package} ({error}).") from error
-    path = path.rstrip("/")
-    if ".zarr" in (part[-5:] for part in path.split("/")):
-        from banditsis.formats.zarr import open_zarr  # only Zarr needs it
+    return files, path.rstrip("/")
 
-        return open_zarr(url, apart, options)
-    folder = Path(tempfile.mkdtemp(prefix="banditsis-"))
-    copy = folder / path.rsplit("/", 1)[-1]
+
+def copy_url(url: str, folder: str) -> Path:
+    """Copy a remote file or folder into a folder."""
+    files, path = _connect(url)
+    copy = Path(folder) / path.rsplit("/", 1)[-1]
+    files.get(path, str(copy), recursive=files.isdir(path))
+    return copy
+
+
+@contextmanager
+def named_as(copy: Path, url: str) -> Iterator[None]:
+    """Name the URL of a file and not its copy in errors."""
     try:
-        files.get(path, str(copy), recursive=files.isdir(path))
-        opened = open_file(copy, apart, options)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield
+    except (ValueError, TypeError) as error:
+        error.args = tuple(arg.replace(str(copy), url) if isinstance(arg, str) else arg for arg in error.args)
         raise
-    weakref.finalize(opened.source, shutil.rmtree, folder, ignore_errors=True)
-    return opened

@@ -139,7 +139,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
     """
     if is_url(path):
         store = re.sub(r"\.zarr:?/.*", ".zarr", str(path))  # of an array within it
-        return _format_by_name(Path(store)) or _raise_unknown(path)
+        return _format_by_name(Path(split_url(store)[0])) or _raise_unknown(path)
     if is_query(path):
         return "duckdb"
     path = split_path(Path(path))[0]
@@ -230,6 +230,18 @@ def split_path(path: Path) -> tuple[Path, str | None]:
     """
     outer, colon, inner = str(path).partition(":/")
     return (Path(outer), "/" + inner) if colon and not path.exists() else (path, None)
+
+
+def split_url(url: str) -> tuple[str, str | None]:
+    """A URL, and the path within its file that follows a colon.
+
+    Examples
+    --------
+    >>> split_url("s3://bucket/data.h5:/counts"), split_url("s3://bucket/data.h5")
+    (('s3://bucket/data.h5', '/counts'), ('s3://bucket/data.h5', None))
+    """
+    match = re.fullmatch(r"(.+?://.+?):(/.*)", url)
+    return (match[1], match[2]) if match else (url, None)
 
 
 def _format_by_name(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.opening import column_names, is_text, open_data
+from banditsis.formats.opening import column_names, copy_url, is_text, named_as, open_data
 from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions
 from banditsis.formats.registry import TEXT, Opened, find_format, is_url
 from banditsis.formats.tables import as_ids, match_names
@@ -46,9 +47,9 @@ class Target(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a target is: in a column of the data, or of a file of its own."""
+    """Where a target is: in a column of the data, or of a file of its own, which may be a URL."""
 
-    file: Path | None
+    file: Path | str | None
     column: str | None
 
 
@@ -124,7 +125,7 @@ def open_unjoined(
     of_file = {target: place.column for target, place in zip(targets, places, strict=True)}
     na = options.na
     read = {target: read_target(file, of_file[target], columns, na) for target, file in files.items()}
-    if na and not is_text(data) and any(file.name.lower().endswith(_TEXT) for file in files.values()):
+    if na and not is_text(data) and any(str(file).lower().endswith(_TEXT) for file in files.values()):
         options = options._replace(na=())  # which applies to the target alone
     for found in read.values():
         if found.ids is not None and not is_default_index(found.id_names, found.ids):
@@ -168,7 +169,7 @@ def _split_key(opened: Opened, key: str) -> Opened:
     return opened._replace(source=ColumnSubset.without(source, column), ids=as_ids([values.tolist()]))
 
 
-def split_target(target: str) -> tuple[Path | None, str | None]:
+def split_target(target: str) -> tuple[Path | str | None, str | None]:
     """File and column of a target; without a file extension it is a column of the data.
 
     Examples
@@ -180,24 +181,30 @@ def split_target(target: str) -> tuple[Path | None, str | None]:
     missing = None
     for name, rest in ((target, None), (head, column or None)):
         if name.lower().endswith((*_ARROW, *_TEXT, ".npy")):
+            if is_url(name):
+                return name, rest
             if Path(name).is_file():
                 return Path(name), rest
             missing = missing or name
-    if is_url(missing):
-        raise ValueError(f"the target {missing} is a URL: copy the file to this machine first.")
     if missing is not None:
         raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
     return None, target
 
 
 def read_target(
-    path: Path, column: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
+    path: Path | str, column: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
 ) -> TargetValues:
     """Read the values, and the sample ids if there are any, of a target file.
 
     Sample ids may also be a column of unique values that has the name of a column of the data. In files of
     text, ``na`` are missing values.
     """
+    if is_url(path):
+        with tempfile.TemporaryDirectory(prefix="banditsis-") as folder:
+            copy = copy_url(str(path), folder)
+            with named_as(copy, str(path)):
+                return read_target(copy, column, data_columns, na)
+    path = Path(path)
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
     name = path.name.lower()
@@ -216,12 +223,12 @@ def read_target(
     )
 
 
-def join(opened: Opened, read: TargetValues, path: Path) -> Target:
+def join(opened: Opened, read: TargetValues, path: Path | str) -> Target:
     """Assign the values of a file to rows; leave out rows without a value."""
     return _combine(opened, [match_rows(opened, read, path)])
 
 
-def match_rows(opened: Opened, read: TargetValues, path: Path) -> Known:
+def match_rows(opened: Opened, read: TargetValues, path: Path | str) -> Known:
     """Assign values to rows: by sample ids if both sides have them, else by row order."""
     note = f"; {read.note}" if read.note else ""
     if opened.ids is None or read.ids is None:
@@ -239,7 +246,7 @@ def match_rows(opened: Opened, read: TargetValues, path: Path) -> Known:
     return _leave_out_missing(rows, read.values[position[rows]], how + note)
 
 
-def _match_by_order(opened: Opened, read: TargetValues, path: Path, note: str) -> Known:
+def _match_by_order(opened: Opened, read: TargetValues, path: Path | str, note: str) -> Known:
     """Assign values in row order; those of a shuffled store are in the order before shuffling."""
     if (opened.ids is None) != (read.ids is None):
         has, lacks = (
@@ -264,7 +271,7 @@ def _match_by_order(opened: Opened, read: TargetValues, path: Path, note: str) -
     return _leave_out_missing(np.arange(len(values)), values, how)
 
 
-def _match_ids(data_ids: Array, ids: Array, path: Path) -> Indices:
+def _match_ids(data_ids: Array, ids: Array, path: Path | str) -> Indices:
     """Position of each id of the data in the ids of a file, -1 if it is not there."""
     if not any("\t" in name for name in ids):  # individuals without families
         data_ids = np.array([str(name).rpartition("\t")[2] for name in data_ids])

@@ -194,7 +194,7 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
                 rows = source.rows
                 ids = None if ids is None else ids[rows]
             if not label or label.isdigit():  # a number would be read as the number of a feature
-                label = " ".join(filter(None, (place.file.stem, label)))
+                label = " ".join(filter(None, (Path(place.file).stem, label)))
     store = stored_below(source)
     if store is None:
         return Data(source, y, ids, name, name, label, rows, n)
