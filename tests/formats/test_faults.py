@@ -209,7 +209,7 @@ def test_texts(text):
 
 @pytest.mark.parametrize("bad", [b"1,x\n", b"1\n", b"1,\xe9\n"])
 def test_faults_behind_the_first_block_of_a_text(bad, monkeypatch):
-    monkeypatch.setattr("banditsis.formats.csv.BLOCK", 1 << 12)
+    monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     path = files.new_path("data.csv")
     path.write_bytes(b"a,b\n" + b"1,2\n" * 5000 + bad)
     for options in ({}, {"memory_limit": 1}):

@@ -459,7 +459,7 @@ def test_conversions_are_kept_in_private_folders_only(temporary, fault):
 
 def test_line_ends_in_quotes(monkeypatch):
     """Also in the header, and where a block of the parser ends."""
-    monkeypatch.setattr("banditsis.formats.csv.BLOCK", 1 << 12)
+    monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     path, n = files.new_path("data.csv"), 2000
     text = "".join(f'{k},"first, {k}\n\nlast ""{k}"""\n' for k in range(n))
     path.write_text('"the\nnumber",comment\n' + text)

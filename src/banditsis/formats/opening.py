@@ -220,7 +220,8 @@ def column_names(data: Any) -> Sequence[str]:
         return []
     format_name = find_format(data)
     if format_name == "csv":
-        from banditsis.formats.csv import find_dialect, find_files  # only tables need these
+        from banditsis.formats.csv import find_files  # only tables need these
+        from banditsis.formats.text import find_dialect
 
         return find_dialect(find_files(Path(data))[0]).names
     if format_name in ("parquet", "arrow"):

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Rows
-from banditsis.formats.csv import is_number
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, import_optional, take_apart
 from banditsis.formats.tables import check_unique_names
+from banditsis.formats.text import is_number
 from banditsis.sources.blocks import BlockSource
 
 SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one SNP that a read of 8 KB returns
