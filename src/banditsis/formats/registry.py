@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.arrays import Array, Indices
 from banditsis.formats.options import DEFAULTS, ReadOptions, choose_columns, find_column
 from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
@@ -417,7 +417,7 @@ def take_apart(
         values.append(np.array(source.read(slice(0, n), slice(column, column + 1))[:, 0]))
         labels.append(names[column])
     if taken:
-        source = ColumnSubset(source, np.setdiff1d(np.arange(p), taken))
+        source = _subset(source, np.setdiff1d(np.arange(p), taken))
     return Opened(source, ids, values, labels)
 
 
@@ -445,4 +445,11 @@ def _select_columns(source: Source, options: ReadOptions, where: object) -> Sour
     chosen = np.intersect1d(choose_columns(names, options, where), kept)
     if chosen.size == 0:
         raise ValueError(f"no column of {where} is left: check which columns are chosen and dropped.")
-    return ColumnSubset(base, chosen)
+    return _subset(base, chosen)
+
+
+def _subset(source: Source, columns: Indices) -> ColumnSubset:
+    """Some columns of a source, with the names that they have there."""
+    subset = ColumnSubset(source, columns)
+    subset.names = [source.name(int(j)) for j in columns]
+    return subset
