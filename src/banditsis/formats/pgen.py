@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Rows, as_indices, count_rows
-from banditsis.formats.csv import is_number
 from banditsis.formats.members import to_text
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.plink import as_phenotype, complete_ids
 from banditsis.formats.registry import Opened, import_optional, take_apart
 from banditsis.formats.tables import check_unique_names
+from banditsis.formats.text import is_number
 from banditsis.sources.blocks import BlockSource
 
 MISSING = -9  # pgenlib's code
