@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-dask bench-statistics bench-formats \
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables bench-dask bench-statistics bench-formats \
   bench-interactions fuzz docs docs-figures examples clean
 
 help:  ## List the commands
@@ -86,6 +86,9 @@ fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash,
 examples: $(STAMP)  ## Run the examples on real data (a minute or two)
 	@for example in settings flight_interactions lasso_pipeline rare_class; do \
 	  echo "== examples/$$example.py"; $(BIN)/python examples/$$example.py || exit 1; done
+
+bench-tables: $(STAMP)  ## Measure dropping columns of a 10 GB table, and DuckDB (10 minutes, 10 GB of disk)
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/tables.py
 
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
 	$(BIN)/python -m benchmarks.cluster

@@ -1,0 +1,111 @@
+"""Screening of a large table: the cost of dropping columns, and of reading through DuckDB.
+
+python benchmarks/tables.py [--gigabytes 10] [--repeats 3] [--folder DIR]
+
+Each run is a process of its own, so its peak memory is its own. Runs alternate, and the best of each counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reporting import Figure, at_most, collect, machine, table
+
+GROUP = 50_000
+
+
+def write_parquet(path: Path, n: int, p: int) -> None:
+    """Write normal float32 noise, a date, an id and a response, in row groups."""
+    rng = np.random.default_rng(0)
+    writer = None
+    for start in range(0, n, GROUP):
+        X = rng.standard_normal((p, min(GROUP, n - start)), dtype=np.float32)
+        rows = np.arange(start, start + X.shape[1])
+        columns = {f"x{j}": X[j] for j in range(p)}
+        columns |= {"customer_id": rows, "day": rows.astype("datetime64[D]"), "y": X[3] - X[7]}
+        part = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, part.schema, compression="none", use_dictionary=False)
+        writer.write_table(part)
+    if writer is not None:
+        writer.close()
+
+
+def run(arguments: Sequence[str]) -> tuple[float, float]:
+    """Seconds and peak memory in GB of a process."""
+    started = time.perf_counter()
+    child = os.posix_spawn(sys.executable, [sys.executable, *arguments], os.environ)
+    _, status, usage = os.wait4(child, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(arguments)} failed")
+    return time.perf_counter() - started, usage.ru_maxrss * 1024 / 1e9
+
+
+def compare(commands: dict[str, list[str]], repeats: int) -> dict[str, tuple[float, float]]:
+    """Best time and smallest peak of each command, in alternating runs."""
+    found = dict.fromkeys(commands, (np.inf, np.inf))
+    for _ in range(repeats):
+        for name, command in commands.items():
+            seconds, peak = run(command)
+            found[name] = min(found[name][0], seconds), min(found[name][1], peak)
+    return found
+
+
+def dropped_columns(path: Path, repeats: int) -> Iterator[Figure]:
+    screen = ["-m", "banditsis.cli.app", "screen", str(path), "--target", "y", "--seed", "0", "--quiet"]
+    for plan in (["--exact"], []):
+        best = compare({"all": [*screen, *plan], "drop": [*screen, *plan, "--drop", "x1,x2*9"]}, repeats)
+        name = " ".join(plan) or "default plan"
+        seconds, peak = best["all"]
+        print(f"{name}: {seconds:.2f} s and {peak:.2f} GB without --drop")
+        yield at_most(f"time with --drop / without, {name}", best["drop"][0] / seconds, 1.1)
+        yield at_most(f"memory with --drop / without, {name}", best["drop"][1] / peak, 1.1)
+
+
+DUCKDB = """
+import sys, duckdb
+from banditsis import Plan, open_source, screen
+path, how = sys.argv[1:]
+data = path if how == "parquet" else duckdb.read_parquet(path)
+source, y = open_source(data, target="y", columns=[f"x{j}" for j in range(200)])
+screen(source, y, Plan.exact(*source.shape, 10), progress=False)
+"""
+
+
+def duckdb_table(path: Path, repeats: int) -> Iterator[Figure]:
+    commands = {how: ["-c", DUCKDB, str(path), how] for how in ("parquet", "duckdb")}
+    best = compare(commands, repeats)
+    for how, (seconds, peak) in best.items():
+        print(f"200 columns through {how}: {seconds:.2f} s, {peak:.2f} GB")
+    yield at_most("time through DuckDB / Parquet opened directly", best["duckdb"][0] / best["parquet"][0], 5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=10)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    n = 1_000_000
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "table.parquet"
+        p = round(options.gigabytes * 1e9 / (4 * n))
+        write_parquet(path, n, p)
+        print(f"{machine()}; {n:,} × {p:,}, {path.stat().st_size / 1e9:.1f} GB")
+        parts = dropped_columns(path, options.repeats), duckdb_table(path, options.repeats)
+        figures = collect(chain(*parts))
+    print(table(figures))
+
+
+if __name__ == "__main__":
+    main()
