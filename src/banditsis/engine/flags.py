@@ -17,7 +17,7 @@ MAX_CORRELATION = 0.9999
 #: Statistics of which 1 is the largest score.
 BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
 #: The strongest features are checked for ids, first in few rows, which rule out nearly all others.
-MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (64, 1024)
+MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
 
 
 def flag_features(result: ScreeningResult, source: Source) -> ScreeningResult:
