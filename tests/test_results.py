@@ -70,6 +70,8 @@ def test_json_layout(result):
         "index": int(result.selected[0]),
         "score": float(result.scores[result.selected[0]]),
         "informative": float(result.informative[0]),
+        "beta": float(result.effects.beta[0]),
+        "se": float(result.effects.se[0]),
     }
     assert record["cells_read"] == result.cells_read
     assert len(record["rounds"]) == PLAN.n_steps

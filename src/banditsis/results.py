@@ -22,6 +22,7 @@ from banditsis.formatting import (
     write_text,
 )
 from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor, error_level, excess_inflation
+from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import (
     METHODS,
     NullDistribution,
@@ -97,6 +98,10 @@ class ScreeningResult:
         With missing values, the number of rows in which each selected feature was present.
     informative : ndarray or None
         Number of rows read that say something about each selected feature; None if it is not known.
+    effects : Effects or None
+        Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, in
+        the units of the data; see :class:`~banditsis.statistics.effects.Effects`. They are not corrected for
+        selection. The standard error is NaN if rows were sampled in strata. None for other statistics.
     parameters : dict
         Settings of the run: statistic, row order, seed and so on.
     versions : dict
@@ -153,6 +158,7 @@ class ScreeningResult:
     n_features: int
     present: Floats | None = None
     informative: Floats | None = None
+    effects: Effects | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -468,6 +474,11 @@ class ScreeningResult:
             "rows_read": self.rows_read[chosen],
             "flag": [self.flags.get(int(k), "") for k in chosen],
         }
+        if self.effects is not None:
+            for name, values in self.effects._asdict().items():
+                known = np.full(self.n_features, np.nan)
+                known[self.selected] = values
+                columns[name] = known[chosen]
         if self.has_pvalues:
             columns |= {"pvalue": self.pvalues[chosen], "log10_pvalue": self.log10_pvalues[chosen]}
             columns["qvalue"] = self.qvalues[chosen]
@@ -612,6 +623,9 @@ def _selected_records(result: ScreeningResult) -> list[dict[str, Any]]:
             feature["present"] = int(result.present[position])
         if result.informative is not None:
             feature["informative"] = float(result.informative[position])
+        if result.effects is not None:
+            beta, se = (_to_finite(values[position]) for values in result.effects)
+            feature |= {"beta": beta, "se": se}
         if result.has_pvalues:
             feature["log10_pvalue"] = _to_finite(result.log10_pvalues[feature["index"]])
             feature["log10_qvalue"] = _to_finite(result.log10_qvalues[feature["index"]])
@@ -634,6 +648,7 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         names = {f["index"]: f["name"] for f in features}
     present = [f["present"] for f in features if "present" in f]
     informative = [f["informative"] for f in features if "informative" in f]
+    effects = [[_from_finite(f["beta"]), _from_finite(f["se"])] for f in features if "beta" in f]
     result = ScreeningResult(
         selected=selected,
         scores=scores,
@@ -641,6 +656,7 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         last_round=last_round,
         present=np.array(present, dtype=np.float64) if present else None,
         informative=np.array(informative, dtype=np.float64) if informative else None,
+        effects=Effects(*np.array(effects).T) if effects else None,
         notes=tuple(record["notes"]),
         names=names,
         undecided=np.array(record["undecided"], dtype=np.intp),
@@ -678,6 +694,7 @@ _PLAIN_FIELDS = tuple(
         "last_round",
         "present",
         "informative",
+        "effects",
         "notes",
         "names",
         "undecided",

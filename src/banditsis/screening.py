@@ -475,6 +475,8 @@ class Run:
         finally:  # the remaining features are known even if the run ends early
             for accumulator in accumulators:
                 accumulator.finish(traces)
+        for accumulator in accumulators:
+            accumulator.record_effects(traces)
         if not exact and self.is_random_sample:
             if isinstance(statistic, MomentStatistic) and statistic.evidence:
                 for trace, unread in zip(traces, largest_unread(statistic, read[:1]), strict=True):

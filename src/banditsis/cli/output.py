@@ -82,6 +82,8 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
     }
     if result.present is not None:
         columns["present"] = [int(number) for number in result.present]
+    if result.effects is not None:
+        columns |= {name: values.tolist() for name, values in result.effects._asdict().items()}
     if result.has_pvalues:
         columns["pvalue"] = result.pvalues[selected].tolist()
         columns["qvalue"] = result.qvalues[selected].tolist()

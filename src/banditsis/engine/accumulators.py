@@ -225,6 +225,20 @@ class MomentAccumulator:
             if self.statistic.pairwise:
                 traces[k].present = self.statistic.present(self._combine(left), slice(None))
 
+    def record_effects(self, traces: Sequence[Trace]) -> None:
+        """Record the effect sizes of the selected features, from all rows in the sums."""
+        summary, uniform = self._summary(), self.strata.is_uniform(self.counts)
+        for k, member in enumerate(self.members):
+            left, trace = self.left[k], traces[member]
+            scale = np.asarray(self.calibration.scale[trace.selected], np.float64)
+            single = len(self.sums) == 1  # then nothing is copied
+            sums, columns = (self.sums[0], left) if single else (self._combine(left), slice(None))
+            with np.errstate(over="ignore"):  # an infinite slope counts as unknown
+                factors = self.statistic.effect_factors(sums, summary, k, columns, scale)
+            if factors is not None:
+                null = self.statistic.null_distribution(sums, summary, k, columns) if uniform else None
+                trace.record_effects(factors, null)
+
 
 #: Both have the same methods.
 Accumulator: TypeAlias = "MomentAccumulator | RereadingAccumulator"

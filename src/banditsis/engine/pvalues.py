@@ -57,6 +57,7 @@ def read_in_full(
             f"discovery rate accounts for all {p:,}."
         )
         accumulator.finish([trace])
+        accumulator.record_effects([trace])
 
 
 def correct_pvalues(

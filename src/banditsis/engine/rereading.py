@@ -33,7 +33,7 @@ class RereadingAccumulator:
     source: Source
     strata: Strata
     columns: Columns
-    #: scores and, if the statistic returns it, the factor that makes them standard normal
+    #: scores and, if the statistic returns them, the factors that make them standard normal or effect sizes
     lines: Floats
     present: Floats | None
     rows: Rows | None = None
@@ -48,7 +48,7 @@ class RereadingAccumulator:
     ) -> RereadingAccumulator:
         """All features for one of the statistic's responses."""
         p = source.shape[1]
-        lines = np.zeros((2 if statistic.returns_null_scale else 1, p))
+        lines = np.zeros((1 + statistic.returns_null_scale + statistic.returns_effect_factor, p))
         present = np.zeros(p) if statistic.pairwise else None
         return cls([response], statistic.subset([response]), source, strata, None, lines, present)
 
@@ -127,7 +127,7 @@ class RereadingAccumulator:
             return np.zeros(len(self.lines))
         lines = np.atleast_2d(self.statistic.score_block(x[:, None], prepared))[:, 0]
         reduction = (len(x) / n_read) ** self.statistic.noise
-        return np.asarray(lines * np.array([reduction, 1 / reduction])[: len(lines)])
+        return np.append(lines[0] * reduction, lines[1:] / reduction)
 
     def nonfinite_features(self) -> Indices:
         """Features without a score because a cell is not finite."""
@@ -171,6 +171,12 @@ class RereadingAccumulator:
         """Record the features that are left at the end."""
         traces[self.members[0]].selected = self.features(slice(None))
         traces[self.members[0]].present = self.present
+
+    def record_effects(self, traces: Sequence[Trace]) -> None:
+        """Record the effect sizes of the selected features."""
+        trace = traces[self.members[0]]
+        if self.statistic.returns_effect_factor:
+            trace.record_effects(self.lines[-1], trace.null_distribution)
 
 
 def join_rows(rows: Rows, more: Rows) -> Rows:

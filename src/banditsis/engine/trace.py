@@ -15,6 +15,7 @@ from banditsis.plans.detection_floor import is_scarce
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
+from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 
 
@@ -42,6 +43,8 @@ class Trace:
         self.present: Floats | None = None
         self.variance_inflation: VarianceInflation | None = None
         self.null_distribution: NullDistribution | None = None
+        #: effect sizes of the selected features; None if the statistic has none
+        self.effects: Effects | None = None
         #: number of informative rows of each feature that is left; None if it is not known
         self.informative: Floats | None = None
         #: features that were dropped although too few of their rows are informative
@@ -98,6 +101,13 @@ class Trace:
         self.mostly_missing -= set(features[~few].tolist())
         self.mostly_missing |= set(features[few].tolist())
 
+    def record_effects(self, factors: Floats, null: NullDistribution | None) -> None:
+        """Record the effect sizes of the selected features: their scores times some factors."""
+        if self.present is not None:
+            few = is_mostly_missing(self.present, self.rounds[-1].n_rows, self.min_present)
+            factors = np.where(few, np.nan, factors)
+        self.effects = find_effects(self.scores[self.selected], factors, null)
+
     def strongest(self) -> Indices:
         """The selected features, best first."""
         return self.selected[self._best_first()]
@@ -123,6 +133,7 @@ class Trace:
             n_features=plan.n_features,
             present=None if self.present is None else self.present[best_first],
             informative=None if self.informative is None else self.informative[best_first],
+            effects=None if self.effects is None else self.effects.take(best_first),
             versions=_versions(),
             names=names,
             one_sided=self.one_sided,

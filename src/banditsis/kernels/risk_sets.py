@@ -7,14 +7,18 @@ from banditsis.kernels.compile import range_scale, reduction
 
 
 @reduction
-def centre(block: Array, order: Array) -> None:
-    """Scale each column to about 1 and subtract its mean, in place; a constant column becomes exactly 0."""
+def centre(block: Array, order: Array, scales: Array) -> None:
+    """Scale each column to about 1 and subtract its mean, in place; a constant column becomes exactly 0.
+
+    ``scales`` is filled with the scale of each column.
+    """
     for j in range(block.shape[1]):
         x = block[:, j]
         low, high = x[0], x[0]
         for i in range(x.size):
             low, high = min(low, x[i]), max(high, x[i])
         scale = range_scale(low, high)
+        scales[j] = scale
         first, total = x[order[0]] * scale, 0.0
         for i in range(x.size):
             x[i] = x[i] * scale - first

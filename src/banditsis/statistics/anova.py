@@ -129,6 +129,22 @@ class Anova(MomentStatistic):
             return eta
         return np.where(is_mostly_missing(n_present, n_read), 0.0, eta * np.sqrt(n_present / n_read))
 
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        if self.n_classes != 2 or type(self).scores is not Anova.scores:
+            return None
+        first = 0 if self.sample_weight is None else 1
+        totals, squares = sums[first : first + 2, columns], sums[first + 2, columns]
+        counts = np.broadcast_to(self.class_counts(sums, summary, columns), totals.shape)
+        n, sx = counts.sum(axis=0), totals.sum(axis=0)
+        spread_x = np.sqrt(np.maximum(squares - sx * ratio(sx, n), 0.0))
+        spread_y = np.sqrt(ratio(counts[0] * counts[1], n))
+        low, high = ratio(totals, counts)
+        present = self.present(sums, columns)
+        share = 1.0 if present is None else present / self.n_rows(summary)
+        return np.where(low > high, -1, 1) * ratio(spread_x, spread_y * np.sqrt(share)) / scale
+
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
@@ -173,6 +189,14 @@ class TwoClassAnova(Logistic):
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         return np.abs(super().scores(sums, summary, response, columns))
+
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        """The difference of the means of the feature is its slope on the indicator."""
+        _, product, spread_x, spread_y = self._centred(sums, summary, response, columns)
+        factors = ratio(spread_x / scale, np.broadcast_to(spread_y / self.scale[response], spread_x.shape))
+        return np.where(product < 0, -1, 1) * factors * self._inverse_share(sums, summary, response, columns)
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice

@@ -248,6 +248,16 @@ class MomentStatistic(Statistic):
         """Distribution of the scores of features without association, or None if it is not known."""
         return None
 
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        """Factors that turn the scores of some columns into effect sizes, or None if there are none.
+
+        ``scale`` is that of the columns: the sums are of ``z = scale · x - shift``. The factor is 0 or NaN
+        for a feature without an effect size, such as a constant one.
+        """
+        return None
+
     def with_evidence(self) -> Self:
         """The statistic with Σz⁴ as last line of the sums, if scores are correlations; else itself."""
         return self.copy_with(evidence=True) if self.is_correlation and not self.pairwise else self

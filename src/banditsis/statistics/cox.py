@@ -62,6 +62,7 @@ class Cox(SampleStatistic):
 
     name = "cox"
     n_columns = 2
+    returns_effect_factor = True
     covariates: Covariates | None = None
 
     @property
@@ -152,14 +153,17 @@ class Cox(SampleStatistic):
         return fit_null_model(y[:, 0], y[:, 1], y[:, 2:], weights)
 
     def score_block(self, block: Floats, prepared: NullModel) -> Floats:
-        out = np.empty((len(prepared.linear) + 1, block.shape[1]))
-        risk_sets.centre(block, prepared.order)
+        out, scales = np.empty((len(prepared.linear) + 1, block.shape[1])), np.empty(block.shape[1])
+        risk_sets.centre(block, prepared.order, scales)
         risk_sets.moments(block, *prepared[:7], out)
         explained = prepared.white @ out[1:-1]
         information = out[-1] - np.square(explained).sum(axis=0)
         information = np.where(information > RESOLUTION * np.maximum(out[-1], 0.0), information, 0.0)
         gradient = out[0] - prepared.gradient @ explained
-        return ratio(gradient, np.sqrt(information) * np.sqrt(len(prepared.order)))
+        root_n, spread = np.sqrt(len(prepared.order)), np.sqrt(information)
+        with np.errstate(over="ignore"):  # of very small features
+            factors = ratio(scales * root_n, spread)
+        return np.stack([ratio(gradient, spread * root_n), factors])
 
     def null_distribution(
         self, prepared: Any, n_rows: int, present: Floats | None

@@ -68,6 +68,10 @@ class GeneralisedLinear(Pearson):
         inverse = np.divide(expected, found, out=np.zeros_like(found), where=varies)
         return NormalNull(np.sqrt(n_read * inverse))
 
+    def effect_factor(self, n: float | Floats, spread_x: Floats, spread_y: float | Floats) -> Floats:
+        """One Newton step: β = U / V with V = Σ(x - x̄)² times the mean variance of the response."""
+        return ratio(np.broadcast_to(n, spread_x.shape), spread_x * spread_y)
+
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         return super().influence(block, rows, response, weights) if self.is_correlation else None
 
@@ -233,6 +237,15 @@ class PartialScoreTest(PartialStatistic):
             return self.reduce(scores, found.n_rows, summary[0, 0])
         (products,), squares = self.residual_moments(sums, summary, [0], columns)
         return ratio(products, np.sqrt(squares) * np.sqrt(summary[0, 0]))
+
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        if self.pairwise:
+            information = self.present_moments(sums, summary, [0], columns).squares
+        else:
+            information = self.residual_moments(sums, summary, [0], columns)[1]
+        return np.sqrt(ratio(np.full_like(information, summary[0, 0]), information)) * scale
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice

@@ -26,6 +26,10 @@ class NullDistribution(ABC):
         """Scores in which some that have p-values above 0.1 may be 0, which is faster to evaluate."""
         return scores
 
+    def standard_errors(self, scores: Floats) -> Floats:
+        """Standard error of each score, so score / error is the t or z of the test; NaN if there is none."""
+        return np.full(scores.shape, np.nan)
+
 
 @dataclass(frozen=True, eq=False)
 class BetaNull(NullDistribution):
@@ -56,6 +60,12 @@ class BetaNull(NullDistribution):
         share = np.square(scores * self.scale)
         # Student's t has heavier tails than the normal distribution, and that has 10% beyond ±1.64.
         return np.where(share * self.residual < 2.7 * (1 - share) * np.equal(self.between, 1), 0.0, scores)
+
+    def standard_errors(self, scores: Floats) -> Floats:
+        unexplained = np.maximum(1 - np.square(scores * self.scale), 0.0)
+        known = np.greater(self.residual, 0) & np.equal(self.between, 1)
+        variance = unexplained / np.where(known, self.residual, np.nan)
+        return np.asarray(np.sqrt(variance) / self.scale)
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         share = np.minimum((scores * self.scale) ** 2, 1.0)
@@ -118,6 +128,10 @@ class NormalNull(NullDistribution):
 
     scale: float | Floats
     two_sided: bool = True
+
+    def standard_errors(self, scores: Floats) -> Floats:
+        scale = np.broadcast_to(self.scale, scores.shape)
+        return 1 / np.where(scale > 0, scale, np.nan)
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale

@@ -266,10 +266,27 @@ class PartialPearson(PartialStatistic):
             r = np.clip(ratio(found.products[0], np.sqrt(found.squares) * np.sqrt(left)), -1.0, 1.0)
             return self.reduce(r, found.n_rows, summary[0, response])
         (products,), squares = self.residual_moments(sums, summary, [response], columns)
+        spread_y = np.sqrt(self._residual_squares(summary, response))
+        return np.clip(ratio(products, np.sqrt(squares) * spread_y), -1.0, 1.0)
+
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        n = float(summary[0, response])
+        if self.pairwise:
+            found = self.present_moments(sums, summary, [response], columns)
+            squares_y, squares_x = found.residuals[0, 0] * n / np.maximum(found.n_rows, 1), found.squares
+        else:
+            squares_x = self.residual_moments(sums, summary, [response], columns)[1]
+            squares_y = np.full_like(squares_x, self._residual_squares(summary, response))
+        factors = np.sqrt(ratio(np.maximum(squares_y, 0.0), squares_x))
+        return np.asarray(factors * scale / self.plain.scale[response])
+
+    def _residual_squares(self, summary: Floats, response: int) -> float:
+        """Sum of squares of a response given the covariates."""
         gram, cross = self.split_summary(summary)
         explained = float(np.sum((whiten(gram) @ cross[:, response]) ** 2))
-        spread_y = np.sqrt(max(summary[1, response] - explained, 0.0))
-        return np.clip(ratio(products, np.sqrt(squares) * spread_y), -1.0, 1.0)
+        return max(float(summary[1, response]) - explained, 0.0)
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
@@ -356,6 +373,21 @@ class PartialAnova(PartialStatistic):
         products, squares = self.residual_moments(sums, summary, range(self.n_targets), columns)
         between = np.square(self._contrasts(summary) @ products).sum(axis=0)
         return np.sqrt(np.clip(ratio(between, squares), 0.0, 1.0))
+
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        if self.n_targets > 1:
+            return None
+        if self.pairwise:
+            found = self.present_moments(sums, summary, [0], columns)
+            products, squares = found.products[0], found.squares * summary[0, 0] / np.maximum(found.n_rows, 1)
+            spreads = np.sqrt(ratio(squares, found.residuals[0, 0]))
+        else:
+            (products,), squares = self.residual_moments(sums, summary, [0], columns)
+            spreads = np.sqrt(squares) * self._contrasts(summary).sum()
+        # The target is the indicator of the first class.
+        return np.where(products > 0, -1, 1) * np.abs(spreads) / scale
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice

@@ -158,18 +158,44 @@ class Pearson(MomentStatistic):
         return total
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        _, product, spread_x, spread_y = self._centred(sums, summary, response, columns)
+        r = np.clip(ratio(product, spread_x * spread_y), -self.max_score, self.max_score)
+        n_present, n_read = self.present(sums, columns), self.n_rows(summary, response)
+        if n_present is None:
+            return r
+        return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
+
+    def _centred(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> tuple[float | Floats, Floats, Floats, float | Floats]:
+        """Rows or their weight, Σ(z - z̄)(y - ȳ), √Σ(z - z̄)², and the spread of the scaled response."""
         n, sy, syy = summary[:3, response]
         sx, sxy, sxx, *presence = self.moments(sums, response, columns)
         if self.pairwise:
             n, sy, syy = presence
             n = np.where(n > 0, n, 1.0)
         spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
-        r = ratio(sxy - sx * (sy / n), spread_x * self.response_spread(n, sy, syy, response))
-        r = np.clip(r, -self.max_score, self.max_score)
-        n_present, n_read = self.present(sums, columns), self.n_rows(summary, response)
-        if n_present is None:
-            return r
-        return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
+        return n, sxy - sx * (sy / n), spread_x, self.response_spread(n, sy, syy, response)
+
+    def effect_factors(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        if type(self).scores is not Pearson.scores:  # a subclass with its own scores
+            return None
+        n, _, spread_x, spread_y = self._centred(sums, summary, response, columns)
+        factors = self.effect_factor(n, spread_x / scale, spread_y / self.scale[response])
+        return factors * self._inverse_share(sums, summary, response, columns)
+
+    def effect_factor(self, n: float | Floats, spread_x: Floats, spread_y: float | Floats) -> Floats:
+        """Effect size of a score of 1; the spreads are in the units of feature and response."""
+        return ratio(np.broadcast_to(spread_y, spread_x.shape), spread_x)
+
+    def _inverse_share(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> float | Floats:
+        """√(rows read / present rows), which undoes the reduction of scores for missing values."""
+        present = self.present(sums, columns)
+        return 1.0 if present is None else np.sqrt(self.n_rows(summary, response) / np.maximum(present, 1))
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
         sx, sxx = sums[0, columns], sums[1 + self.n_responses, columns]

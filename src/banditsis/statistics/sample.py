@@ -30,6 +30,9 @@ class SampleStatistic(Statistic):
     #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal for
     #: features without association; 0 means p-value 1, NaN means that the factor is not known.
     returns_null_scale: ClassVar[bool] = False
+    #: Whether the last line that ``score_block`` returns is the factor that turns each score into an effect
+    #: size; 0 if there is none, as for a constant feature.
+    returns_effect_factor: ClassVar[bool] = False
     #: Class labels of each response, if it has classes.
     labels: list[Array] | None = None
 

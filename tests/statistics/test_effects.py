@@ -1,0 +1,240 @@
+"""Effect sizes and standard errors: those of statsmodels, in the units of the data."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import statsmodels.api as sm
+from scipy.stats import norm, t, ttest_ind
+from statsmodels.duration.hazard_regression import PHReg
+
+from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
+from banditsis.statistics import STATISTICS
+
+rng = np.random.default_rng(0)
+N, P = 600, 6
+X = 3.0 * rng.standard_normal((N, P)) + 10
+Z = rng.standard_normal((N, 2)) + 0.1 * X[:, :2]
+W = rng.uniform(0.2, 3.0, N)
+GAPS = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+Y = 1000 + 5 * X[:, 2] + 3 * Z[:, 0] + 20 * rng.standard_normal(N)
+EVENTS = np.column_stack([rng.exponential(np.exp(-0.1 * X[:, 2] + 0.2 * Z[:, 0])), rng.random(N) < 0.7])
+CASE = rng.random(N) < 1 / (1 + np.exp(2 - 0.1 * X[:, 2] - 0.3 * Z[:, 0]))
+COUNTS = rng.poisson(np.exp(0.05 * X[:, 2] + 0.2 * Z[:, 0]))
+EXACT = Plan.exact(N, P, P)
+any_covariates = pytest.mark.parametrize("covariates", [None, Z], ids=["plain", "covariates"])
+any_weights = pytest.mark.parametrize("weights", [None, W], ids=["equal", "weights"])
+any_cells = pytest.mark.parametrize("cells", [X, GAPS], ids=["complete", "missing"])
+
+
+def run(cells, y, covariates=None, weights=None, plan=EXACT, **options):
+    missing = "pairwise" if np.isnan(cells).any() else "raise"
+    return screen(cells, y, plan, covariates=covariates, sample_weight=weights, missing=missing, **options)
+
+
+def designs(result, cells, covariates):
+    """For each selected feature: its beta and se, the rows in which it is present, and the design there."""
+    for k, beta, se in zip(result.selected, *result.effects, strict=True):
+        rows = np.isfinite(cells[:, k])
+        columns = [np.ones(rows.sum()), *([] if covariates is None else covariates[rows].T)]
+        yield beta, se, rows, np.column_stack([cells[rows, k], *columns])
+
+
+@any_covariates
+@any_weights
+@any_cells
+def test_slopes_are_those_of_least_squares(cells, covariates, weights):
+    result = run(cells, Y, covariates, weights)
+    for beta, se, rows, design in designs(result, cells, covariates):
+        fit = sm.WLS(Y[rows], design, weights=1.0 if weights is None else weights[rows]).fit()
+        np.testing.assert_allclose([beta, se], [fit.params[0], fit.bse[0]], rtol=1e-9)
+
+
+@any_covariates
+@any_weights
+@any_cells
+def test_differences_of_two_classes(cells, covariates, weights):
+    """The slope of the feature on the indicator of the second class."""
+    labels = np.where(CASE, "yes", "no")
+    result = run(cells, labels, covariates, weights, statistic="anova")
+    several = screen(
+        cells,
+        np.column_stack([labels, rng.integers(0, 3, N).astype("U3")]),
+        EXACT,
+        statistic="anova",
+        covariates=covariates,
+        sample_weight=weights,
+        missing="pairwise",
+    )
+    np.testing.assert_allclose(several[0].effects, result.effects, rtol=1e-9)
+    assert several[1].effects is None  # three classes
+    for beta, se, rows, design in designs(result, cells, covariates):
+        x, others = design[:, 0], np.column_stack([CASE[rows], design[:, 1:]]).astype(float)
+        fit = sm.WLS(x, others, weights=1.0 if weights is None else weights[rows]).fit()
+        np.testing.assert_allclose([beta, se], [fit.params[0], fit.bse[0]], rtol=1e-8)
+
+
+def test_difference_of_two_classes_is_that_of_the_t_test():
+    result = run(X, CASE.astype(int), statistic="anova")
+    test = ttest_ind(X[CASE], X[~CASE])
+    difference = X[CASE].mean(axis=0) - X[~CASE].mean(axis=0)
+    beta, se = result.effects
+    np.testing.assert_allclose(beta, difference[result.selected])
+    np.testing.assert_allclose(beta / se, test.statistic[result.selected])
+
+
+@any_covariates
+@any_weights
+@any_cells
+@pytest.mark.parametrize("statistic", ["logistic", "poisson", "cox"])
+def test_log_ratios_are_one_newton_step(statistic, cells, covariates, weights):
+    """β / se is the z of the test, and β is close to that of the fitted model if the effect is small."""
+    y = {"logistic": CASE, "poisson": COUNTS, "cox": EVENTS}[statistic]
+    result = run(cells, y, covariates, weights, statistic=statistic)
+    beta, se = result.effects
+    np.testing.assert_allclose(2 * norm.sf(np.abs(beta / se)), usual_pvalues(result), rtol=1e-9)
+    for beta, se, rows, design in designs(result, cells, covariates):
+        if statistic == "cox":
+            if weights is not None:  # which statsmodels does not have
+                continue
+            fit = PHReg(y[rows, 0], np.delete(design, 1, axis=1), status=y[rows, 1]).fit()
+        else:
+            w = None if weights is None else weights[rows] / weights[rows].mean()
+            family = sm.families.Binomial() if statistic == "logistic" else sm.families.Poisson()
+            fit = sm.GLM(y[rows].astype(float), design, family=family, var_weights=w)
+            fit = fit.fit(scale="X2" if statistic == "poisson" else None)
+        np.testing.assert_allclose(beta, fit.params[0], atol=0.15 * fit.bse[0], rtol=0.1)
+        np.testing.assert_allclose(se, fit.bse[0], rtol=0.15)
+
+
+def usual_pvalues(result):
+    """P-values of the selected features before they are corrected for skewed data."""
+    null = result.null_distribution
+    return 10 ** getattr(null, "usual", null).log10_pvalues(result.scores)[result.selected]
+
+
+def test_one_step_is_exact_in_the_limit_of_small_effects():
+    noise = rng.standard_normal(200_000)
+    y = rng.random(noise.size) < 1 / (1 + np.exp(1 - 0.02 * noise))
+    beta, se = run(noise[:, None], y, plan=Plan.exact(noise.size, 1, 1), statistic="logistic").effects
+    fit = sm.Logit(y.astype(float), sm.add_constant(noise)).fit(disp=False)
+    np.testing.assert_allclose([beta[0], se[0]], [fit.params[1], fit.bse[1]], rtol=1e-3)
+
+
+def test_sign_of_a_large_log_odds_ratio_is_right():
+    """One step understates large effects, and never turns their sign."""
+    for effect in (3.0, -3.0):
+        x = rng.standard_normal((2000, 1))
+        y = rng.random(2000) < 1 / (1 + np.exp(-effect * x[:, 0]))
+        (beta,), _ = run(x, y, plan=Plan.exact(2000, 1, 1), statistic="logistic").effects
+        assert 0.3 < beta / effect < 1
+
+
+@any_covariates
+def test_ratio_is_the_t_of_the_pvalue(covariates):
+    result = run(GAPS, Y, covariates)
+    beta, se = result.effects
+    rank = 0 if covariates is None else 2
+    pvalues = 2 * t.sf(np.abs(beta / se), result.present - 2 - rank)
+    np.testing.assert_allclose(pvalues, usual_pvalues(result), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "source", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array, np.float32]
+)
+@pytest.mark.parametrize("power", [-30, 0, 30])
+def test_units_of_very_large_and_small_features(source, power):
+    """Columns beyond 2⁴⁰ are scaled before they are summed, in float32."""
+    cells = source((X * 10.0**power).astype("f4"))
+    beta, se = screen(cells, Y, EXACT, random_state=0).effects
+    expected = screen(X, Y, EXACT).effects
+    np.testing.assert_allclose(beta * 10.0**power, expected.beta, rtol=1e-3)
+    np.testing.assert_allclose(se * 10.0**power, expected.se, rtol=1e-3)
+    time = screen(cells.toarray() if scipy.sparse.issparse(cells) else cells, EVENTS, EXACT, statistic="cox")
+    expected = screen(X, EVENTS, EXACT, statistic="cox").effects
+    np.testing.assert_allclose(time.effects.beta * 10.0**power, expected.beta, rtol=1e-3)
+
+
+def test_units_of_a_very_large_response():
+    beta, _ = screen(X, 1e200 * Y, EXACT).effects
+    np.testing.assert_allclose(beta / 1e200, screen(X, Y, EXACT).effects.beta, rtol=1e-9)
+
+
+def test_products_of_columns():
+    source = Interactions(1e20 * X)
+    result = screen(source, Y, Plan.exact(*source.shape, 21))
+    for k, beta in zip(result.selected, result.effects.beta, strict=True):
+        x = source.read(slice(0, N), np.array([k]))[:, 0]
+        np.testing.assert_allclose(beta, np.polyfit(x / 1e20, Y, 1)[0] / 1e20, rtol=1e-6)
+
+
+def test_features_without_an_effect_size():
+    cells = X.copy()
+    cells[:, 0], cells[:, 1] = 7.0, np.where(np.arange(N) < 5, X[:, 1], np.nan)
+    for y, statistic in ((Y, "pearson"), (CASE, "anova"), (CASE, "logistic"), (EVENTS, "cox")):
+        result = run(cells, y, statistic=statistic)
+        unknown = np.isin(result.selected, [0, 1])
+        for values in result.effects:
+            np.testing.assert_array_equal(np.isnan(values), unknown)
+
+
+@pytest.mark.parametrize(
+    "statistic", sorted(set(STATISTICS) - {"pearson", "anova", "logistic", "poisson", "cox", "mv"})
+)
+def test_rank_and_distance_statistics_have_none(statistic):
+    result = screen(X, Y, EXACT, statistic=statistic)
+    assert result.effects is None
+    assert "beta" not in result.to_frame()
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "logistic", "cox"])
+@any_covariates
+def test_adaptive_runs_read_in_full_have_the_effects_of_exact_runs(statistic, covariates):
+    y = {"pearson": Y, "logistic": CASE, "cox": EVENTS}[statistic]
+    plan = Plan(N, P, ((200, 4), (300, 2)))
+    options = {"covariates": covariates, "statistic": statistic, "random_state": 0}
+    adaptive, exact = screen(X, y, plan, pvalues=True, **options), screen(X, y, EXACT, **options)
+    places = [exact.selected.tolist().index(k) for k in adaptive.selected]
+    np.testing.assert_allclose(adaptive.effects, exact.effects.take(places), rtol=1e-9)
+
+
+def test_adaptive_runs_have_the_effects_of_the_rows_read():
+    result = screen(X, Y, Plan(N, P, ((200, 4), (300, 2))), random_state=0, sampling="uniform")
+    beta, se = result.effects
+    r, rows = result.scores[result.selected], 300
+    np.testing.assert_allclose(beta / se, r * np.sqrt((rows - 2) / (1 - r**2)), rtol=1e-9)
+
+
+def test_stratified_samples_have_no_standard_error():
+    """Their slopes are close to those of all rows: they are weighted by the strata."""
+    rare = (rng.random(20_000) < 0.02) * 1.0
+    cells = rng.standard_normal((20_000, 20)) + 2 * rare[:, None] * (np.arange(20) < 2)
+    selector = BanditSIS(2, sampling="stratified", random_state=0).fit(cells, rare)
+    result = selector.result_
+    exact = screen(cells, rare, Plan.exact(20_000, 20, 20))
+    places = [exact.selected.tolist().index(k) for k in result.selected]
+    np.testing.assert_allclose(result.effects.beta, exact.effects.beta[places], rtol=0.3)
+    assert np.isnan(result.effects.se).all()
+    assert not np.isnan(exact.effects.se).any()
+
+
+def test_several_responses_have_the_effects_of_each():
+    responses = np.column_stack([Y, X[:, 1] + rng.standard_normal(N), -Y])
+    for plan in (EXACT, Plan(N, P, ((200, 4), (300, 2)))):
+        together = screen(X, responses, plan, random_state=0, sampling="uniform")
+        for k, result in enumerate(together):
+            alone = screen(X, responses[:, k], plan, random_state=0, sampling="uniform")
+            np.testing.assert_allclose(result.effects, alone.effects, rtol=1e-9)
+
+
+def test_tables_and_json():
+    cells = X.copy()
+    cells[:, 0] = 7.0  # has no slope
+    result = screen(cells, Y, Plan.exact(N, P, 6))
+    frame = result.to_frame()
+    np.testing.assert_array_equal(frame["beta"], result.effects.beta)
+    np.testing.assert_array_equal(frame["se"], result.effects.se)
+    everything = screen(X, Y, Plan.exact(N, P, 2)).to_frame(all_features=True)
+    assert everything["beta"].notna().tolist() == [True] * 2 + [False] * 4
+    back = ScreeningResult.from_json(result.to_json())
+    np.testing.assert_array_equal(back.effects, result.effects)
+    assert "NaN" not in result.to_json()
