@@ -110,6 +110,10 @@ class ScreeningResult:
         Remarks for the reader.
     names : sequence or mapping of str, or None
         Names of the features; features without a name are called x0, x1, ….
+    annotations : dict of str to ndarray
+        What else the data say about every feature, such as chromosome, position and alleles of a variant:
+        columns with one value for each feature. After :meth:`from_json` of a result that was stored without
+        all scores, None for features that were not selected.
     one_sided : bool
         Whether only large positive scores indicate association.
     by_evidence : bool
@@ -163,6 +167,7 @@ class ScreeningResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     names: Sequence[str] | Mapping[int, str] | None = None
+    annotations: Mapping[str, Array] = field(default_factory=dict)
     one_sided: bool = False
     by_evidence: bool = False
     n_covariates: int = 0
@@ -470,6 +475,7 @@ class ScreeningResult:
             "rank": np.arange(1, len(chosen) + 1),
             "name": [encodable(self.name(k)) for k in chosen],
             "index": chosen,
+            **{name: values[chosen] for name, values in self.annotations.items()},
             "score": self.scores[chosen],
             "rows_read": self.rows_read[chosen],
             "flag": [self.flags.get(int(k), "") for k in chosen],
@@ -610,6 +616,7 @@ def _to_record(result: ScreeningResult, all_scores: bool) -> dict[str, Any]:
         record["last_round"] = result.last_round.tolist()
         named = result.names is not None
         record["names"] = [result.name(k) for k in range(result.n_features)] if named else None
+        record["annotations"] = {name: _to_plain(values) for name, values in result.annotations.items()}
     return record
 
 
@@ -618,7 +625,10 @@ def _selected_records(result: ScreeningResult) -> list[dict[str, Any]]:
         {"rank": rank, "name": result.name(k), "index": int(k), "score": float(result.scores[k])}
         for rank, k in enumerate(result.selected, 1)
     ]
+    annotations = {name: _to_plain(values[result.selected]) for name, values in result.annotations.items()}
     for position, feature in enumerate(features):
+        if annotations:
+            feature["annotations"] = {name: values[position] for name, values in annotations.items()}
         if result.present is not None:
             feature["present"] = int(result.present[position])
         if result.informative is not None:
@@ -646,6 +656,11 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         last_round = np.zeros(p, dtype=np.int32)
         last_round[selected] = len(record["rounds"]) - 1
         names = {f["index"]: f["name"] for f in features}
+    annotations = {name: _from_plain(values) for name, values in record.get("annotations", {}).items()}
+    if "scores" not in record:
+        for name in features[0].get("annotations", ()) if features else ():
+            annotations[name] = np.full(p, None, dtype=object)
+            annotations[name][selected] = [f["annotations"][name] for f in features]
     present = [f["present"] for f in features if "present" in f]
     informative = [f["informative"] for f in features if "informative" in f]
     effects = [[_from_finite(f["beta"]), _from_finite(f["se"])] for f in features if "beta" in f]
@@ -659,6 +674,7 @@ def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
         effects=Effects(*np.array(effects).T) if effects else None,
         notes=tuple(record["notes"]),
         names=names,
+        annotations=annotations,
         undecided=np.array(record["undecided"], dtype=np.intp),
         flags={int(k): flag for k, flag in record["flags"].items()},
         **{name: record[name] for name in _PLAIN_FIELDS},
@@ -697,11 +713,23 @@ _PLAIN_FIELDS = tuple(
         "effects",
         "notes",
         "names",
+        "annotations",
         "undecided",
         "flags",
         "null_distribution",
     )
 )
+
+
+def _to_plain(values: Array) -> list[Any]:
+    """Values that JSON can hold; NaN is null."""
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _from_plain(values: list[Any]) -> Array:
+    """Numbers, or objects if some values are text or missing."""
+    is_number = all(isinstance(value, (int, float)) for value in values)
+    return np.array(values, dtype=None if is_number else object)
 
 
 def _to_finite(value: float) -> float | None:

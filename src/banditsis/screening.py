@@ -555,6 +555,7 @@ class Run:
                 parameters=settings.parameters(
                     self.plan, self.source, self.row_order, sampling, self.n_covariates
                 ),
+                annotations=self.source.annotations,
                 n_covariates=self.n_covariates,
                 no_floor_reason=trace.no_guarantee_reason or no_floor,
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),

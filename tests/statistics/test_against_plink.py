@@ -1,4 +1,4 @@
-"""P-values given covariates are those of PLINK 2, with and without missing genotypes."""
+"""P-values and effect sizes given covariates are those of PLINK 2, with and without missing genotypes."""
 
 import gzip
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from bed_reader import open_bed, to_bed
 
@@ -24,10 +25,11 @@ def write_table(path, **columns):
 
 
 def plink(folder, genotypes, y, Z):
-    """Write the files; decimal logarithms of the p-values of linear regression, NaN if PLINK has none."""
+    """Write the files; counted alleles, slopes, errors and log10 p-values of linear regression."""
     n, p = genotypes.shape
     ids = {"fid": [f"F{i}" for i in range(n)], "iid": [f"I{i}" for i in range(n)]}
     snps = {"sid": [f"rs{j}" for j in range(p)], "chromosome": ["1"] * p, "bp_position": range(1, p + 1)}
+    snps |= {"allele_1": ["A", "G"] * (p // 2) + ["A"] * (p % 2), "allele_2": ["T"] * p}
     to_bed(folder / "x.bed", genotypes, properties={**ids, **snps})
     write_table(folder / "y.txt", y=y)
     write_table(folder / "z.txt", **{f"c{k}": column for k, column in enumerate(Z.T)})
@@ -35,16 +37,23 @@ def plink(folder, genotypes, y, Z):
     subprocess.run(
         f"{command} --glm hide-covar log10 --out out".split(), cwd=folder, check=True, capture_output=True
     )
-    lines = (folder / "out.y.glm.linear").read_text().splitlines()
-    column = next(k for k, name in enumerate(lines[0].split()) if name.endswith("LOG10_P"))
-    values = [line.split()[column] for line in lines[1:]]
-    return np.array([np.nan if value == "NA" else -float(value) for value in values])
+    table = pd.read_csv(folder / "out.y.glm.linear", sep="\t")
+    (log10,) = (column for column in table if column.endswith("LOG10_P"))
+    return table["A1"].to_numpy(), table["BETA"].to_numpy(), table["SE"].to_numpy(), -table[log10].to_numpy()
 
 
 def ours(folder, y, Z):
+    """The same, in the order of the file."""
     source = open_source(folder / "x.bed")
-    plan = Plan.exact(*source.shape, 5)
-    return screen(source, y, plan, covariates=Z, missing="pairwise", pvalues=True).log10_pvalues
+    plan = Plan.exact(*source.shape, source.shape[1])
+    result = screen(source, y, plan, covariates=Z, missing="pairwise", pvalues=True)
+    frame = result.to_frame().sort_values("index")
+    return [frame[name].to_numpy() for name in ("a1", "beta", "se", "log10_pvalue")]
+
+
+def signed(allele, other, beta):
+    """Slopes per copy of an allele, given those per copy of another."""
+    return np.where(allele == other, beta, -beta)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.3])
@@ -56,9 +65,39 @@ def test_simulated_genotypes(tmp_path, share):
     y = Z @ rng.standard_normal(10) + 0.5 * X[:, 5] + rng.standard_normal(n)
     X[rng.random(X.shape) < share] = np.nan
     y[3], Z[7, 2] = np.nan, np.nan
-    expected = plink(tmp_path, X, y, Z)
+    counted, beta, se, expected = plink(tmp_path, X, y, Z)
     assert expected.min() < -10
-    np.testing.assert_allclose(ours(tmp_path, y, Z), expected, atol=2e-5, rtol=1e-5)
+    allele, slope, error, found = ours(tmp_path, y, Z)
+    np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-5)
+    np.testing.assert_allclose(slope, signed(allele, counted, beta), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(error, se, rtol=1e-5)
+
+
+def test_log_odds_ratios(tmp_path):
+    """One Newton step is close to PLINK's maximum likelihood estimate for small effects."""
+    rng = np.random.default_rng(0)
+    n, p = 5000, 20
+    X = rng.binomial(2, rng.uniform(0.2, 0.5, p), (n, p)).astype("f4")
+    Z = rng.standard_normal((n, 2))
+    case = rng.random(n) < 1 / (1 + np.exp(1 - 0.1 * X[:, 5] - 0.5 * Z[:, 0]))
+    plink(tmp_path, X, rng.standard_normal(n), Z)
+    write_table(tmp_path / "case.txt", case=case + 1.0)
+    command = "plink2 --bfile x --pheno case.txt --covar z.txt --covar-variance-standardize --threads 1"
+    subprocess.run(
+        f"{command} --glm hide-covar no-firth cols=+beta,-orbeta --out out".split(),
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    table = pd.read_csv(tmp_path / "out.case.glm.logistic", sep="\t")
+    source = open_source(tmp_path / "x.bed")
+    plan = Plan.exact(*source.shape, p)
+    frame = screen(source, case, plan, statistic="logistic", covariates=Z, missing="pairwise").to_frame()
+    frame = frame.sort_values("index")
+    error = table["LOG(OR)_SE" if "LOG(OR)_SE" in table else "SE"].to_numpy()
+    expected = signed(frame["a1"].to_numpy(), table["A1"].to_numpy(), table["BETA"].to_numpy())
+    np.testing.assert_allclose(frame["beta"], expected, atol=0.03 * error.max())
+    np.testing.assert_allclose(frame["se"], error, rtol=0.02)
 
 
 @pytest.mark.skipif(not MICE.exists(), reason="the data of the mice are not beside the project")
@@ -73,8 +112,10 @@ def test_mice(tmp_path):
     X = np.ascontiguousarray(X[:, X.std(axis=0) > 0][:, ::10])
     X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
     y = np.genfromtxt(tmp_path / "mice.pheno.txt", usecols=0, missing_values="NA")
-    expected = plink(tmp_path, X, y, Z)
-    found = ours(tmp_path, y, Z)
+    counted, beta, se, expected = plink(tmp_path, X, y, Z)
+    allele, slope, error, found = ours(tmp_path, y, Z)
     known = np.isfinite(expected) & (found < 0)
     assert known.mean() > 0.99
     np.testing.assert_allclose(found[known], expected[known], atol=1e-3)
+    np.testing.assert_allclose(slope[known], signed(allele, counted, beta)[known], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(error[known], se[known], rtol=1e-3)

@@ -76,6 +76,7 @@ def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
         "rank": list(range(1, len(selected) + 1)),
         "name": [encodable(name) for name in result.selected_names],
         "index": selected.tolist(),
+        **{name: values[selected].tolist() for name, values in result.annotations.items()},
         "score": result.scores[selected].tolist(),
         "rows_read": result.rows_read[selected].tolist(),
         "flag": [result.flags.get(int(k), "") for k in selected],

@@ -13,7 +13,7 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Rows, as_indices, count_rows
 from banditsis.formats.members import to_text
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.plink import as_phenotype, complete_ids
+from banditsis.formats.plink import as_phenotype, complete_ids, share_texts
 from banditsis.formats.registry import Opened, import_optional, take_apart
 from banditsis.formats.tables import check_unique_names
 from banditsis.formats.text import is_number
@@ -89,7 +89,7 @@ class PgenSource(BlockSource):
 def open_pgen(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open genotypes; the target is a phenotype of the ``.psam`` file, or a variant."""
     library = import_optional("pgenlib", "pgen")
-    names, offsets = _read_variants(library, _find_part(path, ".pvar", ".pvar.zst"))
+    names, offsets, annotations = _read_variants(library, _find_part(path, ".pvar", ".pvar.zst"))
     samples = _find_part(path, ".psam")
     columns = _read_samples(samples)
     check_unique_names(names, path)
@@ -97,6 +97,7 @@ def open_pgen(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFA
     if "FID" in columns:
         ids = np.char.add(np.char.add(columns["FID"], "\t"), ids)
     source = PgenSource(path, (len(ids), len(names)), names, offsets)
+    source.annotations = annotations
     source.read(slice(0, 1), slice(len(names) - 1, len(names)))  # raises if the file is truncated
     others = {
         name: partial(_read_phenotype, samples, values)
@@ -117,25 +118,32 @@ def _find_part(path: Path, *endings: str) -> Path:
     )
 
 
-def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None]:
-    """Names of the variants, and the offsets of their alleles if some have more than two."""
+def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None, dict[str, Array]]:
+    """Names of the variants, the offsets of their alleles if some have more than two, and annotations.
+
+    Alternate alleles are counted together, so ``a1`` lists all of them.
+    """
     try:
         with library.PvarReader(str(path).encode()) as reader:
             variants = range(reader.get_variant_ct())
             ids = [to_text(reader.get_variant_id(j)) for j in variants]
-
-            def describe(j: int) -> list[str]:
-                alleles = [to_text(reader.get_allele_code(j, k)) for k in range(reader.get_allele_ct(j))]
-                place = to_text(reader.get_variant_chrom(j)), str(reader.get_variant_pos(j))
-                return [*place, ",".join(alleles[1:]), alleles[0]]
-
-            names = complete_ids(ids, describe)
+            alleles = [
+                [to_text(reader.get_allele_code(j, k)) for k in range(reader.get_allele_ct(j))]
+                for j in variants
+            ]
+            annotations = {
+                "chromosome": share_texts(to_text(reader.get_variant_chrom(j)) for j in variants),
+                "position": np.array([reader.get_variant_pos(j) for j in variants], np.int32),
+                "a1": share_texts(",".join(codes[1:]) for codes in alleles),
+                "a2": share_texts(codes[0] for codes in alleles),
+            }
+            names = complete_ids(ids, annotations)
             offsets = reader.get_allele_idx_offsets() if reader.get_max_allele_ct() > 2 else None
     except (RuntimeError, AssertionError, MemoryError) as error:
         raise ValueError(f"{path} cannot be read: {_text(error)}") from error
     if not names:
         raise ValueError(f"{path} has no variants.")
-    return names, offsets
+    return names, offsets, annotations
 
 
 def _read_samples(path: Path) -> dict[str, Array]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,14 @@ def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
     _check_size(path, n, p)
     try:
         bed = library.open_bed(path, iid_count=n, sid_count=p, num_threads=1)
-        names, ids = (
-            complete_ids(bed.sid.tolist(), partial(_describe, bed)),
-            np.char.add(np.char.add(bed.fid, "\t"), bed.iid),
-        )
+        annotations = {
+            "chromosome": share_texts(bed.chromosome.tolist()),
+            "position": bed.bp_position,
+            "a1": share_texts(bed.allele_1.tolist()),
+            "a2": share_texts(bed.allele_2.tolist()),
+        }
+        names = complete_ids(bed.sid.tolist(), annotations)
+        ids = np.char.add(np.char.add(bed.fid, "\t"), bed.iid)
     except (OSError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{path}, or its .bim or .fam, cannot be read: {error}") from error
     check_unique_names(names, path)
@@ -71,7 +75,9 @@ def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
         for name in apart
         if name.lower() in ("phenotype", "pheno") and name not in names
     }
-    return take_apart(PlinkSource(bed, names), apart, path, ids, phenotype)
+    source = PlinkSource(bed, names)
+    source.annotations = annotations
+    return take_apart(source, apart, path, ids, phenotype)
 
 
 def _count_lines(path: Path) -> int:
@@ -109,22 +115,24 @@ def _check_size(path: Path, n: int, p: int) -> None:
         )
 
 
-def _describe(bed: Any, j: int) -> list[str]:
-    parts = bed.chromosome, bed.bp_position, bed.allele_1, bed.allele_2
-    return [str(part[j]) for part in parts]
+def share_texts(texts: Iterable[str]) -> Array:
+    """Texts as an array of objects in which equal ones are the same object, which saves memory."""
+    return np.array([sys.intern(text) for text in texts], dtype=object)
 
 
-def complete_ids(ids: Sequence[str], describe: Callable[[int], Sequence[str]]) -> list[str]:
+def complete_ids(ids: Sequence[str], annotations: Mapping[str, Array]) -> list[str]:
     """Ids of variants; chromosome, position and alleles are added to an id that is missing or repeated.
 
     Examples
     --------
-    >>> complete_ids(["rs1", "."], lambda j: ["17", "4000", "A", "G"])
-    ['rs1', '.:17:4000:A:G']
+    >>> complete_ids(["rs1", "."], {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])})
+    ['rs1', '.:17:4000']
     """
     count = Counter(ids)
     return [
-        name if count[name] == 1 and name != "." else ":".join([name, *describe(j)])
+        name
+        if count[name] == 1 and name != "."
+        else ":".join([name, *(str(values[j]) for values in annotations.values())])
         for j, name in enumerate(ids)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -89,6 +89,9 @@ class Source(ABC):
     means: Floats | None = None
     #: Column and level of each feature if some columns are one-hot encoded; the level of a number is None.
     encoding: Sequence[tuple[str, object]] | None = None
+    #: What else is known about the features, such as the chromosome: a value for each, by name of the column.
+    #: Tables of results have these columns.
+    annotations: Mapping[str, Array] = {}
     #: The call that makes the features from columns X, such as ``Interactions(X)``; empty for plain columns.
     recipe: str = ""
 

@@ -88,6 +88,7 @@ class ColumnSubset(SourceView):
             self.names = [base.names[k] for k in columns]
         if base.encoding is not None:
             self.encoding = [base.encoding[k] for k in columns]
+        self.annotations = {name: values[columns] for name, values in base.annotations.items()}
 
     @classmethod
     def without(cls, base: Source, column: int) -> ColumnSubset:

@@ -23,6 +23,7 @@ from banditsis.store.layout import KEY, Segment, check_segments, shard_name
 
 VERSION = 2
 MISSING = "missing_value"  # attribute of a vector: the text that stands for a missing value
+ANNOTATION = "annotation_"  # how the name of a vector with an annotation of the features begins
 ABSENT = 2**64 - 1  # offset and length of a chunk outside the array
 ROWS_AT_ONCE = 256  # rows that are transposed together, so they stay in the cache
 MAX_COMPRESSED = 0.6  # compress if a sample shrinks to this share of its bytes
@@ -54,7 +55,7 @@ class Record:
     stratum_sizes: tuple[int, ...]
     #: rows of the original data, including rows that were dropped because they have no target
     n_original: int
-    #: names of the vectors: original_rows, names, ids, target
+    #: names of the vectors: original_rows, names, ids, target, and annotations with a prefix
     vectors: list[str]
     #: size and checksum of each file of cells, vectors and metadata of arrays
     files: dict[str, Written]
@@ -116,7 +117,8 @@ def _check_record(record: Record) -> None:
         raise ValueError(f"its strata have {list(sizes)} of {record.shape[0]} rows")
     if record.compressor is not None and record.compressor["name"] != "blosc":
         raise ValueError(f"its compressor is {record.compressor['name']}, not blosc")
-    if not {"original_rows"} <= set(record.vectors) <= {"original_rows", "names", "ids", "target"}:
+    plain = {name for name in record.vectors if not name.startswith(ANNOTATION)}
+    if not {"original_rows"} <= plain <= {"original_rows", "names", "ids", "target"}:
         raise ValueError(f"its vectors are {record.vectors}")
     if type(record.n_original) is not int or record.n_original < record.shape[0]:
         raise ValueError(f"it has {record.shape[0]} of {record.n_original} rows")

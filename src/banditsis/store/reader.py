@@ -20,7 +20,7 @@ from banditsis.sources.base import Calibration, Source, SumContext, WeightFuncti
 from banditsis.sources.blocks import BlockSource, cut
 from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.store.layout import Segment, shard_name
-from banditsis.store.metadata import Record, read_record, read_vector
+from banditsis.store.metadata import ANNOTATION, Record, read_record, read_vector
 
 CELLS_AT_ONCE = 1 << 22
 MAX_TILE_ROWS = 1 << 14
@@ -50,6 +50,11 @@ class ShuffledSource(BlockSource):
         self.stratum_sizes = self.record.stratum_sizes
         self.chunk = self.segments[0].chunk
         self.names = self.read_vector("names").tolist() if "names" in self.record.vectors else None
+        self.annotations = {
+            name.removeprefix(ANNOTATION): self.read_vector(name)
+            for name in self.record.vectors
+            if name.startswith(ANNOTATION)
+        }
         self._readers = [_make_reader(self.path, self.record, k) for k in range(len(self.segments))]
 
     @cached_property
@@ -63,8 +68,8 @@ class ShuffledSource(BlockSource):
         return np.array([*(segment.start for segment in self.segments), self.shape[0]])
 
     def read_vector(self, name: str) -> Array:
-        """Read names, ids, target or original_rows."""
-        length = self.shape[1] if name == "names" else self.shape[0]
+        """Read names, ids, target, original_rows or an annotation."""
+        length = self.shape[1] if name == "names" or name.startswith(ANNOTATION) else self.shape[0]
         return read_vector(self.path, name, self.record.files, length)
 
     def row_number(self, row: int) -> int:

@@ -19,7 +19,15 @@ from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 from banditsis.store.layout import is_shuffled
-from banditsis.store.metadata import VERSION, Record, Written, vector_checksum, write_record, write_vector
+from banditsis.store.metadata import (
+    ANNOTATION,
+    VERSION,
+    Record,
+    Written,
+    vector_checksum,
+    write_record,
+    write_vector,
+)
 from banditsis.store.pieces import Journal, Work, fill_buckets, plan_work, write_piece
 from banditsis.store.reader import stored_below
 from banditsis.store.strata import order_rows
@@ -215,6 +223,8 @@ def _fingerprint(opened: Data, data: Any) -> dict[str, Any]:
     names = None if source.names is None else np.array(list(source.names), dtype=object)
     for name, values in (("y", opened.y), ("ids", opened.ids), ("names", names), ("rows", opened.rows)):
         fingerprint[name] = None if values is None else vector_checksum(values)
+    for name, values in source.annotations.items():
+        fingerprint[ANNOTATION + name] = vector_checksum(values)
     path = local_path(data)
     if path is not None:
         stats = [file.stat() for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
@@ -301,12 +311,14 @@ def _write_store(
 
 
 def _write_vectors(opened: Data, order: Indices, store: Path) -> dict[str, Written]:
-    """Write the row order, names, target and ids."""
+    """Write the row order, names, annotations, target and ids."""
     rows = order if opened.rows is None else opened.rows[order]
     files = [write_vector(store, "original_rows", rows, "row")]
     if opened.source.names is not None:
         names = np.array(list(opened.source.names), dtype=object)
         files.append(write_vector(store, "names", names, "feature"))
+    for name, annotation in opened.source.annotations.items():
+        files.append(write_vector(store, ANNOTATION + name, annotation, "feature"))
     for name, values in (("target", opened.y), ("ids", opened.ids)):
         if values is not None:
             files.append(write_vector(store, name, np.asarray(values)[order], "row"))

@@ -1,0 +1,145 @@
+"""Chromosome, position and alleles of variants, from the file to the tables."""
+
+import csv
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import files
+from banditsis import Plan, ScreeningResult, open_source, screen, shuffle
+from banditsis.cli.app import app
+
+pytest.importorskip("pgenlib")
+
+#: Copies of the first allele in six samples.
+COUNTS = np.array([[0, 2, 1], [1, 0, 2], [2, 1, 0], [0, 0, 2], [1, 2, 2], [2, 1, 1]], "f4")
+#: Rises by 3 with each copy of the first allele of rs0.
+Y = np.array([10.0, 13.0, 16.0, 10.0, 13.0, 16.0])
+EXPECTED = {
+    "chromosome": ["1", "X", "2"],
+    "position": [100, 200, 300],
+    "a1": ["A", "C", "T"],
+    "a2": ["G", "CTT", "G"],
+}
+NAMES = ["rs0", "rs1", "rs2"]
+
+
+def write_bed():
+    """By hand, after PLINK's specification: two bits a sample, 00 for two copies of the first allele."""
+    path = files.new_path("data.bed")
+    codes = np.array([0b11, 0b10, 0b00])[COUNTS.astype(int)]  # of 0, 1 and 2 copies
+    four = np.zeros((2, 4, 3), int)
+    four.reshape(8, 3)[:6] = codes
+    cells = (four << np.array([0, 2, 4, 6])[:, None]).sum(axis=1).astype("u1").T
+    path.write_bytes(b"\x6c\x1b\x01" + cells.tobytes())
+    rows = zip(NAMES, *EXPECTED.values(), strict=True)
+    variants = (f"{place[0]}\t{name}\t0\t" + "\t".join(map(str, place[1:])) for name, *place in rows)
+    path.with_suffix(".bim").write_text("\n".join([*variants, ""]))
+    samples = (f"F{i}\tI{i}\t0\t0\t0\t{y}" for i, y in enumerate(Y))
+    path.with_suffix(".fam").write_text("\n".join([*samples, ""]))
+    return path
+
+
+def write_pgen():
+    path = files.write_pgen(COUNTS, NAMES)
+    rows = zip(
+        EXPECTED["chromosome"], EXPECTED["position"], NAMES, EXPECTED["a2"], EXPECTED["a1"], strict=True
+    )
+    lines = ["#CHROM\tPOS\tID\tREF\tALT", *("\t".join(map(str, row)) for row in rows), ""]
+    path.with_suffix(".pvar").write_text("\n".join(lines))
+    return path
+
+
+def write_store():
+    return shuffle(write_bed(), files.new_path("data.zarr"), seed=0)
+
+
+any_file = pytest.mark.parametrize("write", [write_bed, write_pgen, write_store])
+
+
+@any_file
+def test_annotations_of_a_source(write):
+    source = open_source(write())
+    assert {name: values.tolist() for name, values in source.annotations.items()} == EXPECTED
+
+
+@pytest.mark.parametrize("write", [write_bed, write_pgen])
+def test_slope_is_per_copy_of_the_counted_allele(write):
+    """Samples with AA, AG and GG at rs0 have responses of 16, 13 and 10: each A adds 3."""
+    frame = screen(open_source(write()), Y, Plan.exact(6, 3, 3)).to_frame().set_index("name")
+    assert frame.loc["rs0", ["a1", "a2"]].tolist() == ["A", "G"]
+    np.testing.assert_allclose(frame.loc["rs0", "beta"], 3.0)
+    np.testing.assert_allclose(frame.loc["rs2", "beta"], np.polyfit(COUNTS[:, 2], Y, 1)[0])
+
+
+@any_file
+@pytest.mark.parametrize("all_features", [False, True])
+def test_frame(write, all_features):
+    source = open_source(write())
+    y = source.read(slice(0, 6), np.array([2]))[:, 0] + np.arange(6) / 10
+    result = screen(source, y, Plan.exact(6, 3, 2))
+    frame = result.to_frame(all_features=all_features)
+    assert len(frame) == (3 if all_features else 2)
+    expected = pd.DataFrame(EXPECTED).iloc[frame["index"]].reset_index(drop=True)
+    assert frame[list(EXPECTED)].to_dict("list") == expected.to_dict("list")
+
+
+def test_columns_that_are_left_out():
+    source = open_source(write_bed(), columns=["rs0", "rs2"])
+    assert source.annotations["position"].tolist() == [100, 300]
+    source, _ = open_source(write_bed(), target="rs0")
+    assert source.annotations["a2"].tolist() == ["CTT", "G"]
+
+
+def test_several_alternate_alleles_are_counted_together():
+    path = write_pgen()
+    variants = path.with_suffix(".pvar")
+    variants.write_text(variants.read_text().replace("rs2\tG\tT", "rs2\tG\tT,A"))
+    assert open_source(path).annotations["a1"].tolist() == ["A", "C", "T,A"]
+
+
+def test_other_sources_have_none():
+    result = screen(COUNTS, Y, Plan.exact(6, 3, 2))
+    assert result.annotations == {}
+    assert "annotations" not in result.to_json()
+
+
+def test_json_there_and_back():
+    result = screen(open_source(write_bed()), Y, Plan.exact(6, 3, 2))
+    back = ScreeningResult.from_json(text := result.to_json())
+    assert back.to_json() == text
+    for name, values in result.annotations.items():
+        assert back.annotations[name][back.selected].tolist() == values[result.selected].tolist()
+        assert len(back.annotations[name]) == 3
+    back = ScreeningResult.from_json(text := result.to_json(all_scores=True))
+    assert back.to_json(all_scores=True) == text
+    for name, values in result.annotations.items():
+        assert back.annotations[name].tolist() == values.tolist()
+    pd.testing.assert_frame_equal(back.to_frame(), result.to_frame(), check_dtype=False)
+
+
+def test_results_are_pickled_without_the_file():
+    result = screen(open_source(write_bed()), Y, Plan.exact(6, 3, 2))
+    assert pickle.loads(pickle.dumps(result)).annotations["a1"].tolist() == EXPECTED["a1"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_command_line(tmp_path, ending):
+    output = tmp_path / f"out.{ending}"
+    arguments = ["screen", write_bed(), "--target", "phenotype", "--keep", 2, "--exact"]
+    arguments += ["--output", output]
+    run = CliRunner().invoke(app, list(map(str, arguments)))
+    assert run.exit_code == 0, run.output
+    if ending == "csv":
+        with open(output) as file:
+            rows = list(csv.DictReader(file))
+    else:
+        rows = pq.read_table(output).to_pylist()
+    for row in rows:
+        j = int(row["index"])
+        assert [str(row[name]) for name in EXPECTED] == [str(values[j]) for values in EXPECTED.values()]
+        assert float(row["se"]) >= 0
