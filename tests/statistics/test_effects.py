@@ -129,6 +129,28 @@ def test_sign_of_a_large_log_odds_ratio_is_right():
         assert 0.3 < beta / effect < 1
 
 
+@pytest.mark.parametrize(("effect", "tolerance"), [(0.25, 0.1), (0.5, 0.2), (1.0, 0.35)])
+def test_accuracy_of_one_step_for_genotypes(effect, tolerance):
+    """As docs/statistics.md states it."""
+    rng, n = np.random.default_rng(0), 20_000
+    x = rng.binomial(2, 0.2, (n, 1)) * 1.0
+    predictor, design = effect * x[:, 0], sm.add_constant(x)
+    plan = Plan.exact(n, 1, 1)
+
+    def compare(y, statistic, fitted):
+        (beta,), _ = screen(x, y, plan, statistic=statistic).effects
+        assert abs(beta - fitted) <= tolerance * max(abs(fitted), effect)
+
+    for intercept in (-effect * 0.4, -3.0):
+        y = (rng.random(n) < 1 / (1 + np.exp(-intercept - predictor))) * 1.0
+        compare(y, "logistic", sm.Logit(y, design).fit(disp=False).params[1])
+    y = rng.poisson(np.exp(predictor))
+    compare(y, "poisson", sm.GLM(y, design, family=sm.families.Poisson()).fit().params[1])
+    times, censored = rng.exponential(np.exp(-predictor)), rng.exponential(2.0, n)
+    y = np.column_stack([np.minimum(times, censored), times <= censored])
+    compare(y, "cox", PHReg(y[:, 0], x, status=y[:, 1]).fit().params[0])
+
+
 @any_covariates
 def test_ratio_is_the_t_of_the_pvalue(covariates):
     result = run(GAPS, Y, covariates)
