@@ -54,7 +54,7 @@ def exit_codes() -> Iterator[None]:
 
 def fail(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
-    print_message(f"error: {message}")
+    print_message(f"error: {message}", indent=7)
     raise typer.Exit(code) from None
 
 

@@ -33,7 +33,7 @@ def run_info(path: str, keep: int | None, options: ReadOptions, *, as_json: bool
         print_output(json.dumps(record, indent=2))
         return
     for name, text in _lines(record).items():
-        print_output(f"{name + ':':<12}{to_single_line(text)}")
+        print_output(f"{name + ':':<12}{to_single_line(text)}", indent=12)
     if record["costs"]:
         print_output(f"\nCost of screening, keeping {count(record['costs'][0]['keep'], 'feature')}:\n")
         print_output(_costs_table(record["costs"]))

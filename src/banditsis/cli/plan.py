@@ -60,9 +60,14 @@ def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
 
 
 def compared_plans(plan: Plan, *, more: bool) -> dict[str, Plan]:
-    """Return the plan, the paper's plan of the same cost and the exact plan, and more on request."""
+    """Return the plan, the paper's plan of the same cost and the exact plan, and more on request.
+
+    A guaranteed plan reads until its promise is kept, so a plan of the same cost promises something else.
+    """
     n, p, d = plan.n_rows, plan.n_features, plan.n_keep or 1
-    plans = {"this plan": plan, "paper, same cost": paper_plan_within(n, p, d, plan.cells)}
+    plans = {"this plan": plan}
+    if not plan.by_evidence:
+        plans["paper, same cost"] = paper_plan_within(n, p, d, plan.cells)
     if more:
         plans |= {f"paper, α = {alpha:g}": Plan.paper(n, p, d, alpha) for alpha in (0.5, 0.8, 1.1)}
         for fraction in (0.001, 0.01, 0.1):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
+import textwrap
 from contextlib import suppress
+from functools import partial
 from typing import TextIO
 
 import typer
@@ -33,20 +36,44 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def print_output(text: str) -> None:
-    """Print on standard output; end quietly if its reader has closed it, as ``head`` does."""
+def print_output(text: str, indent: int | None = None) -> None:
+    """Print on standard output; end quietly if its reader has closed it, as ``head`` does.
+
+    ``indent`` is that of the further lines if the text is to be wrapped on a terminal.
+    """
     try:
-        _print(text, sys.stdout)
+        _print(text, sys.stdout, indent)
     except BrokenPipeError:
         raise typer.Exit(CLOSED_PIPE) from None
     except OSError as error:
         raise OSError(f"cannot write to standard output: {error.strerror}.") from None
 
 
-def print_message(text: str) -> None:
+def print_message(text: str, indent: int | None = None) -> None:
     """Print on standard error. A message that cannot be written does not end the run."""
     with suppress(OSError):
-        _print(text, sys.stderr)
+        _print(text, sys.stderr, indent)
+
+
+def wrap(text: str, width: int, indent: int) -> str:
+    """Wrap each line at words; further lines are indented.
+
+    Examples
+    --------
+    >>> print(wrap("Note: one feature was skipped", 16, 6))
+    Note: one
+          feature
+          was
+          skipped
+    """
+    fill = partial(
+        textwrap.fill,
+        width=width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(map(fill, text.split("\n")))
 
 
 def shown(text: str) -> str:
@@ -56,9 +83,12 @@ def shown(text: str) -> str:
     return text
 
 
-def _print(text: str, stream: TextIO) -> None:
+def _print(text: str, stream: TextIO, indent: int | None) -> None:
+    text = printable(shown(text))
+    if indent is not None and stream.isatty():
+        text = wrap(text, shutil.get_terminal_size().columns, indent)
     try:
-        print(printable(shown(text)), file=stream, flush=True)
+        print(text, file=stream, flush=True)
     except OSError:
         # Python flushes the rest at exit, and would fail again.
         with open(os.devnull, "w") as nowhere:

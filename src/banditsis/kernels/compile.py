@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import warnings
@@ -14,6 +15,10 @@ from numba.core import cgutils, event
 from numba.extending import intrinsic
 
 from banditsis.arrays import SMALLEST
+
+# Numba logs every step of its compiler; with debug logging those are thousands of lines.
+if logging.getLogger("numba").level == logging.NOTSET:
+    logging.getLogger("numba").setLevel(logging.WARNING)
 
 
 def _kernel(*fastmath: str) -> Any:
