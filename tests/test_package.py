@@ -59,6 +59,7 @@ LAYERS = (
     ("statistics",),
     ("sources", "plans", "store", "formats"),
     ("results",),
+    ("records", "multiresponse"),
     ("engine", "report", "plotting"),
     ("screening",),
     ("estimators",),

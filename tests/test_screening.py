@@ -444,7 +444,7 @@ def test_a_constant_response_among_several(statistic, missing, adaptive):
             found[k].detection_floor()
         assert len(found[k].to_frame()) == 0
         assert "is constant" in found[k].to_html()
-        back = ScreeningResult.from_json(found[k].to_json(all_scores=True))
+        back = ScreeningResult.from_json(found[k].to_json())
         np.testing.assert_array_equal(back.scores, found[k].scores)
         if found[0].has_pvalues and not adaptive:
             assert (found[k].pvalues == 1).all()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
     from banditsis.formats.opening import open_source
     from banditsis.iterative import IterativeSIS
+    from banditsis.multiresponse import ScreeningResults
     from banditsis.plans.design import SamplingDesign
     from banditsis.plans.guaranteed import EvidenceStep
     from banditsis.plans.plan import Plan, Step
@@ -33,6 +34,7 @@ __all__ = [
     "Round",
     "SamplingDesign",
     "ScreeningResult",
+    "ScreeningResults",
     "Step",
     "open_source",
     "screen",
@@ -51,6 +53,7 @@ _HOME = {
     "SamplingDesign": "plans.design",
     "Round": "results",
     "ScreeningResult": "results",
+    "ScreeningResults": "multiresponse",
     "Interactions": "sources.interactions.source",
     "open_source": "formats.opening",
     "screen": "screening",

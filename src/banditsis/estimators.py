@@ -19,6 +19,7 @@ from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
+from banditsis.multiresponse import ScreeningResults
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
@@ -32,19 +33,22 @@ from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
     Responses,
     check_integer,
+    check_real,
     check_responses,
     check_shape,
     describe_unknown,
     from_categories,
     has_labels,
     is_dask,
+    response_names,
 )
 
 
 class Screener(SelectorMixin, BaseEstimator):
     """What SIS and BanditSIS have in common."""
 
-    n_features_to_select: int | None
+    n_features_to_select: int | str | None
+    fdr: float
     statistic: StatisticLike
     row_order: str = "auto"
     sampling: str = "uniform"
@@ -52,6 +56,7 @@ class Screener(SelectorMixin, BaseEstimator):
     pvalues: bool | str
     n_jobs: int | None
     random_state: Any
+    verbose: bool
 
     def _plan_options(self) -> dict[str, Any]:
         """The options of this estimator for the plan factory."""
@@ -69,9 +74,10 @@ class Screener(SelectorMixin, BaseEstimator):
         X : array-like of shape (n, p), frame, sparse matrix or Source
             The features; :func:`open_source` makes a source from a file. Cells that the plan does not read
             are not checked, unless there are fewer than a million cells in total.
-        y : array-like of shape (n,)
-            The response. Rows of pandas objects are paired by their labels, unless one has a default index.
-            For ``statistic="cox"`` it is time and event, of shape (n, 2) or structured.
+        y : array-like of shape (n,) or (n, q)
+            The response, or several; ``transform`` keeps the features that are selected for any of them.
+            Rows of pandas objects are paired by their labels, unless one has a default index. For
+            ``statistic="cox"`` it is time and event, of shape (n, 2) or structured.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
             Covariates to adjust for, such as age or batch: features are ranked by their partial association
             given the covariates. Text is expanded into indicators. In a pipeline, pass them by metadata
@@ -90,8 +96,8 @@ class Screener(SelectorMixin, BaseEstimator):
         given, labels = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
         source = self._open(X)
         check_shape(source)
-        if self.n_features_to_select is not None:
-            check_integer("n_features_to_select", self.n_features_to_select, 1)
+        n_keep = self._check_size(source.shape[1])
+        pvalues = self.pvalues or n_keep == "fdr"
         settings = Settings.check(
             source,
             statistic=self.statistic,
@@ -101,26 +107,31 @@ class Screener(SelectorMixin, BaseEstimator):
             missing=self.missing,
             covariates=given["covariates"],
             sample_weight=given["sample_weight"],
-            pvalues=self.pvalues,
+            pvalues=pvalues,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
+            progress=True if self.verbose else None,
             notes=labels,
+            responses=response_names(given["y"]),
         )
         responses = self._check_response(given["y"], settings.statistic, source.shape[0])
         source, responses = drop_unweighted(source, responses, settings)
         notes: list[str] = []
-        if responses.has_missing:
+        single = settings.statistic.n_columns > 1 or responses.values.shape[1] == 1
+        if responses.has_missing and single:
             known = np.flatnonzero(responses.known(0))
             notes.append(describe_unknown(source.shape[0] - len(known)))
             source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
             settings = settings.take(known)
 
+        exact = bool(self._plan_options().get("exact"))
+
         def plan(design: SamplingDesign | None) -> Plan:
             requested = make_plan(
                 *source.shape,
-                self.n_features_to_select,
+                source.shape[1] if exact and n_keep == "fdr" else None if n_keep == "fdr" else n_keep,
                 rereads=settings.statistic.rereads,
-                pvalues=bool(self.pvalues),
+                pvalues=bool(pvalues),
                 design=design,
                 **self._plan_options(),
             )
@@ -128,10 +139,33 @@ class Screener(SelectorMixin, BaseEstimator):
             notes.extend(remarks)
             return made
 
-        result = cast(ScreeningResult, run_plan(source, responses, plan, settings, single=True))
-        self.result_ = result.with_notes([*notes, *result.notes])
-        self.scores_ = self.result_.scores
+        found = run_plan(source, responses, plan, settings, single=single)
+        results = [found] if isinstance(found, ScreeningResult) else list(found)
+        if n_keep == "fdr":
+            results = [result.keep(result.select(self.fdr)) for result in results]
+        results = [result.with_notes([*notes, *result.notes]) for result in results]
+        self.result_ = results[0] if single else ScreeningResults(results)
+        scores = [result.scores for result in results]
+        self.scores_ = scores[0] if single else np.column_stack(scores)
         return self
+
+    def _check_size(self, p: int) -> Any:
+        """The number of features to select, None for the default, or "fdr"."""
+        if self.n_features_to_select == "fdr":
+            check_real("fdr", self.fdr, 0, 1)
+        elif isinstance(self.n_features_to_select, str):
+            raise ValueError(
+                f"n_features_to_select must be an integer, None or 'fdr', got {self.n_features_to_select!r}."
+            )
+        elif self.n_features_to_select is not None:
+            check_integer("n_features_to_select", self.n_features_to_select, 1)
+        return self.n_features_to_select
+
+    @property
+    def _results(self) -> list[ScreeningResult]:
+        """The results of all responses."""
+        check_is_fitted(self, "result_")
+        return [self.result_] if isinstance(self.result_, ScreeningResult) else list(self.result_)
 
     def _check_response(self, y: Any, kind: Any, n: int, *, can_allow: bool = True) -> Responses:
         """The response, as one column unless the statistic takes several.
@@ -140,14 +174,11 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
-        if len(shape := np.asarray(y).shape) == 2 and shape[1] > 1:
-            raise ValueError(
-                f"y should be a 1d array, got an array of shape {shape} instead: {type(self).__name__} "
-                "screens one response; screen(X, Y, plan) screens several in one pass."
-            )
-        column = column_or_1d(np.asarray(from_categories(y)) if hasattr(y, "to_numpy") else y, warn=True)
+        values = np.asarray(from_categories(y)) if hasattr(y, "to_numpy") else y
+        if len(shape := np.shape(values)) != 2 or shape[1] == 1:
+            values = column_or_1d(values, warn=True)
         allow_missing = self.missing == "pairwise"
-        return check_responses(column, n, allow_missing=allow_missing, can_allow=can_allow)
+        return check_responses(values, n, allow_missing=allow_missing, can_allow=can_allow)
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
@@ -166,13 +197,15 @@ class Screener(SelectorMixin, BaseEstimator):
 
     @property
     def ranking_(self) -> Array:
-        """Rank of every feature, from 1: by the last round it survived, then by score."""
-        check_is_fitted(self, "result_")
-        return self.result_.ranking
+        """Rank of every feature, from 1: by the last round it survived, then by score.
+
+        For several responses this is the best of its ranks.
+        """
+        return np.asarray(np.min([result.ranking for result in self._results], axis=0))
 
     def _get_support_mask(self) -> Array:
-        check_is_fitted(self, "result_")
-        return self.result_.support
+        """The features that were selected for any response."""
+        return np.asarray(np.any([result.support for result in self._results], axis=0))
 
     def transform(self, X: Any) -> Any:
         """Keep the selected columns of X.
@@ -186,7 +219,7 @@ class Screener(SelectorMixin, BaseEstimator):
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
             return self._read_selected(X)
-        if is_frame(X) and not hasattr(self, "feature_names_in_") and self.result_.names is not None:
+        if is_frame(X) and not hasattr(self, "feature_names_in_") and self._results[0].names is not None:
             return self._check_finite(encode_frame(X, self._selected_features()))
         if is_labelled(X):  # keeps its labels
             _check_n_features(self, X, reset=False)
@@ -201,7 +234,9 @@ class Screener(SelectorMixin, BaseEstimator):
         finite = "allow-nan" if self.missing == "pairwise" else True
         if is_sparse(X):
             kept = self._transform(self._check_array(X, reset=False))
-            return check_array(kept, accept_sparse=True, dtype=None, ensure_all_finite=finite)
+            return check_array(
+                kept, accept_sparse=True, dtype=None, ensure_all_finite=finite, ensure_min_features=0
+            )
         if hasattr(X, "columns"):  # select the columns before the frame is copied into one array
             small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
             validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
@@ -211,7 +246,10 @@ class Screener(SelectorMixin, BaseEstimator):
             if array.size < CELLS_CHECKED_WHOLE:
                 check_array(array, dtype=None, ensure_all_finite=finite)
             kept = self._transform(array)
-        checked = check_array(kept, dtype=None, ensure_all_finite=finite)
+        if kept.shape[1] == 0 and hasattr(kept, "columns"):  # for which scikit-learn finds no dtype
+            checked = np.empty(kept.shape)
+        else:
+            checked = check_array(kept, dtype=None, ensure_all_finite=finite, ensure_min_features=0)
         # set_output keeps the columns of a frame and their types if it receives a frame.
         wants_frame = _get_output_config("transform", estimator=self)["dense"] != "default"
         return kept if wants_frame and hasattr(kept, "columns") else checked
@@ -219,22 +257,22 @@ class Screener(SelectorMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the selected features, in the order of the columns that ``transform`` returns."""
         check_is_fitted(self, "result_")
-        if input_features is not None or hasattr(self, "feature_names_in_") or self.result_.names is None:
+        if input_features is not None or hasattr(self, "feature_names_in_") or self._results[0].names is None:
             return cast(Array, super().get_feature_names_out(input_features))
-        names = [self.result_.name(k) for k in self.get_support(indices=True)]
+        names = [self._results[0].name(k) for k in self.get_support(indices=True)]
         return np.array(names, dtype=object)
 
     def _read_selected(self, source: Source) -> Array:
         """All rows of the selected columns of a source: by name if they have names, else by position."""
         _check_means(self._means, source)
         selected, n = self.get_support(indices=True), source.shape[0]
-        if self.result_.names is None or source.names is None:
+        if self._results[0].names is None or source.names is None:
             _check_n_features(self, source, reset=False)
             return self._check_finite(source.read(slice(0, n), selected))
         places = {name: j for j, name in enumerate(source.names)}
         encoded = {column for column, level in source.encoding or () if level is not None}
         features = [
-            (places.get(self.result_.name(k)), *feature)
+            (places.get(self._results[0].name(k)), *feature)
             for k, feature in zip(selected, self._selected_features(), strict=True)
         ]
         for place, column, level in features:
@@ -255,12 +293,12 @@ class Screener(SelectorMixin, BaseEstimator):
         """Column and level of the selected features."""
         selected = self.get_support(indices=True)
         if self._encoding is None:
-            return [(self.result_.name(k), None) for k in selected]
+            return [(self._results[0].name(k), None) for k in selected]
         return [self._encoding[k] for k in selected]
 
     def _check_finite(self, block: Array) -> Array:
         finite = "allow-nan" if self.missing == "pairwise" else True
-        return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite))
+        return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite, ensure_min_features=0))
 
     def _check_array(self, X: Any, *, reset: bool) -> Array:
         """X as an array; only its type and shape are checked."""
@@ -312,8 +350,11 @@ class SIS(Screener):
 
     Parameters
     ----------
-    n_features_to_select : int, optional
+    n_features_to_select : int or "fdr", optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+        "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none.
+    fdr : float
+        False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
     max_samples : int or float, optional
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
     statistic : str, class or object
@@ -331,12 +372,15 @@ class SIS(Screener):
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
         Seed for the subsample.
+    verbose : bool
+        Whether to show progress from the start, also in notebooks. Otherwise a bar appears on a terminal
+        after two seconds.
 
     Attributes
     ----------
-    result_ : ScreeningResult
+    result_ : ScreeningResult, or ScreeningResults if y has several columns
         Prints as a small table.
-    scores_ : ndarray of shape (p,)
+    scores_ : ndarray of shape (p,), or (p, q) for q responses
         Signed score of every feature.
     ranking_ : ndarray of shape (p,)
         Rank of every feature, from 1.
@@ -364,22 +408,26 @@ class SIS(Screener):
 
     def __init__(
         self,
-        n_features_to_select: int | None = None,
+        n_features_to_select: int | str | None = None,
         *,
+        fdr: float = 0.05,
         max_samples: int | float | None = None,
         statistic: StatisticLike = "auto",
         missing: str = "raise",
         pvalues: bool | str = False,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_features_to_select = n_features_to_select
+        self.fdr = fdr
         self.max_samples = max_samples
         self.statistic = statistic
         self.missing = missing
         self.pvalues = pvalues
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _plan_options(self) -> dict[str, Any]:
         return {"exact": self.max_samples is None, "max_samples": self.max_samples}
@@ -394,8 +442,11 @@ class BanditSIS(Screener):
 
     Parameters
     ----------
-    n_features_to_select : int, optional
+    n_features_to_select : int or "fdr", optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
+        "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none.
+    fdr : float
+        False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
         With ``min_correlation``, None keeps all that pass.
     alpha : float, optional
         Smaller values read more rows; the paper recommends 0.5 to 1.1. ``alpha``, ``budget`` and
@@ -435,6 +486,9 @@ class BanditSIS(Screener):
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
         Seed for the random rows.
+    verbose : bool
+        Whether to show progress from the start, also in notebooks. Otherwise a bar appears on a terminal
+        after two seconds.
 
     Attributes
     ----------
@@ -471,8 +525,9 @@ class BanditSIS(Screener):
 
     def __init__(
         self,
-        n_features_to_select: int | None = None,
+        n_features_to_select: int | str | None = None,
         *,
+        fdr: float = 0.05,
         alpha: float | None = None,
         budget: int | float | None = None,
         min_correlation: float | None = None,
@@ -485,8 +540,10 @@ class BanditSIS(Screener):
         pvalues: bool | str = False,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_features_to_select = n_features_to_select
+        self.fdr = fdr
         self.alpha = alpha
         self.budget = budget
         self.min_correlation = min_correlation
@@ -499,6 +556,7 @@ class BanditSIS(Screener):
         self.pvalues = pvalues
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _plan_options(self) -> dict[str, Any]:
         names = ("alpha", "budget", "min_correlation", "confidence", "discard")

@@ -1,10 +1,10 @@
-"""What a screening run found, and how; read from and written to JSON."""
+"""What a screening run found, and how."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,13 @@ from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import (
     METHODS,
     NullDistribution,
-    StoredPvalues,
     adjust_pvalues,
     reject_nulls,
 )
 from banditsis.validation import check_choice, check_real
 
-#: Stands for the logarithm of 0 in JSON, which has no infinity.
-LOG_OF_ZERO = -1e308
+#: Probability that a feature without association is called clearly associated.
+ERROR_RATE = 0.05
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ class ScreeningResult:
     selected : ndarray of int
         Indices of the selected features, best first.
     scores : ndarray of shape (n_features,)
-        Signed score of every feature from the last round it took part in. NaN if it is not known, after
-        :meth:`from_json` of a result that was stored without all scores.
+        Signed score of every feature from the last round it took part in.
     rounds : tuple of Round
         What happened in each step.
     last_round : ndarray of shape (n_features,)
@@ -112,8 +110,7 @@ class ScreeningResult:
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
         What else the data say about every feature, such as chromosome, position and alleles of a variant:
-        columns with one value for each feature. After :meth:`from_json` of a result that was stored without
-        all scores, None for features that were not selected.
+        columns with one value for each feature.
     one_sided : bool
         Whether only large positive scores indicate association.
     by_evidence : bool
@@ -138,6 +135,8 @@ class ScreeningResult:
         Cells that were read again to check small p-values; not part of :attr:`cells_read`.
     null_distribution : NullDistribution or None
         The distribution of the scores without association, for :attr:`pvalues`.
+    response, data, created : str
+        Name of the response, name of the file, and time of the run; empty if not known.
 
     Examples
     --------
@@ -179,6 +178,9 @@ class ScreeningResult:
     flags: Mapping[int, str] = field(default_factory=dict)
     cells_reread: int = 0
     null_distribution: NullDistribution | None = None
+    response: str = ""
+    data: str = ""
+    created: str = ""
 
     @property
     def cells_read(self) -> int:
@@ -290,11 +292,6 @@ class ScreeningResult:
     @cached_property
     def log10_qvalues(self) -> Floats:
         """Decimal logarithms of :attr:`qvalues`."""
-        null = self.null_distribution
-        if isinstance(null, StoredPvalues) and null.log10_qvalues is not None:
-            log10 = np.full(self.n_features, np.nan)
-            log10[self.tested] = null.log10_qvalues
-            return log10
         return adjust_pvalues(self.log10_pvalues)
 
     @property
@@ -341,12 +338,34 @@ class ScreeningResult:
         array([42,  7])
         """
         check_real("fdr", fdr, 0, 1)
-        if isinstance(self.null_distribution, StoredPvalues) and not self.null_distribution.complete:
-            raise ValueError(
-                "this result was stored with the p-values of the selected features only, but a correction "
-                "needs all of them: store it with to_json(all_scores=True)."
-            )
         return reject_nulls(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
+
+    @cached_property
+    def associated(self) -> Indices | None:
+        """Selected features that are clearly associated with the response, best first; None if not known.
+
+        With probability 95%, no feature without association is among them. If features have p-values, they
+        are those with p ≤ 0.05 after Holm's correction for all features. Otherwise they are those whose
+        95% interval, simultaneous for all features, does not contain 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from banditsis import Plan, screen
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((5000, 300))
+        >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(5000)
+        >>> result = screen(X, y, Plan.paper(5000, 300, 10), random_state=0)
+        >>> len(result.selected), result.associated
+        (10, array([ 7, 42]))
+        """
+        if self.has_pvalues:
+            rejected = set(self.select(ERROR_RATE, "holm").tolist())
+            return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
+        if self.no_interval_reason is not None:
+            return None
+        low, high = self.interval(1 - ERROR_RATE / self.n_features).T
+        return np.asarray(self.selected[(low > 0) | (high < 0)])
 
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval for the population correlation of each selected feature.
@@ -454,6 +473,22 @@ class ScreeningResult:
             return "the variance inflation was not measured"
         return self.no_floor_reason
 
+    def keep(self, features: Indices) -> ScreeningResult:
+        """The same result with some of the selected features only; the last round kept no others."""
+        kept = np.isin(self.selected, features)
+        selected = self.selected[kept]
+        weakest = float(self.strength[selected].min()) if len(selected) else 1.0
+        last = replace(self.rounds[-1], n_kept=len(selected), cutoff=weakest)
+        return replace(
+            self,
+            selected=selected,
+            present=None if self.present is None else self.present[kept],
+            informative=None if self.informative is None else self.informative[kept],
+            effects=None if self.effects is None else Effects(*(values[kept] for values in self.effects)),
+            flags={k: flag for k, flag in self.flags.items() if k in set(selected.tolist())},
+            rounds=(*self.rounds[:-1], last),
+        )
+
     def with_notes(self, notes: Sequence[str]) -> ScreeningResult:
         """The same result with other notes."""
         return replace(self, notes=tuple(notes))
@@ -471,45 +506,32 @@ class ScreeningResult:
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'banditsis[frames]'") from None
         chosen = np.argsort(self.ranking) if all_features else self.selected
-        columns: dict[str, Any] = {
-            "rank": np.arange(1, len(chosen) + 1),
-            "name": [encodable(self.name(k)) for k in chosen],
-            "index": chosen,
-            **{name: values[chosen] for name, values in self.annotations.items()},
-            "score": self.scores[chosen],
-            "rows_read": self.rows_read[chosen],
-            "flag": [self.flags.get(int(k), "") for k in chosen],
-        }
-        if self.effects is not None:
-            for name, values in self.effects._asdict().items():
-                known = np.full(self.n_features, np.nan)
-                known[self.selected] = values
-                columns[name] = known[chosen]
-        if self.has_pvalues:
-            columns |= {"pvalue": self.pvalues[chosen], "log10_pvalue": self.log10_pvalues[chosen]}
-            columns["qvalue"] = self.qvalues[chosen]
-        return pd.DataFrame(columns)
+        return pd.DataFrame(feature_columns(self, chosen))
 
-    def to_json(self, all_scores: bool = False) -> str:
+    def to_json(self, *, full: bool = True, compress: bool = False) -> str:
         """The result as JSON: selected features, rounds, parameters and versions.
 
         The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
-        of 0 is stored as -1e308.
+        of 0 among the selected features is -1e308.
 
         Parameters
         ----------
-        all_scores : bool
-            Whether to store the scores of all features instead of only the selected ones.
+        full : bool
+            Whether to store everything, including the scores of all features, so :meth:`from_json` gives an
+            equal result. Otherwise only what describes the selected features is stored.
+        compress : bool
+            Whether to compress arrays, which makes a full record of many features several times smaller.
         """
-        return json.dumps(_to_record(self, all_scores))
+        from banditsis.records import to_record  # which imports this module
+
+        return json.dumps(to_record(self, full=full, compress=compress))
 
     @classmethod
     def from_json(cls, text: str) -> ScreeningResult:
-        """Read what :meth:`to_json` wrote.
+        """Read what :meth:`to_json` wrote; the result is equal in every field."""
+        from banditsis.records import from_record  # which imports this module
 
-        Scores that were not stored are NaN, and their features count as dropped in the first round.
-        """
-        return _from_record(json.loads(text))
+        return from_record(json.loads(text))
 
     def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
         """A report in one HTML file that works offline: tables, charts, settings and guarantees.
@@ -552,7 +574,8 @@ class ScreeningResult:
             f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells "
             f"({self.fraction_read:.2%}) in {format_duration(self.seconds)}",
             rounds_table(self.rounds),
-            f"best: {best}{', …' if len(self.selected) > 5 else ''}",
+            f"best: {best}{', …' if len(self.selected) > 5 else ''}" if best else "no feature was selected",
+            *filter(None, [describe_associated(self)]),
             *describe_sampling(self),
             describe_floor(self),
             *(f"note: {note}" for note in self.notes),
@@ -565,6 +588,52 @@ class ScreeningResult:
 def strength(scores: Floats, one_sided: bool) -> Floats:
     """The values that scores are compared by."""
     return scores if one_sided else np.abs(scores)
+
+
+def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
+    """Columns that describe some features: in frames, files and on the terminal."""
+    place = np.full(result.n_features, -1)
+    place[result.selected] = np.arange(len(result.selected))
+    place = place[chosen]
+    columns: dict[str, Any] = {
+        "rank": np.where(place >= 0, place + 1, result.ranking[chosen]),
+        "name": [encodable(result.name(k)) for k in chosen],
+        "index": chosen,
+        **{name: values[chosen] for name, values in result.annotations.items()},
+        "score": result.scores[chosen],
+    }
+    if result.no_interval_reason is None:
+        limits = np.append(result.interval(), [[np.nan, np.nan]], axis=0)[place]
+        columns |= {"low": limits[:, 0], "high": limits[:, 1]}
+    if result.effects is not None:
+        columns |= {name: np.append(v, np.nan)[place] for name, v in result.effects._asdict().items()}
+    if result.has_pvalues:
+        columns |= {"pvalue": result.pvalues[chosen], "log10_pvalue": result.log10_pvalues[chosen]}
+        columns["qvalue"] = result.qvalues[chosen]
+    if result.associated is not None:
+        columns["associated"] = np.isin(chosen, result.associated)
+    if result.present is not None:
+        columns["present"] = np.append(result.present, np.nan)[place]
+    columns["rows_read"] = result.rows_read[chosen]
+    columns["round_dropped"] = np.where(place < 0, result.last_round[chosen] + 1, 0)
+    columns["flag"] = [result.flags.get(int(k), "") for k in chosen]
+    return columns
+
+
+def describe_associated(result: ScreeningResult) -> str:
+    """How many of the selected features are clearly associated, in one sentence; empty if not known."""
+    clear, n = result.associated, len(result.selected)
+    if clear is None or n == 0:
+        return ""
+    rest = n - len(clear)
+    if n == 1:
+        return f"the selected feature is {'indistinguishable from noise' if rest else 'clearly associated'}."
+    if rest == 0:
+        return f"{'both' if n == 2 else f'all {n:,}'} selected features are clearly associated."
+    if rest == n:
+        return f"none of the {n:,} selected features is clearly associated: they may all be noise."
+    others = "the other one is" if rest == 1 else f"the other {rest:,} are"
+    return f"{len(clear):,} of {n:,} clearly associated; {others} indistinguishable from noise."
 
 
 def describe_sampling(result: ScreeningResult) -> list[str]:
@@ -595,152 +664,6 @@ def describe_floor(result: ScreeningResult) -> str:
         f"{text}\n{n:,} {have} fewer than {MIN_INFORMATIVE:g} informative rows among those read; the floor "
         f"does not cover {'it' if n == 1 else 'them'}."
     )
-
-
-def _to_record(result: ScreeningResult, all_scores: bool) -> dict[str, Any]:
-    """A result as plain data; see :meth:`ScreeningResult.to_json`."""
-    record: dict[str, Any] = {
-        "features": _selected_records(result),
-        "rounds": [asdict(r) for r in result.rounds],
-        "cells_read": result.cells_read,
-        "fraction_read": result.fraction_read,
-        "notes": list(result.notes),
-        "undecided": result.undecided.tolist(),
-        "flags": {str(k): flag for k, flag in result.flags.items()},
-    }
-    record |= {name: getattr(result, name) for name in _PLAIN_FIELDS}
-    if all_scores:
-        record["scores"] = [None if np.isnan(score) else score for score in result.scores.tolist()]
-        if result.has_pvalues:
-            record["log10_pvalues"] = [_to_finite(value) for value in result.log10_pvalues.tolist()]
-        record["last_round"] = result.last_round.tolist()
-        named = result.names is not None
-        record["names"] = [result.name(k) for k in range(result.n_features)] if named else None
-        record["annotations"] = {name: _to_plain(values) for name, values in result.annotations.items()}
-    return record
-
-
-def _selected_records(result: ScreeningResult) -> list[dict[str, Any]]:
-    features: list[dict[str, Any]] = [
-        {"rank": rank, "name": result.name(k), "index": int(k), "score": float(result.scores[k])}
-        for rank, k in enumerate(result.selected, 1)
-    ]
-    annotations = {name: _to_plain(values[result.selected]) for name, values in result.annotations.items()}
-    for position, feature in enumerate(features):
-        if annotations:
-            feature["annotations"] = {name: values[position] for name, values in annotations.items()}
-        if result.present is not None:
-            feature["present"] = int(result.present[position])
-        if result.informative is not None:
-            feature["informative"] = float(result.informative[position])
-        if result.effects is not None:
-            beta, se = (_to_finite(values[position]) for values in result.effects)
-            feature |= {"beta": beta, "se": se}
-        if result.has_pvalues:
-            feature["log10_pvalue"] = _to_finite(result.log10_pvalues[feature["index"]])
-            feature["log10_qvalue"] = _to_finite(result.log10_qvalues[feature["index"]])
-    return features
-
-
-def _from_record(record: Mapping[str, Any]) -> ScreeningResult:
-    """The result that a record was made from; see :meth:`ScreeningResult.from_json`."""
-    p, features = record["n_features"], record["features"]
-    selected = np.array([f["index"] for f in features], dtype=np.intp)
-    names: Sequence[str] | Mapping[int, str] | None = record.get("names")
-    if "scores" in record:
-        scores = np.array(record["scores"], dtype=np.float64)
-        last_round = np.array(record["last_round"], dtype=np.int32)
-    else:
-        scores = np.full(p, np.nan)
-        scores[selected] = [f["score"] for f in features]
-        last_round = np.zeros(p, dtype=np.int32)
-        last_round[selected] = len(record["rounds"]) - 1
-        names = {f["index"]: f["name"] for f in features}
-    annotations = {name: _from_plain(values) for name, values in record.get("annotations", {}).items()}
-    if "scores" not in record:
-        for name in features[0].get("annotations", ()) if features else ():
-            annotations[name] = np.full(p, None, dtype=object)
-            annotations[name][selected] = [f["annotations"][name] for f in features]
-    present = [f["present"] for f in features if "present" in f]
-    informative = [f["informative"] for f in features if "informative" in f]
-    effects = [[_from_finite(f["beta"]), _from_finite(f["se"])] for f in features if "beta" in f]
-    result = ScreeningResult(
-        selected=selected,
-        scores=scores,
-        rounds=tuple(Round(**r) for r in record["rounds"]),
-        last_round=last_round,
-        present=np.array(present, dtype=np.float64) if present else None,
-        informative=np.array(informative, dtype=np.float64) if informative else None,
-        effects=Effects(*np.array(effects).T) if effects else None,
-        notes=tuple(record["notes"]),
-        names=names,
-        annotations=annotations,
-        undecided=np.array(record["undecided"], dtype=np.intp),
-        flags={int(k): flag for k, flag in record["flags"].items()},
-        **{name: record[name] for name in _PLAIN_FIELDS},
-    )
-    return _with_stored_pvalues(result, record)
-
-
-def _with_stored_pvalues(result: ScreeningResult, record: Mapping[str, Any]) -> ScreeningResult:
-    if "log10_pvalues" in record:
-        log10 = np.array([_from_finite(value) for value in record["log10_pvalues"]])
-        return replace(result, null_distribution=StoredPvalues(log10[result.tested]))
-    features = record["features"]
-    if not features or "log10_pvalue" not in features[0]:
-        return result
-    log10, adjusted = np.full((2, result.n_features), np.nan)
-    log10[result.selected] = [_from_finite(f["log10_pvalue"]) for f in features]
-    adjusted[result.selected] = [_from_finite(f["log10_qvalue"]) for f in features]
-    # After a final pass only the selected features have p-values, and all of those are stored.
-    complete = result.rounds[-1].n_features <= len(features)
-    tested = result.tested
-    return replace(result, null_distribution=StoredPvalues(log10[tested], complete, adjusted[tested]))
-
-
-#: Fields of a result that JSON holds as they are.
-_PLAIN_FIELDS = tuple(
-    f.name
-    for f in fields(ScreeningResult)
-    if f.name
-    not in (
-        "selected",
-        "scores",
-        "rounds",
-        "last_round",
-        "present",
-        "informative",
-        "effects",
-        "notes",
-        "names",
-        "annotations",
-        "undecided",
-        "flags",
-        "null_distribution",
-    )
-)
-
-
-def _to_plain(values: Array) -> list[Any]:
-    """Values that JSON can hold; NaN is null."""
-    return [None if value != value else value for value in values.tolist()]
-
-
-def _from_plain(values: list[Any]) -> Array:
-    """Numbers, or objects if some values are text or missing."""
-    is_number = all(isinstance(value, (int, float)) for value in values)
-    return np.array(values, dtype=None if is_number else object)
-
-
-def _to_finite(value: float) -> float | None:
-    """A number that JSON can hold: NaN is null, and the logarithm of 0 is the smallest number."""
-    return None if np.isnan(value) else max(float(value), LOG_OF_ZERO)
-
-
-def _from_finite(value: float | None) -> float:
-    if value is None:
-        return np.nan
-    return -np.inf if float(value) <= LOG_OF_ZERO else float(value)
 
 
 class Interrupted(KeyboardInterrupt):

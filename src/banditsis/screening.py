@@ -22,6 +22,7 @@ from banditsis.engine.settings import Settings
 from banditsis.engine.strata import Strata, draw_uniformly, find_strata
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
+from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
@@ -45,6 +46,7 @@ from banditsis.validation import (
     has_labels,
     is_dask,
     raise_nonfinite,
+    response_names,
     rows_by_missingness,
 )
 
@@ -71,7 +73,7 @@ def screen(
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
-) -> ScreeningResult | list[ScreeningResult]:
+) -> ScreeningResult | ScreeningResults:
     """Screen the features of X for association with y, following a plan.
 
     Parameters
@@ -134,7 +136,7 @@ def screen(
 
     Returns
     -------
-    ScreeningResult, or a list of them if y has two dimensions
+    ScreeningResult, or ScreeningResults if y has two dimensions
 
     Examples
     --------
@@ -166,6 +168,7 @@ def screen(
         random_state=random_state,
         progress=progress,
         notes=notes,
+        responses=response_names(given["y"]),
     )
     kind = settings.statistic
     y = kind.unpack(given["y"])
@@ -184,8 +187,8 @@ def drop_unweighted(source: Source, responses: Responses, settings: Settings) ->
 
 def run_plan(
     source: Source, responses: Responses, plan: PlanLike, settings: Settings, *, single: bool
-) -> ScreeningResult | list[ScreeningResult]:
-    """Screen validated input; return one result if ``single``, else a list with one for each response."""
+) -> ScreeningResult | ScreeningResults:
+    """Screen validated input; return one result if ``single``, else one for each response."""
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
     groups = _group(responses, settings)
@@ -206,7 +209,7 @@ def run_plan(
             attach_partial(error, _partial_results(runs, "ended by an error", single))
             raise
     results: list[Any] = [flag_features(result, source) for result in _results(runs) if result is not None]
-    return results[0] if single else results
+    return results[0] if single else ScreeningResults(results)
 
 
 def _group(responses: Responses, settings: Settings) -> list[Group]:
@@ -542,7 +545,7 @@ class Run:
         """A result for each response that has finished a round, else None."""
         settings, n = self.settings, self.plan.n_rows
         sampling = "uniform" if self.strata.n_strata == 1 else "stratified"
-        for trace in self.traces:
+        for member, trace in zip(self.members, self.traces, strict=True):
             if not trace.rounds:
                 yield None
                 continue
@@ -557,6 +560,8 @@ class Run:
                 ),
                 annotations=self.source.annotations,
                 n_covariates=self.n_covariates,
+                response=settings.responses[member] if member < len(settings.responses) else "",
+                data=self.source.label,
                 no_floor_reason=trace.no_guarantee_reason or no_floor,
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )

@@ -210,6 +210,20 @@ def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
     return SampleWeights(values, None if len(kept) == n else kept)
 
 
+def response_names(y: Any) -> list[str]:
+    """Names of the responses in a frame or series; none for others.
+
+    Examples
+    --------
+    >>> response_names([1.0, 2.0])
+    []
+    """
+    if hasattr(y, "columns"):
+        return [str(name) for name in y.columns]
+    name = getattr(y, "name", None)
+    return [] if name is None or callable(name) else [str(name)]
+
+
 class Responses(NamedTuple):
     """Checked responses."""
 

@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 from banditsis import Plan, screen
 from banditsis.cli.app import app
 from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.results import ScreeningResult
 
 rng = np.random.default_rng(0)
 N, P = 4000, 60
@@ -63,7 +62,7 @@ def screened(folder, *options, target="y.npy"):
 def test_a_readable_result(folder):
     result = screened(folder, "--keep", 5, "--alpha", 1)
     assert result.exit_code == 0
-    assert re.search(r"rank +feature +score +95% interval +rows read", result.stdout)
+    assert re.search(r"rank +feature +score +95% interval +clear +rows read", result.stdout)
     assert re.search(r"1 +x(7|42) ", result.stdout)
     assert "5 of 60 features selected" in result.stdout
     assert "Detection floor: 0." in result.stdout
@@ -73,10 +72,9 @@ def test_a_readable_result(folder):
 
 def test_json_is_the_result_and_nothing_else(folder):
     result = screened(folder, "--keep", 5, "--json")
-    read = ScreeningResult.from_json(result.stdout)
     expected = screen(X, Y, Plan.paper(N, P, 5), sampling="stratified", random_state=0)
-    np.testing.assert_array_equal(read.selected, expected.selected)
     record = json.loads(result.stdout)
+    assert [feature["index"] for feature in record["features"]] == expected.selected.tolist()
     assert record["features"][0].keys() >= {"rank", "name", "index", "score"}
     assert record["cells_read"] == expected.cells_read
     assert result.stderr == ""
@@ -542,7 +540,6 @@ def test_a_pvalue_of_zero_is_a_number_in_json(tmp_path):
     first, second = (feature["log10_pvalue"] for feature in json.loads(result.stdout)["features"])
     assert first == -1e308
     assert second > -10
-    assert ScreeningResult.from_json(result.stdout).log10_pvalues[0] == -np.inf
 
 
 def test_old_conversions_are_removed(tmp_path):

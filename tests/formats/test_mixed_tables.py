@@ -263,7 +263,7 @@ def test_ten_targets_in_one_run(tmp_path):
     result = run(
         "screen", tmp_path / "x.parquet", *wanted, "--exact", "--keep", 2, "--json", "--output", output
     )
-    records = json.loads(result.stdout)
+    records = json.loads(result.stdout)["responses"]
     assert list(records) == targets
     assert [record["features"][0]["name"] for record in records.values()] == [f"g{k}" for k in range(10)]
     assert records["t3"]["n_rows"] == 350

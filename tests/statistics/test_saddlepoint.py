@@ -206,7 +206,7 @@ def test_a_single_random_sample_has_pvalues():
     first = exact(x[:800], y[:800], statistic="logistic")
     np.testing.assert_allclose(found.log10_pvalues, first.log10_pvalues, rtol=1e-9)
     assert found.cells_reread == first.cells_reread
-    back = ScreeningResult.from_json(found.to_json(all_scores=True))
+    back = ScreeningResult.from_json(found.to_json())
     np.testing.assert_allclose(back.log10_pvalues, found.log10_pvalues)
     final = screen(x, y, plan, statistic="logistic", row_order="stored", pvalues=True)
     whole = exact(x, y, statistic="logistic")

@@ -473,7 +473,7 @@ def test_chatterjees_pvalues_with_equal_values():
     assert result.selected[0] == 1
     assert 1 not in result.select(0.5)
     assert result.to_frame()["pvalue"].isna().sum() == 1
-    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    back = ScreeningResult.from_json(result.to_json())
     np.testing.assert_array_equal(back.log10_pvalues, result.log10_pvalues)
 
 
@@ -488,7 +488,7 @@ def test_chatterjee_keeps_the_largest_not_the_most_negative(adaptive):
     assert result.scores[result.selected].min() >= result.scores[last & ~result.support].max()
     assert (np.diff(result.scores[result.selected]) <= 0).all()
     np.testing.assert_array_equal(np.argsort(result.ranking)[:20], result.selected)
-    back = ScreeningResult.from_json(result.to_json(all_scores=True))
+    back = ScreeningResult.from_json(result.to_json())
     np.testing.assert_array_equal(back.ranking, result.ranking)
     if not adaptive:
         assert (result.scores[result.selected] > 0).all()

@@ -117,6 +117,10 @@ Confidence = Annotated[
     float | None, typer.Option(show_default="0.95", help="Probability for --min-correlation.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, show_default="random", help="Random seed.")]
+STATISTICS = (
+    "auto (anova for labels, else pearson), pearson, anova, logistic, poisson, cox, spearman, kendall, "
+    "chatterjee, distance, sirs, mv, sliced_wasserstein"
+)
 MemoryLimit = Annotated[
     int | None,
     typer.Option(parser=_parse_size, metavar="SIZE", help="Approximate memory to use: 500MB, 2GB."),
@@ -196,10 +200,7 @@ def screen(
     confidence: Confidence = None,
     statistic: Annotated[
         str,
-        typer.Option(
-            autocompletion=_complete_statistics,
-            help="Measure of association; auto: pearson, or anova for labels.",
-        ),
+        typer.Option(autocompletion=_complete_statistics, help=f"Measure of association: {STATISTICS}."),
     ] = "auto",
     covariates: Annotated[
         str | None,
@@ -241,7 +242,7 @@ def screen(
     report: Annotated[Path | None, typer.Option(help="Write a report: .html.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
-    seed: Seed = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     jobs: Annotated[int | None, typer.Option(show_default="all cores", help="Threads.")] = None,
     memory_limit: MemoryLimit = None,
     scheduler: Annotated[

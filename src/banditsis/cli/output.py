@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from banditsis.cli.errors import UsageError
 from banditsis.cli.terminal import print_output
@@ -24,7 +24,14 @@ from banditsis.formatting import (
     text_table,
     to_single_line,
 )
-from banditsis.results import ScreeningResult, describe_floor, describe_sampling
+from banditsis.multiresponse import ScreeningResults
+from banditsis.results import (
+    ScreeningResult,
+    describe_associated,
+    describe_floor,
+    describe_sampling,
+    feature_columns,
+)
 
 MAX_FEATURES_SHOWN = 20
 
@@ -32,6 +39,7 @@ MAX_FEATURES_SHOWN = 20
 def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> None:
     """Print the rounds, the best features, the cost, the detection floor and the notes."""
     n_selected, n_cells = len(result.selected), result.n_rows * result.n_features
+    seed = "" if result.is_exact else f", seed {result.parameters['seed']}"
     print_output(rounds_table(result.rounds) + "\n")
     print_output(features_table(result, MAX_FEATURES_SHOWN))
     if n_selected > MAX_FEATURES_SHOWN:
@@ -39,56 +47,39 @@ def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> Non
     print_output(
         f"\n{n_selected:,} of {count(result.n_features, 'feature')} selected; read {result.cells_read:,} of "
         f"{n_cells:,} cells ({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
-        f"{format_duration(seconds)}."
+        f"{format_duration(seconds)}{seed}.",
+        indent=0,
     )
-    for line in (*describe_sampling(result), describe_floor(result)):
-        print_output(line[:1].upper() + line[1:])
+    lines = describe_associated(result), *describe_sampling(result), describe_floor(result)
+    for line in filter(None, lines):
+        print_output(line[:1].upper() + line[1:], indent=0)
     for note in result.notes:
-        print_output(f"Note: {to_single_line(note)}")
+        print_output(f"Note: {to_single_line(note)}", indent=6)
 
 
 def features_table(result: ScreeningResult, limit: int) -> str:
     """Format the best selected features as a table."""
-    columns = selected_columns(result)
+    columns = feature_columns(result, result.selected)
     texts: dict[str, Iterable[str]] = {
         "rank": map(str, columns["rank"]),
         "feature": map(shorten, columns["name"]),
         "score": map("{:+.4f}".format, columns["score"]),
     }
-    with suppress(ValueError):  # not every statistic has intervals
-        texts["95% interval"] = (f"{low:+.3f} to {high:+.3f}" for low, high in result.interval())
+    if "low" in columns:
+        limits = zip(columns["low"], columns["high"], strict=True)
+        texts["95% interval"] = (f"{low:+.3f} to {high:+.3f}" for low, high in limits)
     if "pvalue" in columns:
         texts["p-value"] = map("{:.2g}".format, columns["pvalue"])
         texts["q-value"] = map("{:.2g}".format, columns["qvalue"])
+    if "associated" in columns:
+        texts["clear"] = ("yes" if clear else "no" for clear in columns["associated"])
     if "present" in columns:
-        texts["present"] = map("{:,}".format, columns["present"])
+        texts["present"] = map("{:,.0f}".format, columns["present"])
     texts["rows read"] = map("{:,}".format, columns["rows_read"])
     if result.flags:
         texts["flag"] = columns["flag"]
     rows = list(zip(*texts.values(), strict=True))
     return text_table(list(texts), rows[:limit], align="><")
-
-
-def selected_columns(result: ScreeningResult) -> dict[str, list[Any]]:
-    """Return the selected features as columns, best first."""
-    selected = result.selected
-    columns: dict[str, list[Any]] = {
-        "rank": list(range(1, len(selected) + 1)),
-        "name": [encodable(name) for name in result.selected_names],
-        "index": selected.tolist(),
-        **{name: values[selected].tolist() for name, values in result.annotations.items()},
-        "score": result.scores[selected].tolist(),
-        "rows_read": result.rows_read[selected].tolist(),
-        "flag": [result.flags.get(int(k), "") for k in selected],
-    }
-    if result.present is not None:
-        columns["present"] = [int(number) for number in result.present]
-    if result.effects is not None:
-        columns |= {name: values.tolist() for name, values in result.effects._asdict().items()}
-    if result.has_pvalues:
-        columns["pvalue"] = result.pvalues[selected].tolist()
-        columns["qvalue"] = result.qvalues[selected].tolist()
-    return columns
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:
@@ -121,36 +112,32 @@ def _is_within(path: Path, given: Path) -> bool:
     return path.exists() and given.exists() and path.samefile(given)
 
 
-def write_output(results: Mapping[str, ScreeningResult], path: Path) -> None:
-    """Write the selected features of all targets as CSV or Parquet, or whole results as JSON."""
-    suffix, several = path.suffix.lower(), len(results) > 1
-    if suffix == ".json":
-        records = {target: json.loads(result.to_json()) for target, result in results.items()}
-        text = json.dumps(records, indent=2) if several else next(iter(results.values())).to_json()
-    else:
-        columns = _join_columns(results) if several else selected_columns(next(iter(results.values())))
+def write_output(result: ScreeningResult | ScreeningResults, path: Path) -> None:
+    """Write the selected features as CSV or Parquet, or the whole result as JSON."""
+    suffix = path.suffix.lower()
     with replacing(path) as part:
         if suffix == ".json":
-            part.write_text(text + "\n", encoding="utf-8")
+            part.write_text(result.to_json() + "\n", encoding="utf-8")
         elif suffix == ".csv":
-            _write_csv(columns, part)
+            _write_csv(output_columns(result), part)
         else:
             import pyarrow as pa
             import pyarrow.parquet as pq
 
-            pq.write_table(pa.table(columns), part)
+            pq.write_table(pa.table(output_columns(result)), part)
 
 
-def _join_columns(results: Mapping[str, ScreeningResult]) -> dict[str, list[Any]]:
-    """The selected features of all targets, one below the other; None for what a target does not have."""
-    parts = {target: selected_columns(result) for target, result in results.items()}
-    names = dict.fromkeys(name for part in parts.values() for name in part)
-    joined: dict[str, list[Any]] = {"target": []} | {name: [] for name in names}
-    for target, part in parts.items():
-        n = len(part["rank"])
-        joined["target"] += [encodable(target)] * n
-        for name in names:
-            joined[name] += part.get(name, [None] * n)
+def output_columns(result: ScreeningResult | ScreeningResults) -> dict[str, list[Any]]:
+    """The columns of :meth:`ScreeningResult.to_frame`, those of several targets one below the other."""
+    if isinstance(result, ScreeningResult):
+        columns = feature_columns(result, result.selected)
+        return {name: list(np.asarray(values).tolist()) for name, values in columns.items()}
+    parts = [output_columns(one) for one in result]
+    joined: dict[str, list[Any]] = {"target": []}
+    for name, part in zip(result.names, parts, strict=True):
+        joined["target"] += [encodable(name)] * len(part["rank"])
+    for column in dict.fromkeys(column for part in parts for column in part):
+        joined[column] = [value for part in parts for value in part.get(column, [None] * len(part["rank"]))]
     return joined
 
 

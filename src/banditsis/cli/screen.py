@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_query, is_url, local_path
 from banditsis.formats.targets import open_with_targets, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
+from banditsis.multiresponse import ScreeningResults
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan
@@ -75,7 +75,7 @@ class ScreenOptions:
     report: Path | None
     as_json: bool
     quiet: bool
-    seed: int | None
+    seed: int
     jobs: int | None
     memory_limit: int | None
     scheduler: str | None
@@ -133,8 +133,6 @@ def check_options(options: ScreenOptions) -> None:
     repeated = [target for target in targets if targets.count(target) > 1]
     if repeated:
         raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
-    if options.report is not None and len(targets) > 1:
-        raise UsageError("--report shows one target: give one, or omit it.")
     if options.exact and options.row_order != "auto":
         raise UsageError("--row-order has no effect with --exact, which reads every row: omit one of them.")
     if options.jobs == 0:
@@ -260,7 +258,10 @@ def _screen(
         }
         _print_results(options, finished, source, time.perf_counter() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
-    return dict(zip(responses, found if isinstance(found, list) else [found], strict=True))
+    results = [found] if isinstance(found, ScreeningResult) else found
+    return {
+        target: replace(result, response=target) for target, result in zip(responses, results, strict=True)
+    }
 
 
 def _stored_target(path: str) -> str:
@@ -321,12 +322,14 @@ def _print_task(path: str, source: Source, joined: str, plan: Plan, rounded_to: 
     kept = f"keeps {count(plan.n_keep, 'feature')}" if plan.n_keep else "keeps every feature that passes"
     why = "" if rounded_to is None else f", rounded up to whole blocks of {rounded_to:,} rows"
     cost = f"reads {plan.cells:,} cells ({format_share(plan.fraction)}){why}"
-    print_message(
+    for line in (
         f"Data:   {to_single_line(str(path))}: {format_label(find_format(path))}, {count(n, 'row')} × "
-        f"{count(p, 'feature')}, {source.dtype}, {size}.\n"
-        f"Target: {to_single_line(joined)}\n"
-        f"Plan:   {plan.name}, {count(plan.n_steps, 'round')}, {kept}, {cost}.\n"
-    )
+        f"{count(p, 'feature')}, {source.dtype}, {size}.",
+        f"Target: {to_single_line(joined)}",
+        f"Plan:   {plan.name}, {count(plan.n_steps, 'round')}, {kept}, {cost}.",
+        "",
+    ):
+        print_message(line, indent=8)
 
 
 def _print_results(
@@ -335,9 +338,7 @@ def _print_results(
     """Print one result, or several after their targets."""
     several = len(options.target or ()) > 1
     if options.as_json:
-        texts = {target: result.to_json() for target, result in results.items()}
-        record = {target: json.loads(text) for target, text in texts.items()}
-        print_output(json.dumps(record, indent=2) if several else next(iter(texts.values())))
+        print_output(_all(results).to_json(full=False))
     elif not options.quiet:
         for target, result in results.items():
             if several:
@@ -357,9 +358,14 @@ def bytes_touched(source: Source, result: ScreeningResult) -> float:
     return touched
 
 
+def _all(results: Mapping[str, ScreeningResult]) -> ScreeningResult | ScreeningResults:
+    """The result of one target, or those of several together."""
+    found = list(results.values())
+    return found[0] if len(found) == 1 else ScreeningResults(found)
+
+
 def _write_files(options: ScreenOptions, results: Mapping[str, ScreeningResult]) -> None:
     if options.output is not None:
-        write_output(results, options.output)
+        write_output(_all(results), options.output)
     if options.report is not None:
-        (result,) = results.values()
-        result.to_html(options.report, title=f"Screening of {Path(shown(options.data)).name}")
+        _all(results).to_html(options.report, title=f"Screening of {Path(shown(options.data)).name}")

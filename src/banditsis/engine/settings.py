@@ -53,6 +53,8 @@ class Settings:
     seed: int
     progress: Progress
     notes: Sequence[str]
+    #: names of the responses, empty if they have none
+    responses: Sequence[str] = ()
 
     @classmethod
     def check(
@@ -71,6 +73,7 @@ class Settings:
         random_state: Any,
         progress: Progress = None,
         notes: Sequence[str] = (),
+        responses: Sequence[str] = (),
     ) -> Settings:
         """Validate what the user passed; ``has_labels`` is about the response, for statistic="auto"."""
         kind = find_statistic(statistic, has_labels)
@@ -105,6 +108,7 @@ class Settings:
             seed=resolve_seed(random_state),
             progress=progress,
             notes=notes,
+            responses=responses,
         )
 
     def take(self, rows: Indices) -> Settings:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numba
@@ -17,6 +19,8 @@ from banditsis.results import Round, ScreeningResult, strength
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
 from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
+
+logger = logging.getLogger("banditsis")
 
 
 class Trace:
@@ -72,6 +76,14 @@ class Trace:
     def add_round(self, finished: Round) -> None:
         """Record a finished round."""
         self.rounds.append(finished)
+        logger.debug(
+            "round %d: %d rows of %d features, %d kept, %.3f s",
+            len(self.rounds),
+            finished.n_rows,
+            finished.n_features,
+            finished.n_kept,
+            finished.seconds,
+        )
         if self.on_round is not None:
             self.on_round(finished)
 
@@ -135,6 +147,7 @@ class Trace:
             informative=None if self.informative is None else self.informative[best_first],
             effects=None if self.effects is None else self.effects.take(best_first),
             versions=_versions(),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
             names=names,
             one_sided=self.one_sided,
             by_evidence=plan.by_evidence,

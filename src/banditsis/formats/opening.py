@@ -147,7 +147,9 @@ def open_data(
             f"na={', '.join(map(repr, options.na))} applies to CSV and other text files alone: leave it out."
         )
     if isinstance(data, (str, os.PathLike)):
-        return _rename(_open_named(data, apart, options), names)
+        opened = _rename(_open_named(data, apart, options), names)
+        opened.source.label = str(data)
+        return opened
     if is_relation(data):
         from banditsis.formats.databases import open_relation  # only databases need it
 

@@ -85,6 +85,8 @@ class Source(ABC):
     notes: Sequence[str] = ()
     #: Whether sums are matrix products; BLAS is then limited to one thread for each of ours.
     uses_blas: bool = False
+    #: Name of the file, or other data, that the source was opened from.
+    label: str = ""
     #: What is subtracted from the columns that features are made of; None if nothing is.
     means: Floats | None = None
     #: Column and level of each feature if some columns are one-hot encoded; the level of a number is None.

@@ -166,21 +166,6 @@ class CorrectedNull(NullDistribution):
         return log10
 
 
-@dataclass(frozen=True, eq=False)
-class StoredPvalues(NullDistribution):
-    """P-values that were computed before; ``complete`` if those of all features were stored.
-
-    Otherwise the q-values, which depend on all p-values, are stored too.
-    """
-
-    log10: Floats
-    complete: bool = True
-    log10_qvalues: Floats | None = None
-
-    def log10_pvalues(self, scores: Floats) -> Floats:
-        return self.log10
-
-
 def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     r"""Features that are significant after multiple-testing correction, smallest p-value first.
 

@@ -1,0 +1,135 @@
+"""The results of several responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from banditsis.arrays import Indices
+from banditsis.formatting import count, printable, shorten, text_table, to_single_line, write_text
+from banditsis.results import ScreeningResult
+from banditsis.statistics.null_distributions import METHODS, reject_nulls
+from banditsis.validation import check_choice, check_real
+
+
+class ScreeningResults(Sequence[ScreeningResult]):
+    """The results of several responses, by position or name. Printing them shows a table.
+
+    Parameters
+    ----------
+    results : sequence of ScreeningResult
+        One for each response; those without a name are called y0, y1, ….
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 100))
+    >>> Y = X[:, [7, 42]] + rng.standard_normal((500, 2))
+    >>> results = screen(X, Y, Plan.exact(500, 100, 3))
+    >>> results.names, results["y1"].selected[0]
+    (['y0', 'y1'], np.int64(42))
+    >>> results.select(fdr=0.01)
+    {'y0': array([7]), 'y1': array([42])}
+    """
+
+    def __init__(self, results: Sequence[ScreeningResult]) -> None:
+        self.results = list(results)
+        #: Names of the responses.
+        self.names = [result.response or f"y{k}" for k, result in enumerate(self.results)]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[ScreeningResult]:
+        return iter(self.results)
+
+    @overload
+    def __getitem__(self, key: int | str) -> ScreeningResult: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> ScreeningResults: ...
+
+    def __getitem__(self, key: int | str | slice) -> ScreeningResult | ScreeningResults:
+        if isinstance(key, slice):
+            return ScreeningResults(self.results[key])
+        if isinstance(key, str):
+            if key not in self.names:
+                raise KeyError(f"no response is called {key!r}: there are {', '.join(self.names[:10])}.")
+            key = self.names.index(key)
+        return self.results[key]
+
+    def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
+        """Features of each response that are significant if all tests of all responses count.
+
+        Parameters
+        ----------
+        fdr, method
+            As for :meth:`ScreeningResult.select`.
+        """
+        check_real("fdr", fdr, 0, 1)
+        log10 = [result.log10_pvalues for result in self.results]
+        rejected = reject_nulls(np.concatenate(log10), fdr, check_choice("method", method, METHODS))
+        edges = np.cumsum([0, *(len(part) for part in log10)])
+        return {
+            name: rejected[(rejected >= low) & (rejected < high)] - low
+            for name, low, high in zip(self.names, edges, edges[1:], strict=False)
+        }
+
+    def to_frame(self, all_features: bool = False) -> Any:
+        """A pandas frame in long form: the columns of :meth:`ScreeningResult.to_frame` after the response."""
+        import pandas as pd
+
+        frames = [result.to_frame(all_features) for result in self.results]
+        for name, frame in zip(self.names, frames, strict=True):
+            frame.insert(0, "response", name)
+        return pd.concat(frames, ignore_index=True)
+
+    def to_json(self, *, full: bool = True, compress: bool = False) -> str:
+        """All results as one JSON object; see :meth:`ScreeningResult.to_json`."""
+        from banditsis.records import to_record
+
+        records = [to_record(result, full=full, compress=compress) for result in self.results]
+        return json.dumps({"responses": dict(zip(self.names, records, strict=True))})
+
+    @classmethod
+    def from_json(cls, text: str) -> ScreeningResults:
+        """Read what :meth:`to_json` wrote."""
+        from banditsis.records import from_record
+
+        return cls([from_record(record) for record in json.loads(text)["responses"].values()])
+
+    def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
+        """A report with a section for each response; see :meth:`ScreeningResult.to_html`."""
+        from banditsis.report import render  # only needed here
+
+        page = render(self.results, title)
+        if path is None:
+            return page
+        write_text(Path(path), page)
+        return None
+
+    def __str__(self) -> str:
+        rows = []
+        for name, result in zip(self.names, self.results, strict=True):
+            clear = "unknown" if result.associated is None else f"{len(result.associated):,}"
+            best = [
+                f"{to_single_line(result.name(k))} ({result.scores[k]:+.3f})" for k in result.selected[:1]
+            ]
+            rows.append([shorten(name), f"{len(result.selected):,}", clear, *(best or [""])])
+        headings = ["response", "selected", "clearly associated", "best feature"]
+        first = self.results[0]
+        size = f"{count(first.n_rows, 'row')} × {count(first.n_features, 'feature')}"
+        return printable(f"{count(len(self), 'response')}, {size}\n{text_table(headings, rows, align='<>>')}")
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from banditsis.report.notebook import summarize_several  # only needed in notebooks
+
+        return summarize_several(self)

@@ -1,0 +1,157 @@
+"""Which selected features are clearly associated, selection by error rate, and several responses."""
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+
+from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
+from banditsis.results import describe_associated
+
+N, P, SIGNALS = 2000, 5000, 10
+SEEDS = 200
+
+
+def respond(X, signals, rng):
+    """A response that has correlations of 0.2 with some features."""
+    errors = rng.standard_normal(len(X))
+    return 0.2 * X[:, signals].sum(axis=1) + math.sqrt(1 - 0.04 * len(signals)) * errors
+
+
+def draw(seed, n, p):
+    """Normal features, and a response that depends on the first ten."""
+    rng = np.random.default_rng([seed, 18])
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    return X, respond(X, np.arange(SIGNALS), rng)
+
+
+@pytest.mark.parametrize("method", ["exact", "adaptive"])
+def test_signals_are_told_from_noise(method):
+    """All ten signals are marked in 95% of the runs, and noise is marked in at most 5%."""
+    X, _ = draw(0, N, P)
+    plan = Plan.exact(N, P, 30) if method == "exact" else Plan.optimal(N, P, 30, 0.6)
+    complete = false = 0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng([seed, 19])
+        signals = rng.choice(P, SIGNALS, replace=False)
+        result = screen(X, respond(X, signals, rng), plan, random_state=seed, progress=False)
+        marked = set(result.associated.tolist())
+        complete += set(signals.tolist()) <= marked
+        false += bool(marked - set(signals.tolist()))
+    assert complete >= 0.95 * SEEDS
+    assert false <= 0.05 * SEEDS + 2 * math.sqrt(0.05 * 0.95 * SEEDS)
+
+
+@pytest.mark.parametrize("selector", [SIS("fdr"), BanditSIS("fdr", budget=0.5)])
+def test_the_false_discovery_rate_of_a_pipeline(selector):
+    rates = []
+    for seed in range(SEEDS):
+        X, y = draw(seed, 500, 300)
+        selector.set_params(random_state=seed)
+        pipeline = make_pipeline(selector, LinearRegression()).fit(X, y)
+        chosen = pipeline[0].get_support(indices=True)
+        rates.append(np.mean(chosen >= SIGNALS) if len(chosen) else 0.0)
+    assert np.mean(rates) <= 0.05 + 2 * np.std(rates) / math.sqrt(SEEDS)
+
+
+def test_selection_by_error_rate():
+    X, y = draw(0, 1000, 200)
+    everything = SIS(200).fit(X, y).result_
+    for fdr in (0.01, 0.2):
+        chosen = SIS("fdr", fdr=fdr).fit(X, y)
+        assert set(chosen.result_.selected) == set(everything.select(fdr))
+        assert chosen.transform(X).shape == (1000, len(everything.select(fdr)))
+        assert chosen.result_.rounds[-1].n_kept == len(chosen.result_.selected)
+        assert len(chosen.result_.to_frame()) == len(chosen.result_.selected)
+    with pytest.raises(ValueError, match="must be an integer, None or 'fdr', got 'all'"):
+        SIS("all").fit(X, y)
+    with pytest.raises(ValueError, match=r"fdr must be in \(0, 1\), got 2"):
+        SIS("fdr", fdr=2.0).fit(X, y)
+    with pytest.raises(ValueError, match="null distribution of the statistic 'distance' is not known"):
+        SIS("fdr", statistic="distance").fit(X, y)
+
+
+def test_an_empty_selection():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 20)), rng.standard_normal(300)
+    for data in (X, pd.DataFrame(X, columns=[f"g{j}" for j in range(20)])):
+        selector = SIS("fdr", fdr=1e-6).fit(data, y)
+        assert len(selector.result_.selected) == 0
+        assert "no feature was selected" in str(selector.result_)
+        with pytest.warns(UserWarning, match="No features were selected"):
+            assert selector.transform(data).shape == (300, 0)
+        assert ScreeningResult.from_json(selector.result_.to_json()).to_frame().empty
+        selector.result_.to_html()
+
+
+def test_the_sentence_about_signals():
+    X, y = draw(1, 1000, 200)
+    result = screen(X, y, Plan.exact(1000, 200, 12))
+    clear = len(result.associated)
+    assert 0 < clear < 12
+    others = "the other one is" if clear == 11 else f"the other {12 - clear} are"
+    sentence = f"{clear} of 12 clearly associated; {others} indistinguishable from noise."
+    assert describe_associated(result) == sentence
+    assert sentence in str(result)
+    assert result.to_frame()["associated"].sum() == clear
+    assert describe_associated(screen(X, y, Plan.exact(1000, 200, 1))) == (
+        "the selected feature is clearly associated."
+    )
+    assert screen(X, y, Plan.exact(1000, 200, 3), statistic="distance").associated is None
+
+
+def test_several_responses():
+    X, _ = draw(2, 600, 80)
+    rng = np.random.default_rng(0)
+    Y = pd.DataFrame(X[:, :3] + rng.standard_normal((600, 3)), columns=["height", "weight", "age"])
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(80)])
+    for results in (screen(frame, Y, Plan.exact(600, 80, 4)), SIS(4).fit(frame, Y).result_):
+        assert isinstance(results, ScreeningResults)
+        assert results.names == ["height", "weight", "age"]
+        assert [result.selected_names[0] for result in results] == ["g0", "g1", "g2"]
+        np.testing.assert_array_equal(results["weight"].scores, results[1].scores)
+        assert results[1:].names == ["weight", "age"]
+        table = results.to_frame()
+        assert list(table["response"]) == ["height"] * 4 + ["weight"] * 4 + ["age"] * 4
+        assert (table.groupby("response", sort=False)["name"].first() == ["g0", "g1", "g2"]).all()
+        back = ScreeningResults.from_json(results.to_json(compress=True))
+        pd.testing.assert_frame_equal(back.to_frame(), table)
+        assert list(json.loads(results.to_json(full=False))["responses"]) == results.names
+        assert re_lines(str(results))[0] == "3 responses, 600 rows × 80 features"
+        with pytest.raises(KeyError, match="no response is called 'size': there are height, weight, age"):
+            results["size"]
+    pooled = np.concatenate([result.pvalues for result in results])
+    adjusted = np.minimum.accumulate((np.sort(pooled) * 240 / np.arange(1, 241))[::-1])[::-1]
+    expected = np.argsort(pooled)[adjusted <= 0.05]
+    chosen = results.select(fdr=0.05)
+    found = np.concatenate([chosen[name] + 80 * k for k, name in enumerate(results.names)])
+    assert set(found) == set(expected)
+
+
+def re_lines(text):
+    return text.splitlines()
+
+
+def test_an_estimator_with_several_responses():
+    X, _ = draw(3, 600, 80)
+    Y = X[:, [4, 9]] + np.random.default_rng(0).standard_normal((600, 2))
+    selector = SIS(2).fit(X, Y)
+    single = [SIS(2).fit(X, Y[:, k]) for k in range(2)]
+    np.testing.assert_array_equal(selector.get_support(), single[0].get_support() | single[1].get_support())
+    np.testing.assert_allclose(selector.scores_, np.column_stack([s.scores_ for s in single]), atol=1e-7)
+    assert selector.transform(X).shape == (600, selector.get_support().sum())
+    assert selector.result_.names == ["y0", "y1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BanditSIS(2, random_state=0).fit(X, Y).transform(X)
+
+
+def test_verbose_shows_progress(capsys):
+    X, y = draw(4, 500, 100)
+    SIS(3, verbose=True).fit(X, y)
+    assert "cells" in capsys.readouterr().err
