@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,31 @@ def shorten(name: str, max_length: int = 32) -> str:
         return name
     half = max_length // 2
     return f"{name[:half]}…{name[half + 1 - max_length :]}"
+
+
+def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
+    """Shorten names to labels of at most ``max_length`` characters that are all different.
+
+    Labels that would be identical are numbered.
+
+    Examples
+    --------
+    >>> short_labels(["gene one of a set", "gene two of a set", "gene 12 of a set", "gene 13 of a set"], 12)
+    ['gene o…a set', 'gene t…a set', 'gene … (1)', 'gene … (2)']
+    """
+    labels = [shorten(name, max_length) for name in names]
+    repeated = Counter(labels)
+    taken = {label for label, times in repeated.items() if times == 1}
+    numbers: Counter[str] = Counter()
+    for k, label in enumerate(labels):
+        while repeated[label] > 1 and labels[k] not in taken:
+            numbers[label] += 1
+            suffix = f" ({numbers[label]})"
+            numbered = shorten(names[k], max_length - len(suffix)) + suffix
+            if numbered not in taken:
+                labels[k] = numbered
+                taken.add(numbered)
+    return labels
 
 
 def encodable(text: str) -> str:

@@ -104,11 +104,21 @@ class ScreeningResults(Sequence[ScreeningResult]):
 
         return cls([from_record(record) for record in json.loads(text)["responses"].values()])
 
-    def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
-        """A report with a section for each response; see :meth:`ScreeningResult.to_html`."""
+    def to_html(
+        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, Y: Any = None
+    ) -> str | None:
+        """A report with an overview and a section for each response.
+
+        Parameters
+        ----------
+        path, title, X
+            As for :meth:`ScreeningResult.to_html`.
+        Y : array-like of shape (n, responses), optional
+            The responses, in the order of the results.
+        """
         from banditsis.report import render  # only needed here
 
-        page = render(self.results, title)
+        page = render(self.results, title, X, None if Y is None else list(np.asarray(Y).T))
         if path is None:
             return page
         write_text(Path(path), page)

@@ -533,28 +533,35 @@ class ScreeningResult:
 
         return from_record(json.loads(text))
 
-    def to_html(self, path: str | Path | None = None, *, title: str = "Feature screening") -> str | None:
-        """A report in one HTML file that works offline: tables, charts, settings and guarantees.
+    def to_html(
+        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
+    ) -> str | None:
+        """A report in one HTML file that works offline: what was found, the features, and how.
 
-        The best 100,000 features are listed in a table that can be sorted and searched.
+        A chart ranks the selected features and tells those that are clearly associated from noise. The best
+        100,000 features are listed in a table that can be sorted, searched and saved as CSV.
 
         Parameters
         ----------
         path : path, optional
             The file to write, atomically; by default the text is returned.
-        title : str
-            Heading of the report.
+        title : str, optional
+            Heading of the report; by default it names the response.
+        X, y : optional
+            The data that were screened, in any form that :func:`open_source` takes, and the response. A sample
+            of at most 5,000 rows of the best features is read for plots against the response, and for the
+            correlations among the features. Without ``y`` only the latter are shown.
         """
         from banditsis.report import render  # only needed here
 
-        page = render(self, title)
+        page = render([self], title, X, None if y is None else [y])
         if path is None:
             return page
         write_text(Path(path), page)
         return None
 
     def plot(self) -> Any:
-        """Draw the funnel and the scores side by side, and return the two Axes; needs Matplotlib.
+        """Draw the best features and the rounds side by side, and return the two Axes; needs Matplotlib.
 
         More pictures, each on Axes of your choice: :mod:`banditsis.plotting`.
         """

@@ -18,6 +18,10 @@ from banditsis.plans.keeping import KeepRule
 from banditsis.validation import check_integer, check_real
 
 
+#: Heads of the columns of :meth:`Plan.rows_of_table`.
+TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
+
+
 class Step(NamedTuple):
     """After this step ``n_rows`` rows have been read in total and ``n_keep`` features are left."""
 
@@ -399,7 +403,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def rows_of_table(self) -> list[tuple[str, ...]]:
-        """A line of text for each step that reads anything: step, rows, features, kept, cells."""
+        """A line of text for each step that reads anything, below :data:`TABLE_HEADS`."""
         lines: list[tuple[str, ...]] = []
         left = self.n_features
         steps = zip(self.steps, self.n_left, self.cells_by_step, strict=True)
@@ -409,13 +413,21 @@ class Plan:
             left = after
         return lines
 
-    def __str__(self) -> str:
+    def headline(self) -> str:
+        """Name, size and cost, and what features are dropped by."""
         n_keep = f"{self.n_keep:,}" if self.n_keep else "all that pass"
-        head = (
+        return (
             f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {n_keep}, "
             f"reads {self.cells:,} cells ({format_share(self.fraction)}){self._condition()}"
         )
-        return f"{head}\n{text_table(('step', 'rows', 'features', 'kept', 'cells'), self.rows_of_table())}"
+
+    def __str__(self) -> str:
+        return f"{self.headline()}\n{text_table(TABLE_HEADS, self.rows_of_table())}"
+
+    def _repr_html_(self) -> str:
+        from banditsis.report.notebook import summarize_plan  # only needed in notebooks
+
+        return summarize_plan(self)
 
     def _condition(self) -> str:
         """The evidence that a step requires, or that rows are read again."""

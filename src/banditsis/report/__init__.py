@@ -1,4 +1,4 @@
-"""A screening result as one self-contained HTML page that needs no network.
+"""Screening results as one self-contained HTML page that needs no network.
 
 All text from the data is escaped. In addition, a Content-Security-Policy with the hashes of the page's own
 script and style keeps the browser from running anything else.
@@ -8,82 +8,99 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 import banditsis
-from banditsis import plotting
-from banditsis.report import tables, text
-from banditsis.report.tables import definition_list, escape_text
+from banditsis.report import charts, dataplots, overview, tables, text
+from banditsis.report.samples import read_sample
+from banditsis.report.tables import bullet_list, definition_list, escape_text
 from banditsis.results import ScreeningResult
 
 __all__ = ["render"]
 
-NO_CHARTS = "To add charts to this report, install Matplotlib: pip install 'banditsis[plots]'"
-# Text stays text, which keeps the page small; a fixed salt makes the SVG reproducible.
-SVG_SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "banditsis",
-    "font.sans-serif": ["DejaVu Sans", "Verdana"],
-    "axes.facecolor": "none",
-    "figure.dpi": 144,
-}
 
+def render(
+    results: Sequence[ScreeningResult],
+    title: str | None = None,
+    X: Any = None,
+    responses: Sequence[Any] | None = None,
+    *,
+    max_listed: int = tables.MAX_LISTED,
+) -> str:
+    """Return the page as text; see :meth:`ScreeningResult.to_html`.
 
-def render(result: ScreeningResult, title: str, max_listed: int = tables.MAX_LISTED) -> str:
-    """Return the page as text, with at most ``max_listed`` features; see :meth:`ScreeningResult.to_html`."""
+    Parameters
+    ----------
+    results : sequence of ScreeningResult
+        One for each response.
+    title : str, optional
+        Heading of the page; by default it names the response.
+    X : array-like, frame, path or Source, optional
+        The data that were screened, for plots of the best features.
+    responses : sequence of array-like, optional
+        The values of each response.
+    max_listed : int
+        Maximum number of features in the tables, of all responses together.
+    """
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        "base-uri 'none'; form-action 'none'"
     )
-    listed = tables.list_features(result, max_listed)
+    several = len(results) > 1
+    ys = [None] * len(results) if responses is None else responses
+    each = max_listed // len(results)
+    sections = [
+        _section(result, X, y, each, k, overview.section_heading(results, k) if several else "")
+        for k, (result, y) in enumerate(zip(results, ys, strict=True))
+    ]
     return Template(_asset("page.html")).substitute(
         policy=policy,
         version=escape_text(banditsis.__version__),
-        title=escape_text(title),
+        title=escape_text(text.default_title(results) if title is None else title),
         style=style,
         script=script,
-        key_numbers=definition_list(text.key_numbers(result)),
-        setup=definition_list(text.setup(result)),
-        n_listed=f"{len(listed['index']):,} of {result.n_features:,}",
-        fallback=tables.features_table(result, 20, max_length=120),
-        reliability=tables.bullet_list(text.reliability(result)),
-        charts=_charts(result),
-        rounds=tables.rounds_table(result),
-        provenance=definition_list({**result.parameters, **result.versions}.items()),
-        code=text.code_to_reproduce(result),
-        data=tables.embed_json(listed),
+        facts=definition_list(pair for pair in text.facts(results[0]) if not several or pair[0] != "Target"),
+        overview=overview.overview(results) if several else "",
+        sections="".join(sections),
     )
 
 
-def _charts(result: ScreeningResult) -> str:
-    """The funnel and the reading map, or how to get them if Matplotlib is not installed."""
-    height = 1.3 + 0.27 * (len(result.rounds) + 1)
-    try:
-        funnel = _figure("Features kept and rows read after each round", plotting.funnel, result, height)
-        what = "Cells read, coloured by the last |score| of each feature"
-        return funnel + _figure(what, plotting.reading_map, result, 3.4)
-    except ImportError:
-        return f"<p>{escape_text(NO_CHARTS)}</p>"
+def _section(result: ScreeningResult, X: Any, y: Any, max_listed: int, number: int, heading: str) -> str:
+    """Everything about one response, the answer first."""
+    sample = read_sample(result, X, y)
+    listed = tables.list_features(result, max_listed)
+    return Template(_asset("response.html")).substitute(
+        number=number,
+        heading=heading,
+        answer=escape_text(text.answer(result)),
+        cost=escape_text(text.cost(result)),
+        warnings="".join(f'<p class="warning">{escape_text(line)}</p>' for line in text.warnings(result)),
+        chart=charts.ranked_chart(result),
+        n_listed=f"{len(listed['columns']['index']):,} of {result.n_features:,}",
+        fallback=tables.features_table(result, charts.SHOWN, max_length=48),
+        data=tables.pack(listed),
+        against=_part(
+            "The best features and the response",
+            "" if sample is None else dataplots.plots_against_response(result, sample),
+        ),
+        redundancy=_part(
+            "Correlations among the selected features",
+            "" if sample is None else dataplots.redundancy(result, sample),
+        ),
+        rounds=charts.rounds_table(result),
+        reliability=bullet_list(text.reliability(result)),
+        settings=definition_list(text.settings(result)),
+        code=text.code_to_reproduce(result),
+    )
 
 
-def _figure(caption: str, draw: Callable[..., Any], result: ScreeningResult, height: float) -> str:
-    """A plot without its title as an image, drawn with Matplotlib's default settings."""
-    import matplotlib.style
-    from matplotlib.figure import Figure
-
-    svg = io.BytesIO()
-    with matplotlib.style.context(["default", SVG_SETTINGS]):
-        figure = Figure(figsize=(4.6, height), layout="constrained")
-        draw(result, figure.subplots()).set_title("")
-        figure.savefig(svg, format="svg", facecolor="none", metadata={"Date": None})
-    source = f"data:image/svg+xml;base64,{base64.b64encode(svg.getvalue()).decode()}"
-    image = f'<img class="chart" alt="Chart of the rounds in the table below" src="{source}">'
-    return f"<figure><figcaption>{caption}</figcaption>{image}</figure>"
+def _part(title: str, content: str) -> str:
+    """A part of the page with a heading; nothing if it has no content."""
+    return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
 def _asset(name: str) -> str:

@@ -1,18 +1,23 @@
 "use strict";
-const byId = (id) => document.getElementById(id);
-const data = JSON.parse(byId("features").textContent);
 
-// --- The features table: only the rows of the current page become elements. ---
+// --- The table of a response: only the rows of the current page become elements. ---
 
-const maxLength = 120;
-const isSelected = (i) => i < data.selected;
-const hasInterval = (i) => data.low?.[i] != null; // unselected features have none
+const MAX_LENGTH = 120;
+const EVIDENCE = { true: ["● ", "clear"], false: ["◇ ", "noise"] };
+const TITLES = {
+  name: "feature", pvalue: "p", qvalue: "q", associated: "evidence", rows_read: "rows read",
+  round_dropped: "dropped in round", index: "column",
+};
+const HIDDEN = new Set(["high", "log10_pvalue", "log10_qvalue"]); // part of other columns
+const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "qvalue", "flag"]); // not on a phone
+
 const count = (x) => x.toLocaleString("en");
 const signed = (x, digits) => (x === null ? "" : (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits));
 
-// P-values below 1e-308 underflow, so the page stores logarithms.
+// P-values below 1e-308 underflow, so their logarithms are used if there are any.
 function formatPvalue(log10) {
   if (log10 === null) return "";
+  if (log10 === -Infinity) return "0";
   if (log10 > -3) return (10 ** log10).toFixed(4);
   const exponent = Math.floor(log10);
   return `${(10 ** (log10 - exponent)).toFixed(1)}e${exponent}`.replace("-", "−");
@@ -20,154 +25,235 @@ function formatPvalue(log10) {
 
 // The tooltip shows the full name, and the search matches it.
 function shorten(name) {
-  const characters = name.length <= maxLength ? [] : [...name];
-  if (characters.length <= maxLength) return name;
-  const half = maxLength / 2;
+  const characters = name.length <= MAX_LENGTH ? [] : [...name];
+  if (characters.length <= MAX_LENGTH) return name;
+  const half = MAX_LENGTH / 2;
   return `${characters.slice(0, half).join("")}…${characters.slice(1 - half).join("")}`;
 }
 
-const numbers = (label, values, format, kind = "number") =>
-  ({ label, key: (i) => values[i], text: (i) => format(values[i]), kind });
+function formatValue(x) {
+  if (x === null) return "";
+  if (typeof x !== "number") return String(x);
+  return Number.isInteger(x) ? count(x) : String(Number(x.toPrecision(4))).replace("-", "−");
+}
 
-const columns = [
-  { label: "rank", key: (i) => i, text: (i) => count(i + 1), kind: "number" },
-  { label: "feature", key: naturalKey, text: (i) => shorten(data.name[i]), kind: "name" },
-  numbers("score", data.score, (x) => signed(x, 4)),
-  data.low && {
-    label: "95% interval",
-    key: (i) => data.low[i] ?? null,
-    text: (i) => (hasInterval(i) ? `${signed(data.low[i], 3)}\u00a0to ${signed(data.high[i], 3)}` : ""),
-    kind: "number ends",
-  },
-  data.log10p && numbers("p-value", data.log10p, formatPvalue),
-  { label: "score and interval", draw: drawForest, kind: "wide" },
-  numbers("rows read", data.rows, count, "number minor"),
-  {
-    label: "outcome",
-    key: (i) => (isSelected(i) ? Infinity : data.round[i]),
-    text: (i) => (isSelected(i) ? "selected" : `dropped in round ${data.round[i]}`),
-    kind: "text minor",
-  },
-  numbers("column", data.index, count, "number spare"),
-].filter((column) => column);
+// A phone shows the mark without the word.
+function markEvidence(cell, associated) {
+  const [mark, word] = EVIDENCE[associated];
+  const span = document.createElement("span");
+  span.textContent = word;
+  cell.replaceChildren(mark, span);
+}
 
-// A small chart per row, on one scale for all rows.
-const ends = data.score.concat(data.low || [], data.high || []);
-const largest = ends.reduce((most, x) => Math.max(most, Math.abs(x || 0)), 0) || 1;
-const zero = ends.some((x) => x < 0) ? 60 : 6;
-const position = (x) => zero + ((114 - zero) * x) / largest;
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
 
-function drawForest(cell, i) {
-  if (data.score[i] === null) return;
-  cell.append(byId("forest").content.cloneNode(true));
-  const [axis, interval, dot] = cell.firstElementChild.children;
-  const [low, high] = hasInterval(i) ? [data.low[i], data.high[i]] : [0, 0];
-  for (const [line, from, to] of [[axis, 0, 0], [interval, low, high]]) {
-    line.setAttribute("x1", position(from));
-    line.setAttribute("x2", position(to));
+class FeatureTable {
+  constructor(article, data) {
+    this.find = (name) => article.querySelector(`.${name}`);
+    this.values = data.columns;
+    this.selected = data.selected;
+    this.length = data.columns.index.length;
+    this.lowerNames = data.columns.name.map((name) => name.toLowerCase());
+    this.table = document.createElement("table");
+    this.table.className = "list";
+    this.table.append(document.createElement("thead"), document.createElement("tbody"));
+    this.find("features").replaceChildren(this.table);
+    this.page = 0;
+    this.listen();
+    this.makeColumns();
+    this.sortBy(this.columns[0], false);
+    for (const name of ["controls", "pager"]) this.find(name).hidden = false;
   }
-  dot.setAttribute("cx", position(data.score[i]));
-}
 
-const state = { sort: 0, descending: false, page: 0 };
-const lowerNames = data.name.map((name) => name.toLowerCase());
-let view = [];
-
-// Sort x9 before x10. Comparing padded strings is faster than Intl.Collator.
-function naturalKey(i) {
-  return lowerNames[i].replace(/\d+/g, (digits) => digits.padStart(16, "0"));
-}
-
-// Ties stay in order of rank. Missing values come last in both directions.
-function filterAndSort() {
-  const query = byId("search").value.trim().toLowerCase();
-  const last = byId("only").checked ? data.selected : data.index.length;
-  view = [];
-  for (let i = 0; i < last; i++) if (lowerNames[i].includes(query)) view.push(i);
-  const sign = state.descending ? -1 : 1;
-  const keys = new Map(view.map((i) => [i, columns[state.sort].key(i)]));
-  view.sort((i, j) => {
-    const [a, b] = [keys.get(i), keys.get(j)];
-    if (a === null || b === null) return (a === null) - (b === null) || i - j;
-    return (a < b ? -sign : a > b ? sign : 0) || i - j;
-  });
-  state.page = 0;
-  show();
-}
-
-function makeRow(i) {
-  const row = document.createElement("tr");
-  if (!isSelected(i)) row.className = "dropped";
-  for (const column of columns) {
-    const cell = row.insertCell();
-    cell.className = column.kind;
-    if (column.draw) column.draw(cell, i);
-    else cell.textContent = column.text(i);
-    if (column.kind === "name" && cell.textContent !== data.name[i]) cell.title = data.name[i];
+  listen() {
+    this.find("only-label").hidden = this.selected === this.length;
+    this.find("search").addEventListener("input", () => this.filterAndSort());
+    this.find("only").addEventListener("change", () => this.makeColumns());
+    this.find("size").addEventListener("change", () => this.show());
+    this.find("download").addEventListener("click", () => this.download());
+    for (const [name, step] of [["previous", -1], ["next", 1]]) {
+      this.find(name).addEventListener("click", () => {
+        this.page += step;
+        this.show();
+      });
+    }
   }
-  return row;
-}
 
-function show() {
-  const size = Number(byId("size").value);
-  const pages = Math.max(1, Math.ceil(view.length / size));
-  state.page = Math.min(state.page, pages - 1);
-  const first = state.page * size;
-  const rows = view.slice(first, first + size).map(makeRow);
-  byId("features-table").tBodies[0].replaceChildren(...rows);
-  byId("shown").textContent = view.length
-    ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(view.length)} features`
-    : byId("search").value.trim() ? "no matching feature" : "no feature was selected";
-  byId("previous").disabled = state.page === 0;
-  byId("next").disabled = state.page === pages - 1;
-}
+  // Columns without a value are left out, and so is the round if only selected features are shown.
+  makeColumns() {
+    const only = this.find("only").checked;
+    const last = only ? this.selected : this.length;
+    const filled = (name) => {
+      if (HIDDEN.has(name) || (name === "round_dropped" && only)) return false;
+      for (let i = 0; i < last; i++) if (this.values[name][i] !== null && this.values[name][i] !== "") return true;
+      return false;
+    };
+    this.columns = Object.keys(this.values).filter(filled).map((name) => this.describe(name));
+    this.columns = this.columns.length ? this.columns : ["rank", "name"].map((name) => this.describe(name));
+    this.makeHead();
+    this.sortBy(this.columns.find((column) => column.name === this.sort?.name) || this.columns[0], this.descending);
+  }
 
-function makeHead() {
-  const row = byId("features-table").tHead.insertRow();
-  columns.forEach((column, c) => {
-    const head = document.createElement("th");
-    head.scope = "col";
-    head.className = column.kind;
-    head.ariaLabel = column.label;
-    row.append(head);
-    if (column.draw) return;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = column.label;
-    button.addEventListener("click", () => {
-      sortBy(c, state.sort === c ? !state.descending : column.label === "score");
+  describe(name) {
+    const values = this.values[name];
+    const column = {
+      name, title: TITLES[name] || name.replaceAll("_", " "), key: (i) => values[i],
+      text: (i) => formatValue(values[i]), kind: MINOR.has(name) ? "minor" : "",
+    };
+    const isSelected = (i) => i < this.selected;
+    const log10 = (i) => (values[i] === null ? null : Math.log10(values[i]));
+    const changes = {
+      name: { key: (i) => this.naturalKey(i), text: (i) => shorten(values[i]), kind: "name" },
+      score: { text: (i) => signed(values[i], 4) },
+      low: {
+        title: "95% interval",
+        text: (i) => (values[i] === null ? "" : `${signed(values[i], 3)}\u00a0to ${signed(this.values.high[i], 3)}`),
+        kind: "ends",
+      },
+      pvalue: { key: (i) => this.values.log10_pvalue[i], text: (i) => formatPvalue(this.values.log10_pvalue[i] ?? log10(i)) },
+      qvalue: { text: (i) => formatPvalue(log10(i)) },
+      associated: {
+        key: (i) => (isSelected(i) ? Number(!values[i]) : 2),
+        text: (i) => (isSelected(i) ? EVIDENCE[values[i]].join("") : ""), kind: "evidence",
+      },
+      round_dropped: { text: (i) => (values[i] ? count(values[i]) : "") },
+      flag: { kind: "flag minor" },
+    };
+    return Object.assign(column, changes[name]);
+  }
+
+  // Sort x9 before x10. Comparing padded strings is faster than Intl.Collator.
+  naturalKey(i) {
+    return this.lowerNames[i].replace(/\d+/g, (digits) => digits.padStart(16, "0"));
+  }
+
+  makeHead() {
+    const row = document.createElement("tr");
+    for (const column of this.columns) {
+      const head = document.createElement("th");
+      head.scope = "col";
+      head.className = column.kind;
+      head.ariaLabel = column.title;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = column.title;
+      button.addEventListener("click", () => {
+        this.sortBy(column, this.sort === column ? !this.descending : column.name === "score");
+      });
+      head.append(button);
+      row.append(head);
+    }
+    this.table.tHead.replaceChildren(row);
+  }
+
+  sortBy(column, descending = false) {
+    [this.sort, this.descending] = [column, descending];
+    this.columns.forEach((other, k) => {
+      const order = descending ? "descending" : "ascending";
+      this.table.tHead.rows[0].cells[k].ariaSort = other === column ? order : null;
     });
-    head.append(button);
-  });
+    this.filterAndSort();
+  }
+
+  // Ties stay in order of rank. Missing values come last in both directions.
+  filterAndSort() {
+    const query = this.find("search").value.trim().toLowerCase();
+    const last = this.find("only").checked ? this.selected : this.length;
+    const view = [];
+    for (let i = 0; i < last; i++) if (this.lowerNames[i].includes(query)) view.push(i);
+    const sign = this.descending ? -1 : 1;
+    const keys = new Map(view.map((i) => [i, this.sort.key(i)]));
+    view.sort((i, j) => {
+      const [a, b] = [keys.get(i), keys.get(j)];
+      if (a === null || b === null) return (a === null) - (b === null) || i - j;
+      return (a < b ? -sign : a > b ? sign : 0) || i - j;
+    });
+    [this.view, this.page] = [view, 0];
+    this.show();
+  }
+
+  makeRow(i) {
+    const row = document.createElement("tr");
+    if (i >= this.selected) row.className = "dropped";
+    else if (this.values.associated) row.className = this.values.associated[i] ? "signal" : "noise";
+    for (const column of this.columns) {
+      const cell = row.insertCell();
+      cell.className = column.kind;
+      cell.textContent = column.text(i);
+      if (column.kind === "evidence" && i < this.selected) markEvidence(cell, this.values.associated[i]);
+      if (column.kind === "name" && cell.textContent !== this.values.name[i]) cell.title = this.values.name[i];
+    }
+    return row;
+  }
+
+  show() {
+    const size = Number(this.find("size").value);
+    const pages = Math.max(1, Math.ceil(this.view.length / size));
+    this.page = Math.min(this.page, pages - 1);
+    const first = this.page * size;
+    const rows = this.view.slice(first, first + size).map((i) => this.makeRow(i));
+    this.table.tBodies[0].replaceChildren(...rows);
+    this.find("shown").textContent = this.view.length
+      ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(this.view.length)} features`
+      : this.find("search").value.trim() ? "no matching feature" : "no feature was selected";
+    this.find("previous").disabled = this.page === 0;
+    this.find("next").disabled = this.page === pages - 1;
+    this.find("download").disabled = !this.view.length;
+  }
+
+  // All columns of the features that match the search, in the order shown.
+  csv() {
+    const names = Object.keys(this.values);
+    const quote = (x) => (/[",\r\n]/.test(x) ? `"${x.replaceAll('"', '""')}"` : x);
+    const text = (x) => (x === null ? "" : x === true ? "True" : x === false ? "False" : quote(String(x)));
+    const lines = this.view.map((i) => names.map((name) => text(this.values[name][i])).join(","));
+    return [names.join(","), ...lines, ""].join("\n");
+  }
+
+  download() {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([this.csv()], { type: "text/csv" }));
+    link.download = "features.csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
 }
 
-function sortBy(c, descending) {
-  [state.sort, state.descending] = [c, descending];
-  [...byId("features-table").tHead.rows[0].cells].forEach((head, k) => {
-    head.ariaSort = k === c ? (descending ? "descending" : "ascending") : null;
-  });
-  filterAndSort();
+// --- One response at a time. ---
+
+const articles = [...document.querySelectorAll(".response")];
+const made = new Set();
+
+async function open(article) {
+  for (const other of articles) other.classList.toggle("closed", other !== article);
+  for (const link of document.querySelectorAll(".overview a")) {
+    if (link.hash === `#${article.id}`) link.ariaCurrent = "true";
+    else link.ariaCurrent = null;
+  }
+  if (made.has(article)) return;
+  made.add(article);
+  new FeatureTable(article, await unpack(article.querySelector(".data").textContent));
+  document.documentElement.dataset.ready = made.size;
 }
 
-byId("only-label").hidden = data.selected === data.index.length;
-byId("search").addEventListener("input", filterAndSort);
-byId("only").addEventListener("change", filterAndSort);
-byId("size").addEventListener("change", show);
-for (const [id, step] of [["previous", -1], ["next", 1]]) {
-  byId(id).addEventListener("click", () => {
-    state.page += step;
-    show();
-  });
+function follow() {
+  const chosen = articles.find((article) => `#${article.id}` === location.hash);
+  open(chosen || articles.find((article) => made.has(article) && !article.classList.contains("closed")) || articles[0]);
+  chosen?.scrollIntoView();
 }
-makeHead();
-sortBy(0, false);
-byId("found").hidden = false;
+
+addEventListener("hashchange", follow);
+follow();
 
 // --- Light and dark. ---
 
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
-const toggle = byId("theme");
+const toggle = document.getElementById("theme");
 
 function setTheme(theme) {
   root.dataset.theme = theme;

@@ -1,7 +1,9 @@
-"""HTML tables and lists, and the features as JSON. All text is escaped here."""
+"""HTML tables and lists, and the features as data for the page's script. All text is escaped here."""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,35 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices
-from banditsis.formatting import format_duration, printable, shorten
-from banditsis.plotting import value_or_none
-from banditsis.results import ScreeningResult
+from banditsis.arrays import Indices
+from banditsis.formatting import format_duration, printable, short_labels
+from banditsis.results import ScreeningResult, feature_columns
 
-#: Maximum number of features in the table of a report.
+#: Maximum number of features in the tables of a report, of all responses together.
 MAX_LISTED = 100_000
 #: With more features than this, only the selected ones are listed because ranking all takes too long.
 MAX_RANKED = 10_000_000
-# Characters that could end a script element.
-_JSON_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+#: How the table says what is known about a selected feature.
+EVIDENCE = {"signal": "● clear", "noise": "◇ noise", "unknown": ""}
+
+
+def evidence(result: ScreeningResult, features: Indices) -> list[str]:
+    """What is known about selected features: "signal", "noise" or "unknown"."""
+    if result.associated is None:
+        return ["unknown"] * len(features)
+    return ["signal" if clear else "noise" for clear in np.isin(features, result.associated)]
 
 
 def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
-    """Columns of the features by rank, selected ones first; None stands for unknown values."""
+    """The columns of :func:`feature_columns` by rank, selected features first; None stands for NaN."""
     features = _features_by_rank(result, max_listed)
-    n_selected = min(len(result.selected), len(features))
-    intervals = value_or_none(result.interval)
-    last_round = result.last_round[features].tolist()
+    columns = feature_columns(result, features)
     return {
-        "selected": n_selected,
-        "index": features.tolist(),
-        "name": [result.name(k) for k in features],
-        "score": _round_values(result.scores[features]),
-        "low": None if intervals is None else _round_values(intervals[:n_selected, 0]),
-        "high": None if intervals is None else _round_values(intervals[:n_selected, 1]),
-        "log10p": _round_values(result.log10_pvalues[features]) if result.has_pvalues else None,
-        "rows": [result.rounds[k].n_rows for k in last_round],
-        "round": [k + 1 for k in last_round],
+        "selected": min(len(result.selected), len(features)),
+        "columns": {name: _as_list(values) for name, values in columns.items()},
     }
 
 
@@ -50,46 +49,81 @@ def _features_by_rank(result: ScreeningResult, max_listed: int) -> Indices:
     return np.concatenate([result.selected, rest[~np.isnan(result.scores[rest])]])
 
 
-def _round_values(values: Array) -> list[float | None]:
-    """Values with six digits, which keep the page small, and None for NaN and infinity."""
-    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+def _as_list(values: Any) -> list[Any]:
+    """Values for JSON: floats with six digits, which keep the page small, and None for NaN and infinity."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def embed_json(value: Any) -> str:
-    """JSON for a script element."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_JSON_ESCAPES)
+def pack(value: Any) -> str:
+    """JSON, compressed, in base64: small, and without characters that could end an element."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def rounds_table(result: ScreeningResult) -> str:
-    """A table with a row per round."""
+def features_table(result: ScreeningResult, max_features: int, max_length: int) -> str:
+    """A table of the best features, with labels of at most ``max_length`` characters."""
+    features = result.selected[:max_features]
+    columns: dict[str, Sequence[str]] = {
+        "feature": short_labels([result.name(k) for k in features], max_length),
+        "score": [signed(result.scores[k], 4) for k in features],
+    }
+    if result.no_interval_reason is None:
+        limits = result.interval()[: len(features)]
+        columns["95% interval"] = [f"{signed(low, 3)} to {signed(high, 3)}" for low, high in limits]
+    if result.has_pvalues:
+        columns["p"] = [format_pvalue(result.log10_pvalues[k]) for k in features]
+        columns["q"] = [format_pvalue(result.log10_qvalues[k]) for k in features]
+    if result.associated is not None:
+        columns["evidence"] = [EVIDENCE[kind] for kind in evidence(result, features)]
+    return table(list(columns), zip(*columns.values(), strict=True))
+
+
+def format_pvalue(log10: float) -> str:
+    """A p-value by its decimal logarithm.
+
+    Examples
+    --------
+    >>> format_pvalue(-400.5), format_pvalue(-1.0)
+    ('3.2e−401', '0.1000')
+    """
+    if not np.isfinite(log10):
+        return "0" if log10 < 0 else ""
+    if log10 > -3:
+        return f"{10**log10:.4f}"
+    exponent = int(np.floor(log10))
+    return f"{10 ** (log10 - exponent):.1f}e{exponent}".replace("-", "\N{MINUS SIGN}")
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign; empty for NaN."""
+    return "" if np.isnan(value) else f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+ROUND_HEADS = ["round", "rows read", "features", "kept", "cutoff", "cells read", "time"]
+
+
+def round_rows(result: ScreeningResult) -> list[list[str]]:
+    """The cells of a table with a row per round, below :data:`ROUND_HEADS`."""
     rows = []
     for k, r in enumerate(result.rounds, 1):
         counts = [f"{k}", f"{r.n_rows:,}", f"{r.n_features:,}", f"{r.n_kept:,}"]
         rows.append([*counts, f"{r.cutoff:.4f}", f"{r.cells:,}", format_duration(r.seconds)])
-    return _table(["round", "rows read", "features", "kept", "cutoff", "cells read", "time"], rows)
+    return rows
 
 
-def features_table(result: ScreeningResult, max_features: int, max_length: int) -> str:
-    """A table of the best features, with names of at most ``max_length`` characters."""
-    features = result.selected[:max_features]
-    rows = [[shorten(result.name(k), max_length), _signed(result.scores[k], 4)] for k in features]
-    intervals = value_or_none(result.interval)
-    if intervals is None:
-        return _table(["feature", "score"], rows)
-    for row, (low, high) in zip(rows, intervals, strict=False):
-        row.append(f"{_signed(low, 3)} to {_signed(high, 3)}")
-    return _table(["feature", "score", "95% interval"], rows)
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    top = "".join(f'<th scope="col">{escape_text(cell)}</th>' for cell in head)
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of text."""
     lines = ("".join(f"<td>{escape_text(cell)}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table>{heading(head)}<tbody>{body}</tbody></table>"
+
+
+def heading(names: Sequence[str]) -> str:
+    """The head of a table."""
+    cells = "".join(f'<th scope="col">{escape_text(name)}</th>' for name in names)
+    return f"<thead><tr>{cells}</tr></thead>"
 
 
 def definition_list(items: Iterable[tuple[str, Any]]) -> str:

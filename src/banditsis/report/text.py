@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from banditsis.formatting import format_duration, format_share
-from banditsis.plotting import value_or_none
-from banditsis.results import Round, ScreeningResult, describe_floor, describe_sampling
+from banditsis.formatting import count, format_duration, format_share, shorten
+from banditsis.results import (
+    Round,
+    ScreeningResult,
+    describe_associated,
+    describe_floor,
+    describe_sampling,
+)
 from banditsis.statistics import STATISTICS
 
 Pairs = list[tuple[str, str]]
@@ -45,6 +50,8 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
 }
 LABELS = {
     "features": "Features",
+    "seed": "Seed",
+    "one_sided": "One-sided",
     "statistic": "Statistic",
     "plan": "Plan",
     "alpha": "α",
@@ -68,22 +75,55 @@ REQUIRED = {"plan", "statistic", "row_order", "sampling", "missing", "covariates
 OPTIONAL = {"one_sided", "pvalues", "features", "alpha", "discard", "budget"}
 
 
-def key_numbers(result: ScreeningResult) -> Pairs:
-    """The numbers at the top of the page."""
-    floor = value_or_none(result.detection_floor)
-    return [
-        ("features selected", f"{len(result.selected):,} of {result.n_features:,}"),
-        ("cells read", format_share(result.fraction_read)),
-        ("time", format_duration(result.seconds)),
-        ("detection floor", "withheld" if floor is None else f"{floor:.3g}"),
-    ]
+def default_title(results: Sequence[ScreeningResult]) -> str:
+    """What the report is about."""
+    if len(results) > 1:
+        return f"Features associated with {len(results):,} responses"
+    return f"Features associated with {results[0].response or 'the response'}"
 
 
-def setup(result: ScreeningResult) -> Pairs:
-    """The data, the statistic, the plan and other settings."""
-    settings = result.parameters
-    labelled = [(label, _describe(key, settings[key])) for key, label in LABELS.items() if key in settings]
-    return [("Data", f"{result.n_rows:,} rows × {result.n_features:,} features"), *labelled]
+def facts(result: ScreeningResult) -> Pairs:
+    """What was screened: the response, the data, their size, the statistic and the date."""
+    date = result.created.replace("T", " ").replace("+00:00", " UTC")
+    known = [("Target", result.response), ("Data", result.data)]
+    size = f"{result.n_rows:,} rows × {result.n_features:,} features"
+    statistic = _describe("statistic", result.parameters.get("statistic", "pearson"))
+    pairs = [*known, ("Size", size), ("Statistic", statistic), ("Date", date)]
+    return [(label, value) for label, value in pairs if value]
+
+
+def answer(result: ScreeningResult) -> str:
+    """What was found, in one sentence."""
+    if not len(result.selected):
+        return "No feature was selected."
+    if sentence := describe_associated(result):
+        return sentence[0].upper() + sentence[1:]
+    return (
+        f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected. Which of them are clearly "
+        f"associated is not known: there are no p-values, and no intervals, because "
+        f"{result.no_interval_reason}."
+    )
+
+
+def warnings(result: ScreeningResult) -> list[str]:
+    """Selected features that look like a mistake."""
+    return [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
+
+
+def cost(result: ScreeningResult) -> str:
+    """How many features were selected, what was read, and the detection floor."""
+    text = (
+        f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected; "
+        f"{format_share(result.fraction_read)} of the cells read in {format_duration(result.seconds)}"
+    )
+    floor = None if result.why_no_floor() else result.detection_floor()
+    return text + ("." if floor is None else f"; detection floor |r| = {floor:.3g}.")
+
+
+def settings(result: ScreeningResult) -> Pairs:
+    """All settings of the run, and the versions of the software."""
+    pairs = [(LABELS.get(key, key), _describe(key, value)) for key, value in result.parameters.items()]
+    return [*pairs, *((f"{name} version", version) for name, version in result.versions.items())]
 
 
 def _describe(key: str, value: Any) -> str:
@@ -99,13 +139,11 @@ def _describe(key: str, value: Any) -> str:
 def reliability(result: ScreeningResult) -> list[str]:
     """What the result guarantees, what it does not, and its notes."""
     sentences = [*describe_sampling(result), describe_floor(result)]
-    simultaneous = value_or_none(result.detection_floor, simultaneous=True)
-    if simultaneous is not None and result.rounds[0].n_rows < result.n_rows:
+    if result.why_no_floor() is None and not result.is_exact:
+        simultaneous = result.detection_floor(simultaneous=True)
         sentences.append(f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped.")
-    if value_or_none(result.interval) is None:
-        sentences.append(
-            "Confidence intervals are available only for Pearson's correlation from a random sample of rows."
-        )
+    if result.no_interval_reason is not None:
+        sentences.append(f"There are no confidence intervals: {result.no_interval_reason}.")
     elif len(result.selected):
         sentences.append(
             "Intervals are not corrected for selection. The features were selected for large scores, so "
@@ -113,7 +151,17 @@ def reliability(result: ScreeningResult) -> list[str]:
         )
     if result.has_pvalues:
         sentences.append(
-            "P-values are not adjusted for multiple testing; result.qvalues and result.select() are."
+            "P-values (p) are not adjusted for multiple testing; q-values (q) are, by Benjamini and Hochberg."
+        )
+    if result.associated is not None and len(result.selected):
+        rule = (
+            "p ≤ 0.05 after Holm's correction for all features"
+            if result.has_pvalues
+            else "its 95% interval, simultaneous for all features, does not contain 0"
+        )
+        sentences.append(
+            f"A feature is clearly associated if {rule}: with probability 95%, no feature without "
+            "association is among them."
         )
     sentences.append(
         "Screening scores each feature on its own. It can miss features that matter only in combination "
@@ -124,26 +172,26 @@ def reliability(result: ScreeningResult) -> list[str]:
 
 def code_to_reproduce(result: ScreeningResult) -> str:
     """Code that gives the same result, as HTML; empty if the code needs more than the result stores."""
-    settings = result.parameters
-    features = settings.get("features", "X")
+    given = result.parameters
+    features = given.get("features", "X")
     reproducible = (
-        REQUIRED <= set(settings) <= REQUIRED | OPTIONAL
-        and settings["missing"] == "raise"
-        and not settings["covariates"]
-        and settings["plan"] != "guaranteed"
-        and settings["statistic"] in STATISTICS
+        REQUIRED <= set(given) <= REQUIRED | OPTIONAL
+        and given["missing"] == "raise"
+        and not given["covariates"]
+        and given["plan"] != "guaranteed"
+        and given["statistic"] in STATISTICS
         and FEATURES_CODE.fullmatch(features)
     )
     if not reproducible:
         return ""
-    pvalues = f", pvalues={settings['pvalues']!r}" if settings.get("pvalues") else ""
+    pvalues = f", pvalues={given['pvalues']!r}" if given.get("pvalues") else ""
     steps = ", ".join(f"({r.n_rows}, {r.n_kept})" for r in _planned_rounds(result))
     code = (
         f"from banditsis import {'' if features == 'X' else 'Interactions, '}Plan, screen\n\n"
         f"plan = Plan({result.n_rows}, {result.n_features}, ({steps},))\n"
-        f"result = screen({features}, y, plan, statistic={settings['statistic']!r}, "
-        f"row_order={settings['row_order']!r}, sampling={settings['sampling']!r}, "
-        f"random_state={settings['seed']!r}{pvalues})"
+        f"result = screen({features}, y, plan, statistic={given['statistic']!r}, "
+        f"row_order={given['row_order']!r}, sampling={given['sampling']!r}, "
+        f"random_state={given['seed']!r}{pvalues})"
     )
     return f"<p>This code gives the same result:</p><pre><code>{escape(code)}</code></pre>"
 

@@ -1,0 +1,258 @@
+"""Plots of a sample of the data: the best features against the response, and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from banditsis.arrays import Array, Floats
+from banditsis.formatting import short_labels
+from banditsis.report.samples import MAX_PLOTTED, MAX_PLOTTED_ROWS, Sample, find_classes
+from banditsis.report.tables import bullet_list, escape_text, evidence, signed
+from banditsis.results import ScreeningResult
+
+# The plotting area, in units of the view box.
+LEFT, TOP, WIDTH, HEIGHT = 34, 6, 162, 104
+VIEW_BOX = f"0 0 {LEFT + WIDTH + 4} {TOP + HEIGHT + 18}"
+#: Bins across the plot, and the rows above which points are binned.
+N_BINS, MAX_POINTS = 22, 300
+#: Equal parts of the rows, by the feature, whose means are the line of a scatter plot.
+N_MEANS = 8
+#: Absolute correlation above which features are called near-duplicates.
+DUPLICATE = 0.9
+MAX_PAIRS = 10
+
+
+def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
+    """A small plot of each of the best features against the response."""
+    if sample.y is None:
+        return ""
+    features = sample.features[:MAX_PLOTTED]
+    X, y = sample.X[:MAX_PLOTTED_ROWS, :MAX_PLOTTED], sample.y[:MAX_PLOTTED_ROWS]
+    labels = short_labels([result.name(k) for k in features], 24)
+    figures = []
+    for j, (feature, label, kind) in enumerate(zip(features, labels, evidence(result, features), strict=True)):
+        caption = f"{escape_text(label)} <span>{signed(result.scores[feature], 3)}</span>"
+        title = escape_text(result.name(feature))
+        drawn = f'<svg viewBox="{VIEW_BOX}" role="img" aria-label="{title}">{plot_pair(X[:, j], y)}</svg>'
+        figures.append(f'<figure class="{kind}"><figcaption title="{title}">{caption}</figcaption>{drawn}</figure>')
+    return f"<p>{escape_text(_explain(result, X, sample))}</p><div class=\"small\">{''.join(figures)}</div>"
+
+
+def _explain(result: ScreeningResult, X: Floats, sample: Sample) -> str:
+    response = result.response or "the response"
+    by_class = sample.y is not None and find_classes(sample.y) is not None
+    text = f"A random sample of {len(X):,} {sample.condition or 'rows'}. "
+    text += (
+        f"The vertical axis is the feature, by the values of {response}. "
+        if by_class
+        else f"The horizontal axis is the feature, the vertical axis {response}; the line connects means. "
+    )
+    if by_class or any(find_classes(column) is not None for column in X.T):
+        text += "Boxes reach from quartile to quartile, whiskers from 5% to 95%. "
+    return text + ("The values are not adjusted for the covariates." if result.n_covariates else "")
+
+
+def plot_pair(x: Floats, y: Array) -> str:
+    """Boxes if one variable has few values, circles for counts if both have, else a scatter plot or bins."""
+    known = np.isfinite(x)
+    x, y = x[known], y[known]
+    if not len(x):
+        return ""
+    by_x, by_y = find_classes(x), find_classes(y)
+    if by_x is not None and by_y is not None:
+        return _circles(x, y, by_x, by_y)
+    if by_y is not None:
+        return _boxes(x, y, by_y)
+    values = y.astype(np.float64)
+    return _boxes(values, x, by_x) if by_x is not None else _scatter(x, values)
+
+
+def _scatter(x: Floats, y: Floats) -> str:
+    across, down = _positions(x, LEFT, WIDTH), _positions(y, TOP + HEIGHT, -HEIGHT)
+    points = _path("points", across, down) if len(x) <= MAX_POINTS else _hexagons(across, down)
+    parts = [part for part in np.array_split(np.argsort(x, kind="stable"), N_MEANS) if len(part)]
+    line = " ".join(f"{across[part].mean():.1f},{down[part].mean():.1f}" for part in parts)
+    return _frame() + points + f'<polyline class="mean" points="{line}"/>' + _range_x(x) + _range_y(y)
+
+
+def _hexagons(across: Floats, down: Floats) -> str:
+    """Counts in hexagonal bins as dots in four shades."""
+    step = WIDTH / N_BINS
+    rise = step * np.sqrt(3) / 2
+    line = np.rint((down - TOP) / rise)
+    shift = (line % 2) * step / 2
+    column = np.rint((across - LEFT - shift) / step)
+    cells, counts = np.unique(np.column_stack([line, column]), axis=0, return_counts=True)
+    shade = np.ceil(4 * np.log1p(counts) / np.log1p(counts.max()))
+    centres = LEFT + cells[:, 1] * step + (cells[:, 0] % 2) * step / 2, TOP + cells[:, 0] * rise
+    return "".join(
+        _path(f"bin shade{level}", centres[0][shade == level], centres[1][shade == level])
+        for level in (1, 2, 3, 4)
+        if (shade == level).any()
+    )
+
+
+def _path(kind: str, across: Floats, down: Floats) -> str:
+    """Dots of one colour as a single element."""
+    dots = "".join(f"M{a:.0f} {b:.0f}h0" for a, b in zip(across, down, strict=True))
+    return f'<path class="{kind}" d="{dots}"/>'
+
+
+def _boxes(values: Floats, groups: Array, classes: Array) -> str:
+    """A box of the values of each class."""
+    width = WIDTH / len(classes)
+    labels = groups if groups.dtype.kind in "fiu" else groups.astype(str)
+    span = float(values.min()), float(values.max())
+    drawn = []
+    for k, label in enumerate(classes):
+        members = values[labels == label]
+        if not len(members):
+            continue
+        ends = np.percentile(members, [5, 25, 50, 75, 95])
+        low, q1, median, q3, high = _positions(ends, TOP + HEIGHT, -HEIGHT, span)
+        middle, half = LEFT + (k + 0.5) * width, min(0.35 * width, 16)
+        drawn.append(
+            f'<path class="whisker" d="M{middle:.1f} {low:.1f}V{q1:.1f}M{middle:.1f} {q3:.1f}V{high:.1f}"/>'
+            f'<path class="box" d="M{middle - half:.1f} {q1:.1f}h{2 * half:.1f}V{q3:.1f}h{-2 * half:.1f}z"/>'
+            f'<path class="median" d="M{middle - half:.1f} {median:.1f}h{2 * half:.1f}"/>'
+        )
+    return _frame() + "".join(drawn) + _class_labels(classes) + _range_y(values)
+
+
+def _circles(x: Floats, y: Array, by_x: Array, by_y: Array) -> str:
+    """Counts of each pair of values as the areas of circles."""
+    rows = y if y.dtype.kind in "fiu" else y.astype(str)
+    counts = np.array([[np.count_nonzero((x == a) & (rows == b)) for a in by_x] for b in by_y])
+    across, down = WIDTH / len(by_x), HEIGHT / len(by_y)
+    largest = 0.48 * min(across, down)
+    drawn = []
+    for (i, j), number in np.ndenumerate(counts):
+        radius = largest * np.sqrt(number / max(counts.max(), 1))
+        centre = f'cx="{LEFT + (j + 0.5) * across:.1f}" cy="{TOP + HEIGHT - (i + 0.5) * down:.1f}"'
+        drawn.append(f'<circle class="count" {centre} r="{radius:.1f}"/>' if number else "")
+    side = "".join(
+        f'<text class="end" x="{LEFT - 3}" y="{TOP + HEIGHT - (i + 0.5) * down + 3:.1f}">{label}</text>'
+        for i, label in enumerate(_class_names(by_y, 5))
+    )
+    return _frame() + "".join(drawn) + _class_labels(by_x) + side
+
+
+def _class_labels(classes: Array) -> str:
+    width = WIDTH / len(classes)
+    return "".join(
+        f'<text class="middle" x="{LEFT + (k + 0.5) * width:.1f}" y="{TOP + HEIGHT + 13}">{label}</text>'
+        for k, label in enumerate(_class_names(classes, max(3, int(width / 6))))
+    )
+
+
+def _class_names(classes: Array, max_length: int) -> list[str]:
+    names = [f"{c:.4g}" if isinstance(c, np.floating) else str(c) for c in classes]
+    return [escape_text(name) for name in short_labels(names, max(max_length, 6 if len(names) < 7 else 3))]
+
+
+def _positions(values: Floats, start: float, length: float, span: tuple[float, float] | None = None) -> Floats:
+    low, high = span or (float(values.min()), float(values.max()))
+    unit = max(abs(low), abs(high)) or 1.0  # differences of huge values overflow
+    low, high, values = low / unit, high / unit, values / unit
+    return start + length * (0.04 + 0.92 * (values - low) / ((high - low) or 1.0))
+
+
+def _frame() -> str:
+    return f'<path class="frame" d="M{LEFT} {TOP}v{HEIGHT}h{WIDTH}"/>'
+
+
+def _range_x(values: Floats) -> str:
+    at = TOP + HEIGHT + 13
+    return (
+        f'<text x="{LEFT}" y="{at}">{_tick(values.min())}</text>'
+        f'<text class="end" x="{LEFT + WIDTH}" y="{at}">{_tick(values.max())}</text>'
+    )
+
+
+def _range_y(values: Floats) -> str:
+    return (
+        f'<text class="end" x="{LEFT - 3}" y="{TOP + HEIGHT}">{_tick(values.min())}</text>'
+        f'<text class="end" x="{LEFT - 3}" y="{TOP + 9}">{_tick(values.max())}</text>'
+    )
+
+
+def _tick(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
+
+
+def redundancy(result: ScreeningResult, sample: Sample) -> str:
+    """Correlations among the selected features as a heat map, and the near-duplicates among them."""
+    k = len(sample.features)
+    if k < 2:
+        return ""
+    labels = short_labels([result.name(j) for j in sample.features], 22)
+    r = correlations(sample.X)
+    pairs = np.abs(r[np.triu_indices(k, 1)])
+    of = "selected" if k == len(result.selected) else f"best {k}"
+    text = f"The mean |r| among the {of} features is {pairs.mean():.2f}, and the largest is {pairs.max():.2f}."
+    return f"<p>{text}</p>{_duplicates(labels, r)}{_heat_map(labels, r)}"
+
+
+def correlations(X: Floats) -> Floats:
+    """Correlation matrix over the rows in which both features are present; 0 for constant features."""
+    present = np.isfinite(X)
+    filled = np.where(present, X, 0.0)
+    largest = np.abs(filled).max(axis=0)
+    filled /= np.where(largest > 0, largest, 1.0)  # squares of huge values overflow
+    means = filled.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    centred = np.where(present, filled - means, 0.0)
+    squares = (centred**2).T @ present
+    scale = np.sqrt(squares * squares.T)
+    return np.clip(centred.T @ centred / np.where(scale > 0, scale, 1.0), -1.0, 1.0)
+
+
+def _duplicates(labels: Sequence[str], r: Floats) -> str:
+    """The pairs of near-duplicates, most similar first."""
+    pairs = [(i, j) for i, j in combinations(range(len(labels)), 2) if abs(r[i, j]) >= DUPLICATE]
+    if not pairs:
+        return f"<p>No two of them have |r| ≥ {DUPLICATE:g}.</p>"
+    pairs.sort(key=lambda pair: -abs(r[pair]))
+    sentences = [f"{labels[i]} and {labels[j]}: r = {signed(r[i, j], 3)}" for i, j in pairs[:MAX_PAIRS]]
+    if len(pairs) > MAX_PAIRS:
+        sentences.append(f"and {len(pairs) - MAX_PAIRS:,} more pairs")
+    return f"<p>Near-duplicates, with |r| ≥ {DUPLICATE:g}:</p>{bullet_list(sentences)}"
+
+
+def _heat_map(labels: Sequence[str], r: Floats) -> str:
+    """The correlation matrix, with similar features next to each other."""
+    order = _cluster(r)
+    k, size, left, top = len(order), 15, 175, 16
+    levels = np.rint(5 * r[np.ix_(order, order)]).astype(int)
+    cells = []
+    for level in range(-5, 6):
+        squares = "".join(
+            f"M{left + size * j} {top + size * i}h{size - 1}v{size - 1}h{1 - size}z"
+            for i, j in np.argwhere(levels == level)
+        )
+        if squares:
+            kind = "none" if level == 0 else "positive" if level > 0 else "negative"
+            cells.append(f'<path class="{kind}" fill-opacity="{abs(level) / 5 or 1:g}" d="{squares}"/>')
+    names = "".join(
+        f'<text class="end" x="{left - 5}" y="{top + size * (i + 0.75):.1f}">'
+        f"{escape_text(labels[j])} · {j + 1}</text>"
+        f'<text class="middle" x="{left + size * (i + 0.5)}" y="{top - 4}">{j + 1}</text>'
+        for i, j in enumerate(order)
+    )
+    box = f"0 0 {left + size * k} {top + size * k}"
+    description = "Correlations among the selected features"
+    return (
+        '<p class="legend">r: <span class="ramp" aria-hidden="true"></span> from −1 (blue) to +1 (red). Numbers '
+        f'are ranks.</p><div class="scroll"><svg class="heat" viewBox="{box}" width="{left + size * k}" role="img" '
+        f'aria-label="{description}">{"".join(cells)}{names}</svg></div>'
+    )
+
+
+def _cluster(r: Floats) -> list[int]:
+    """The order of the leaves of average linkage on 1 - |r|."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    distances = 1 - np.abs(r[np.triu_indices(len(r), 1)])
+    return [int(k) for k in leaves_list(linkage(distances, "average"))]

@@ -1,0 +1,64 @@
+"""What a report of several responses starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from banditsis.formatting import short_labels
+from banditsis.multiresponse import ScreeningResults
+from banditsis.report.tables import escape_text, signed
+from banditsis.results import ScreeningResult
+
+
+def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
+    """Columns with a value for each response: what was selected, and what stands out."""
+    several = ScreeningResults(results)
+    columns = {
+        "response": short_labels(several.names, 40),
+        "selected": [f"{len(result.selected):,}" for result in several],
+        "clearly associated": [
+            "unknown" if result.associated is None else f"{len(result.associated):,}" for result in several
+        ],
+    }
+    if all(result.has_pvalues for result in several):
+        columns["5% FDR over all tests"] = [f"{len(found):,}" for found in several.select().values()]
+    best = [result.selected[:1] for result in several]
+    columns["best feature"] = [
+        short_labels([result.name(k) for k in first], 24)[0] if len(first) else ""
+        for result, first in zip(several, best, strict=True)
+    ]
+    columns["score"] = [
+        signed(result.scores[first[0]], 3) if len(first) else ""
+        for result, first in zip(several, best, strict=True)
+    ]
+    return columns
+
+
+def overview(results: Sequence[ScreeningResult]) -> str:
+    """A table of the responses with links to their sections."""
+    columns = overview_columns(results)
+    names = columns.pop("response")
+    head = "".join(f'<th scope="col">{name}</th>' for name in ["response", *columns])
+    rows = []
+    for k, (name, cells) in enumerate(zip(names, zip(*columns.values(), strict=True), strict=True)):
+        link = f'<a href="#response-{k}">{escape_text(name)}</a>'
+        rest = "".join(f"<td>{escape_text(cell)}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{link}</th>{rest}</tr>')
+    return (
+        f'<section id="overview"><div class="scroll"><table class="overview"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def section_heading(results: Sequence[ScreeningResult], k: int) -> str:
+    """The name of a response, and links to the ones before and after it."""
+    links = [
+        f'<a href="#response-{other}">{word}</a>'
+        for other, word in ((k - 1, "previous"), (k + 1, "next"))
+        if 0 <= other < len(results)
+    ]
+    name = ScreeningResults(results).names[k]
+    return (
+        f'<header class="name"><h2>{escape_text(name)}</h2>'
+        f'<nav class="screen"><a href="#overview">all responses</a> {" ".join(links)}</nav></header>'
+    )
