@@ -95,6 +95,8 @@ def printable(text: str) -> str:
 def shorten(name: str, max_length: int = 32) -> str:
     """Return a name as one line, with its middle replaced by … if it is too long.
 
+    At least the first and the last character are kept.
+
     Examples
     --------
     >>> shorten("a name that goes on and on and on", 12)
@@ -103,8 +105,8 @@ def shorten(name: str, max_length: int = 32) -> str:
     name = to_single_line(name)
     if len(name) <= max_length:
         return name
-    half = max_length // 2
-    return f"{name[:half]}…{name[half + 1 - max_length :]}"
+    half = max(max_length // 2, 1)
+    return f"{name[:half]}…{name[min(half + 1 - max_length, -1) :]}"
 
 
 def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:

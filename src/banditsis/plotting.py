@@ -5,21 +5,18 @@ Each function draws on a Matplotlib Axes and returns it. Matplotlib is imported 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices
-from banditsis.formatting import format_duration, format_share, shorten
-from banditsis.results import ScreeningResult
+from banditsis.arrays import Array, Floats, Indices
+from banditsis.formatting import count, format_duration, format_share, short_labels, shorten
+from banditsis.results import ScreeningResult, describe_associated
 from banditsis.validation import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Value = TypeVar("Value")
-
 
 # Okabe and Ito's palette, which is safe for colour-blind readers.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -29,8 +26,22 @@ BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 
 UNREAD = "#f4f4f4"
+GREY, PALE = "#8a939e", "#d5dae0"
+#: Marks of features that are clearly associated, and of those that are not.
+SIGNAL: dict[str, Any] = {"marker": "o", "ls": "", "color": BLUE, "label": "clearly associated"}
+NOISE: dict[str, Any] = {
+    "marker": "D",
+    "ls": "",
+    "mfc": "white",
+    "mec": GREY,
+    "label": "indistinguishable from noise",
+}
 #: Larger selections are plotted by rank, without feature names.
-MAX_NAMES = 40
+MAX_NAMES = 200
+#: Larger selections have names in small print.
+MAX_LARGE_NAMES = 40
+#: Maximum number of labels in a Manhattan or volcano plot.
+MAX_LABELS = 10
 #: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500
 
@@ -82,39 +93,67 @@ def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
 def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | None = None) -> Axes:
     """Plot the scores of the selected features, their 95% intervals if available, and the last cutoff.
 
-    Up to 40 features are labelled with their names; more are plotted by rank.
+    Clearly associated features are dots, and those that are indistinguishable from noise are open diamonds;
+    see :attr:`ScreeningResult.associated`. Up to 200 features are labelled with their names; more are plotted
+    by rank.
 
     Parameters
     ----------
     result : ScreeningResult
         The result to plot.
     axes : Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on; by default a new figure whose height grows with the number of features.
     most : int, optional
         Maximum number of features, best first; all by default.
     """
     features = result.selected[:most]
-    named = len(features) <= MAX_NAMES
-    axes = axes or _new_axes(6.4, 1.7 + (0.26 * max(len(features), 2) if named else 5))
-    ranks = np.arange(1, len(features) + 1)
-    intervals = value_or_none(result.interval)
-    if intervals is not None:
-        low, high = intervals[: len(features)].T
-        axes.hlines(ranks, low, high, color=SKY, linewidth=3 if named else 0.8, label="95% interval")
-    size = 6 if named else 2.5
-    axes.plot(result.scores[features], ranks, "o", color=BLUE, markersize=size, label="score")
+    n = len(features)
+    axes = axes or _new_axes(6.4, 1.7 + _list_height(n))
+    ranks = np.arange(1, n + 1)
+    dense = n > MAX_LARGE_NAMES
+    clear = _is_clear(result, features)
+    if result.no_interval_reason is None:
+        low, high = result.interval()[:n].T
+        colours = [SKY if c else PALE for c in clear]
+        width = 0.8 if n > MAX_NAMES else 1.8 if dense else 3
+        axes.hlines(ranks, low, high, color=colours, linewidth=width, label="95% interval")
+    for chosen, style in ((clear, SIGNAL), (~clear, NOISE)):
+        label = style["label"] if result.associated is not None else "score"
+        size = 2.5 if n > MAX_NAMES else 4 if dense else 6
+        if chosen.any():
+            axes.plot(result.scores[features[chosen]], ranks[chosen], **style | {"label": label, "ms": size})
     _draw_cutoff(axes, result)
-    axes.set_ylim(len(features) + 0.7, 0.3)
-    if named:
-        axes.set_yticks(ranks, [shorten(result.name(k)) for k in features], parse_math=False)
+    axes.set_ylim(n + 0.7, 0.3)
+    if n <= MAX_NAMES:
+        names = short_labels([result.name(k) for k in features])
+        axes.set_yticks(ranks, names, parse_math=False, fontsize=7 if dense else None)
     else:
         axes.set_ylabel("rank")
     axes.set_xlabel(f"score ({result.parameters.get('statistic', 'pearson')})")
     tidy(axes)
     _add_legend_below(axes)
-    subset = "" if len(features) == len(result.selected) else f"the best {len(features):,} of "
-    axes.set_title(f"{subset}{len(result.selected):,} selected features", fontsize=10)
+    axes.set_title(_describe_selection(result, n), fontsize=10, parse_math=False)
     return axes
+
+
+def _is_clear(result: ScreeningResult, features: Indices) -> Array:
+    """Which features are clearly associated; all of them if it is not known."""
+    if result.associated is None:
+        return np.ones(len(features), dtype=bool)
+    return np.isin(features, result.associated)
+
+
+def _list_height(n: int) -> float:
+    """Inches for n features with names, or for any number by rank."""
+    return 5.0 if n > MAX_NAMES else (0.16 if n > MAX_LARGE_NAMES else 0.26) * max(n, 2)
+
+
+def _describe_selection(result: ScreeningResult, n_shown: int) -> str:
+    subset = "" if n_shown == len(result.selected) else f"the best {n_shown:,} of "
+    target = f" for {shorten(result.response)}" if result.response else ""
+    title = f"{subset}{count(len(result.selected), 'selected feature')}{target}"
+    found = describe_associated(result)
+    return f"{title}\n{found}" if found else title
 
 
 def _draw_cutoff(axes: Axes, result: ScreeningResult) -> None:
@@ -252,12 +291,162 @@ def compare(
     return axes
 
 
+def manhattan(
+    result: ScreeningResult,
+    axes: Axes | None = None,
+    *,
+    chromosomes: Sequence[Any] | Array | None = None,
+    positions: Sequence[float] | Array | None = None,
+) -> Axes:
+    r"""Plot how strongly each feature is associated, in the order of the features.
+
+    The height is -log10 p with a line at the Bonferroni threshold 0.05 / p, or the \|score\| with a line at
+    the last cutoff if there are no p-values. Colours alternate between chromosomes, which are placed one after
+    the other in the order in which they first occur. The best of the clearly associated features are labelled.
+
+    Parameters
+    ----------
+    result : ScreeningResult
+        The result to plot.
+    axes : Axes, optional
+        Axes to draw on; a new figure by default.
+    chromosomes, positions : array-like of shape (n_features,), optional
+        Chromosome and position of each feature; by default those in ``result.annotations`` if there are any,
+        else the features are placed by their index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> X = np.random.default_rng(0).standard_normal((500, 300))
+    >>> result = screen(X, X[:, 7] - X[:, 142], Plan.exact(500, 300, 5))
+    >>> axes = manhattan(result, chromosomes=np.repeat([1, 2, 3], 100))
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['1', '2', '3']
+    """
+    axes = axes or _new_axes(10, 3.8)
+    known = getattr(result, "annotations", None) or {}
+    chromosomes = known.get("chromosome") if chromosomes is None else chromosomes
+    positions = known.get("position") if positions is None else positions
+    groups, x, order = _place_features(result.n_features, chromosomes, positions)
+    heights, threshold, what = _heights(result)
+    for parity, colour in enumerate((BLUE, SKY)):
+        chosen = (groups % 2 == parity) & np.isfinite(heights)
+        axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
+    clear = result.selected if result.associated is None else result.associated
+    axes.scatter(x[clear], heights[clear], s=26, facecolors="none", edgecolors=RED, linewidths=1.2)
+    axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2)
+    _label_points(axes, result, clear, x, heights)
+    if chromosomes is None:
+        axes.set_xlabel("feature" if positions is None else "position")
+    else:
+        middles = [float(x[groups == k].mean()) for k in range(len(order))]
+        axes.set_xticks(middles, short_labels(order, 12), parse_math=False, fontsize=8)
+        axes.set_xlabel("chromosome")
+    axes.set_ylabel(what)
+    axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
+    tidy(axes)
+    axes.grid(visible=False, axis="x")
+    axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
+    return axes
+
+
+def _place_features(p: int, chromosomes: Any, positions: Any) -> tuple[Indices, Floats, list[str]]:
+    """Number of the chromosome and horizontal position of each feature, and names of the chromosomes."""
+    within = np.arange(p, dtype=np.float64) if positions is None else np.asarray(positions, dtype=np.float64)
+    labels = np.zeros(p, dtype=int) if chromosomes is None else np.asarray(chromosomes)
+    for name, values in (("positions", within), ("chromosomes", labels)):
+        if values.shape != (p,):
+            raise ValueError(f"{name} must have one value for each of {p:,} features, got {values.shape}.")
+    names, first, codes = np.unique(labels.astype(str), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    groups = np.argsort(order)[codes]
+    if chromosomes is None or positions is None:
+        return groups, within, names[order].tolist()
+    x, start = within.copy(), 0.0
+    for k in range(len(order)):
+        members = groups == k
+        low, high = within[members].min(), within[members].max()
+        x[members] += start - low
+        start += 1.02 * max(high - low, 1.0)
+    return groups, x, names[order].tolist()
+
+
+def _heights(result: ScreeningResult) -> tuple[Floats, float, str]:
+    """Height of each feature in a Manhattan plot, the threshold, and what they are."""
+    if result.has_pvalues:
+        return _minus_log10(result), float(np.log10(result.n_features / 0.05)), "$-\\log_{10}\\,p$"
+    return result.strength, result.rounds[-1].cutoff, "score" if result.one_sided else "|score|"
+
+
+def _minus_log10(result: ScreeningResult) -> Floats:
+    """-log10 p; where p is 0, a little above the others."""
+    heights = -result.log10_pvalues
+    finite = heights[np.isfinite(heights)]
+    return np.where(np.isposinf(heights), 1.1 * finite.max(initial=300.0), heights)
+
+
+def volcano(
+    result: ScreeningResult, axes: Axes | None = None, *, effects: Sequence[float] | Array | None = None
+) -> Axes:
+    """Plot -log10 p of each tested feature against its effect.
+
+    The line is the Bonferroni threshold 0.05 / p. The best of the clearly associated features are labelled.
+
+    Parameters
+    ----------
+    result : ScreeningResult
+        A result with p-values.
+    axes : Axes, optional
+        Axes to draw on; a new figure by default.
+    effects : array-like of shape (n_features,), optional
+        Effect of each feature, such as a slope; the scores by default.
+    """
+    heights = _minus_log10(result)
+    axes = axes or _new_axes(6.4, 4.4)
+    x = result.scores if effects is None else np.asarray(effects, dtype=np.float64)
+    if x.shape != heights.shape:
+        raise ValueError(
+            f"effects must have one value for each of {result.n_features:,} features, got {x.shape}."
+        )
+    clear = result.associated if result.associated is not None else result.selected[:0]
+    others = np.setdiff1d(np.flatnonzero(np.isfinite(heights)), clear)
+    axes.scatter(x[others], heights[others], s=6, color=GREY, linewidths=0, rasterized=True)
+    axes.scatter(x[clear], heights[clear], s=22, color=BLUE, linewidths=0, label=SIGNAL["label"])
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    threshold = np.log10(result.n_features / 0.05)
+    axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
+    _label_points(axes, result, clear, x, heights)
+    axes.set_xlabel("effect" if effects is not None else f"score ({result.parameters.get('statistic', '')})")
+    axes.set_ylabel("$-\\log_{10}\\,p$")
+    axes.set_ylim(bottom=0)
+    tidy(axes)
+    _add_legend_below(axes)
+    axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
+    return axes
+
+
+def _label_points(axes: Axes, result: ScreeningResult, features: Indices, x: Floats, y: Floats) -> None:
+    """Label the best features by short names that are all different."""
+    shown = features[:MAX_LABELS]
+    names = short_labels([result.name(k) for k in shown], 18)
+    for name, feature in zip(names, shown, strict=True):
+        axes.annotate(
+            name,
+            (x[feature], y[feature]),
+            (5, 3),
+            textcoords="offset points",
+            fontsize=8,
+            parse_math=False,
+        )
+
+
 def plot(result: ScreeningResult) -> Any:
-    """Plot the funnel and the scores side by side; see :meth:`ScreeningResult.plot`."""
-    n_lines = max(len(result.rounds) + 1, len(result.selected) if len(result.selected) <= MAX_NAMES else 15)
+    """Plot the best 40 features and the rounds side by side; see :meth:`ScreeningResult.plot`."""
+    n_lines = max(len(result.rounds) + 1, min(len(result.selected), MAX_LARGE_NAMES))
     both = _new_axes(12, max(3.2, 1.7 + 0.26 * n_lines), ncols=2)
-    funnel(result, both[0])
-    scores(result, both[1])
+    scores(result, both[0], most=MAX_LARGE_NAMES)
+    funnel(result, both[1])
     return both
 
 
@@ -291,14 +480,8 @@ def _describe_reading(result: ScreeningResult) -> str:
 
 
 def _short_floor(result: ScreeningResult) -> str:
-    floor = value_or_none(result.detection_floor)
-    basis = "all rows read" if result.rounds[0].n_rows >= result.n_rows else "95%"
-    return "detection floor: " + ("withheld" if floor is None else f"{floor:.3g} ({basis})")
-
-
-def value_or_none(method: Callable[..., Value], **options: Any) -> Value | None:
-    """The intervals or the detection floor of a result, or None if they are not available."""
-    try:
-        return method(**options)
-    except ValueError:
-        return None
+    if result.why_no_floor() is not None:
+        return "detection floor: withheld"
+    return (
+        f"detection floor: {result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
+    )

@@ -548,9 +548,9 @@ class ScreeningResult:
         title : str, optional
             Heading of the report; by default it names the response.
         X, y : optional
-            The data that were screened, in any form that :func:`open_source` takes, and the response. A sample
-            of at most 5,000 rows of the best features is read for plots against the response, and for the
-            correlations among the features. Without ``y`` only the latter are shown.
+            The data that were screened, in any form that :func:`open_source` takes, and the response. A
+            sample of at most 5,000 rows of the best features is read for plots against the response, and for
+            the correlations among the features. Without ``y`` only the latter are shown.
         """
         from banditsis.report import render  # only needed here
 

@@ -17,7 +17,6 @@ from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
 from banditsis.plans.keeping import KeepRule
 from banditsis.validation import check_integer, check_real
 
-
 #: Heads of the columns of :meth:`Plan.rows_of_table`.
 TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
 

@@ -74,7 +74,9 @@ def _cutoffs(result: ScreeningResult) -> list[float]:
 def _legend(kinds: list[str], cutoffs: list[float], has_intervals: bool) -> str:
     items = [f"{svg.key(kind)}{text}" for kind, text in KEYS.items() if kind in kinds]
     if has_intervals:
-        items.append('<svg class="key" viewBox="0 0 20 14"><path class="interval" d="M1 7h18"/></svg>95% interval')
+        items.append(
+            '<svg class="key" viewBox="0 0 20 14"><path class="interval" d="M1 7h18"/></svg>95% interval'
+        )
     if cutoffs:
         line = '<svg class="key" viewBox="0 0 14 14"><path class="cutoff" d="M7 0v14"/></svg>'
         items.append(f"{line}cutoff {cutoffs[0]:.3g}")

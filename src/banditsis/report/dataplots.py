@@ -33,12 +33,16 @@ def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
     X, y = sample.X[:MAX_PLOTTED_ROWS, :MAX_PLOTTED], sample.y[:MAX_PLOTTED_ROWS]
     labels = short_labels([result.name(k) for k in features], 24)
     figures = []
-    for j, (feature, label, kind) in enumerate(zip(features, labels, evidence(result, features), strict=True)):
+    for j, (feature, label, kind) in enumerate(
+        zip(features, labels, evidence(result, features), strict=True)
+    ):
         caption = f"{escape_text(label)} <span>{signed(result.scores[feature], 3)}</span>"
         title = escape_text(result.name(feature))
         drawn = f'<svg viewBox="{VIEW_BOX}" role="img" aria-label="{title}">{plot_pair(X[:, j], y)}</svg>'
-        figures.append(f'<figure class="{kind}"><figcaption title="{title}">{caption}</figcaption>{drawn}</figure>')
-    return f"<p>{escape_text(_explain(result, X, sample))}</p><div class=\"small\">{''.join(figures)}</div>"
+        figures.append(
+            f'<figure class="{kind}"><figcaption title="{title}">{caption}</figcaption>{drawn}</figure>'
+        )
+    return f'<p>{escape_text(_explain(result, X, sample))}</p><div class="small">{"".join(figures)}</div>'
 
 
 def _explain(result: ScreeningResult, X: Floats, sample: Sample) -> str:
@@ -144,16 +148,18 @@ def _class_labels(classes: Array) -> str:
     width = WIDTH / len(classes)
     return "".join(
         f'<text class="middle" x="{LEFT + (k + 0.5) * width:.1f}" y="{TOP + HEIGHT + 13}">{label}</text>'
-        for k, label in enumerate(_class_names(classes, max(3, int(width / 6))))
+        for k, label in enumerate(_class_names(classes, int(width / 6.2)))
     )
 
 
 def _class_names(classes: Array, max_length: int) -> list[str]:
     names = [f"{c:.4g}" if isinstance(c, np.floating) else str(c) for c in classes]
-    return [escape_text(name) for name in short_labels(names, max(max_length, 6 if len(names) < 7 else 3))]
+    return [escape_text(name) for name in short_labels(names, max_length)]
 
 
-def _positions(values: Floats, start: float, length: float, span: tuple[float, float] | None = None) -> Floats:
+def _positions(
+    values: Floats, start: float, length: float, span: tuple[float, float] | None = None
+) -> Floats:
     low, high = span or (float(values.min()), float(values.max()))
     unit = max(abs(low), abs(high)) or 1.0  # differences of huge values overflow
     low, high, values = low / unit, high / unit, values / unit
@@ -192,7 +198,9 @@ def redundancy(result: ScreeningResult, sample: Sample) -> str:
     r = correlations(sample.X)
     pairs = np.abs(r[np.triu_indices(k, 1)])
     of = "selected" if k == len(result.selected) else f"best {k}"
-    text = f"The mean |r| among the {of} features is {pairs.mean():.2f}, and the largest is {pairs.max():.2f}."
+    text = (
+        f"The mean |r| among the {of} features is {pairs.mean():.2f}, and the largest is {pairs.max():.2f}."
+    )
     return f"<p>{text}</p>{_duplicates(labels, r)}{_heat_map(labels, r)}"
 
 
@@ -244,9 +252,9 @@ def _heat_map(labels: Sequence[str], r: Floats) -> str:
     box = f"0 0 {left + size * k} {top + size * k}"
     description = "Correlations among the selected features"
     return (
-        '<p class="legend">r: <span class="ramp" aria-hidden="true"></span> from −1 (blue) to +1 (red). Numbers '
-        f'are ranks.</p><div class="scroll"><svg class="heat" viewBox="{box}" width="{left + size * k}" role="img" '
-        f'aria-label="{description}">{"".join(cells)}{names}</svg></div>'
+        '<p class="legend">r: <span class="ramp" aria-hidden="true"></span> from −1 (blue) to +1 (red). '
+        f'Numbers are ranks.</p><div class="scroll"><svg class="heat" viewBox="{box}" '
+        f'width="{left + size * k}" role="img" aria-label="{description}">{"".join(cells)}{names}</svg></div>'
     )
 
 

@@ -44,7 +44,8 @@ def read_sample(result: ScreeningResult, X: Any, y: Any) -> Sample | None:
     n, p = source.shape
     if p != result.n_features:
         raise ValueError(
-            f"X has {p:,} features and the result has {result.n_features:,}: pass the data that were screened."
+            f"X has {p:,} features and the result has {result.n_features:,}: pass the data that were "
+            "screened."
         )
     response, known, condition = _known_rows(result, y, n)
     rng = np.random.default_rng(0)  # the same result and data give the same report

@@ -98,11 +98,9 @@ def answer(result: ScreeningResult) -> str:
         return "No feature was selected."
     if sentence := describe_associated(result):
         return sentence[0].upper() + sentence[1:]
-    return (
-        f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected. Which of them are clearly "
-        f"associated is not known: there are no p-values, and no intervals, because "
-        f"{result.no_interval_reason}."
-    )
+    n = len(result.selected)
+    which = "whether it is" if n == 1 else "which of them are"
+    return f"{count(n, 'feature')} selected; {which} clearly associated is not known."
 
 
 def warnings(result: ScreeningResult) -> list[str]:
@@ -144,7 +142,9 @@ def reliability(result: ScreeningResult) -> list[str]:
         sentences.append(f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped.")
     if result.no_interval_reason is not None:
         sentences.append(f"There are no confidence intervals: {result.no_interval_reason}.")
-    elif len(result.selected):
+    if result.associated is None and len(result.selected):
+        sentences.append("Without intervals, only p-values can tell signal from noise, and there are none.")
+    if result.no_interval_reason is None and len(result.selected):
         sentences.append(
             "Intervals are not corrected for selection. The features were selected for large scores, so "
             "their true correlations tend to be closer to 0."
