@@ -42,6 +42,7 @@ MAX_NAMES = 200
 MAX_LARGE_NAMES = 40
 #: Maximum number of labels in a Manhattan or volcano plot.
 MAX_LABELS = 10
+LOG_P = r"$-\log_{10}\,p$"
 #: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500
 
@@ -300,9 +301,9 @@ def manhattan(
 ) -> Axes:
     r"""Plot how strongly each feature is associated, in the order of the features.
 
-    The height is -log10 p with a line at the Bonferroni threshold 0.05 / p, or the \|score\| with a line at
-    the last cutoff if there are no p-values. Colours alternate between chromosomes, which are placed one after
-    the other in the order in which they first occur. The best of the clearly associated features are labelled.
+    The height is -log10 p, with a line at the Bonferroni threshold 0.05 / p, or the \|score\| if there are no
+    p-values. Colours alternate between chromosomes, which are placed one after the other in the order in
+    which they first occur. The best of the clearly associated features are labelled.
 
     Parameters
     ----------
@@ -329,13 +330,14 @@ def manhattan(
     chromosomes = known.get("chromosome") if chromosomes is None else chromosomes
     positions = known.get("position") if positions is None else positions
     groups, x, order = _place_features(result.n_features, chromosomes, positions)
-    heights, threshold, what = _heights(result)
+    heights = _minus_log10(result) if result.has_pvalues else result.strength
     for parity, colour in enumerate((BLUE, SKY)):
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
     clear = result.selected if result.associated is None else result.associated
     axes.scatter(x[clear], heights[clear], s=26, facecolors="none", edgecolors=RED, linewidths=1.2)
-    axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2)
+    if result.has_pvalues:
+        _draw_threshold(axes, result)
     _label_points(axes, result, clear, x, heights)
     if chromosomes is None:
         axes.set_xlabel("feature" if positions is None else "position")
@@ -343,7 +345,7 @@ def manhattan(
         middles = [float(x[groups == k].mean()) for k in range(len(order))]
         axes.set_xticks(middles, short_labels(order, 12), parse_math=False, fontsize=8)
         axes.set_xlabel("chromosome")
-    axes.set_ylabel(what)
+    axes.set_ylabel(LOG_P if result.has_pvalues else "score" if result.one_sided else "|score|")
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
     tidy(axes)
     axes.grid(visible=False, axis="x")
@@ -372,11 +374,9 @@ def _place_features(p: int, chromosomes: Any, positions: Any) -> tuple[Indices, 
     return groups, x, names[order].tolist()
 
 
-def _heights(result: ScreeningResult) -> tuple[Floats, float, str]:
-    """Height of each feature in a Manhattan plot, the threshold, and what they are."""
-    if result.has_pvalues:
-        return _minus_log10(result), float(np.log10(result.n_features / 0.05)), "$-\\log_{10}\\,p$"
-    return result.strength, result.rounds[-1].cutoff, "score" if result.one_sided else "|score|"
+def _draw_threshold(axes: Axes, result: ScreeningResult) -> None:
+    threshold = np.log10(result.n_features / 0.05)
+    axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
 
 
 def _minus_log10(result: ScreeningResult) -> Floats:
@@ -414,11 +414,10 @@ def volcano(
     axes.scatter(x[others], heights[others], s=6, color=GREY, linewidths=0, rasterized=True)
     axes.scatter(x[clear], heights[clear], s=22, color=BLUE, linewidths=0, label=SIGNAL["label"])
     axes.axvline(0, color=GREY, linewidth=0.8)
-    threshold = np.log10(result.n_features / 0.05)
-    axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
+    _draw_threshold(axes, result)
     _label_points(axes, result, clear, x, heights)
     axes.set_xlabel("effect" if effects is not None else f"score ({result.parameters.get('statistic', '')})")
-    axes.set_ylabel("$-\\log_{10}\\,p$")
+    axes.set_ylabel(LOG_P)
     axes.set_ylim(bottom=0)
     tidy(axes)
     _add_legend_below(axes)
@@ -430,23 +429,29 @@ def _label_points(axes: Axes, result: ScreeningResult, features: Indices, x: Flo
     """Label the best features by short names that are all different."""
     shown = features[:MAX_LABELS]
     names = short_labels([result.name(k) for k in shown], 18)
+    middle = sum(axes.get_xlim()) / 2
     for name, feature in zip(names, shown, strict=True):
+        right = x[feature] > middle  # the label stays inside
         axes.annotate(
             name,
             (x[feature], y[feature]),
-            (5, 3),
+            (-6 if right else 6, 2),
             textcoords="offset points",
+            ha="right" if right else "left",
             fontsize=8,
             parse_math=False,
         )
 
 
 def plot(result: ScreeningResult) -> Any:
-    """Plot the best 40 features and the rounds side by side; see :meth:`ScreeningResult.plot`."""
+    """Plot the best 40 features, and the rounds or all p-values; see :meth:`ScreeningResult.plot`."""
     n_lines = max(len(result.rounds) + 1, min(len(result.selected), MAX_LARGE_NAMES))
     both = _new_axes(12, max(3.2, 1.7 + 0.26 * n_lines), ncols=2)
     scores(result, both[0], most=MAX_LARGE_NAMES)
-    funnel(result, both[1])
+    if result.is_exact and result.has_pvalues:
+        manhattan(result, both[1]).set_title("")
+    else:
+        funnel(result, both[1])
     return both
 
 

@@ -561,9 +561,10 @@ class ScreeningResult:
         return None
 
     def plot(self) -> Any:
-        """Draw the best features and the rounds side by side, and return the two Axes; needs Matplotlib.
+        """Draw the best features, and beside them the rounds; return the two Axes. Needs Matplotlib.
 
-        More pictures, each on Axes of your choice: :mod:`banditsis.plotting`.
+        If all rows were read, there is only one round, and the p-values of all features are drawn instead.
+        More plots, each on Axes of your choice: :mod:`banditsis.plotting`.
         """
         from banditsis.plotting import plot  # needs Matplotlib
 

@@ -192,7 +192,7 @@ def _run(options: ScreenOptions) -> None:
     seconds = time.perf_counter() - started
     results = {target: results[target] for target in targets}
     try:
-        _write_files(options, results)
+        _write_files(options, results, source, values)
     finally:  # a full disk must not hide the result
         _print_results(options, results, source, seconds)
     if options.verbose:
@@ -260,7 +260,8 @@ def _screen(
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     results = [found] if isinstance(found, ScreeningResult) else found
     return {
-        target: replace(result, response=target) for target, result in zip(responses, results, strict=True)
+        target: replace(result, response=target, data=shown(options.data))
+        for target, result in zip(responses, results, strict=True)
     }
 
 
@@ -364,8 +365,16 @@ def _all(results: Mapping[str, ScreeningResult]) -> ScreeningResult | ScreeningR
     return found[0] if len(found) == 1 else ScreeningResults(found)
 
 
-def _write_files(options: ScreenOptions, results: Mapping[str, ScreeningResult]) -> None:
+def _write_files(
+    options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, values: Sequence[Array]
+) -> None:
+    """Write the files that were asked for; the report reads a sample of the data."""
+    found = _all(results)
     if options.output is not None:
-        write_output(_all(results), options.output)
-    if options.report is not None:
-        _all(results).to_html(options.report, title=f"Screening of {Path(shown(options.data)).name}")
+        write_output(found, options.output)
+    if options.report is None:
+        return
+    if isinstance(found, ScreeningResult):
+        found.to_html(options.report, X=source, y=values[0])
+    else:
+        found.to_html(options.report, X=source, Y=stack_columns(values))
