@@ -86,6 +86,7 @@ def hostile(result):
     return replace(
         result,
         selected=np.arange(10),
+        informative=None,
         names=names,
         parameters=parameters,
         versions={HOSTILE[3]: HOSTILE[4]},
@@ -554,7 +555,7 @@ def test_notebook(result, hostile):
         assert f"<td>{name}</td>" in text
     page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
-    many = replace(result, selected=np.arange(50))
+    many = replace(result, selected=np.arange(50), informative=None)
     assert "… and 40 more" in many._repr_html_()
 
 
