@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -58,10 +59,22 @@ def test_funnel(result):
     assert [text.get_text() for text in axes.texts] == [f"{round(width):,}" for width in widths]
 
 
+def marks(axes, label):
+    """The points with a label in the legend."""
+    return next(line for line in axes.lines if line.get_label() == label)
+
+
 def test_scores(result):
+    """Signal and noise have different marks."""
     axes = plotting.scores(result)
-    points = next(line for line in axes.lines if line.get_label() == "score")
-    np.testing.assert_array_equal(points.get_xdata(), result.scores[result.selected])
+    clear = np.isin(result.selected, result.associated)
+    assert clear.sum() == 2
+    for label, chosen in (("clearly associated", clear), ("indistinguishable from noise", ~clear)):
+        points = marks(axes, label)
+        np.testing.assert_array_equal(points.get_xdata(), result.scores[result.selected[chosen]])
+        np.testing.assert_array_equal(points.get_ydata(), 1 + np.flatnonzero(chosen))
+    shapes = {line.get_marker() for line in axes.lines if line.get_marker() not in ("", "None", None)}
+    assert len(shapes) == 2
     assert [label.get_text() for label in axes.get_yticklabels()] == result.selected_names
     (intervals,) = axes.collections
     ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
@@ -69,9 +82,22 @@ def test_scores(result):
     cutoff = result.rounds[-1].cutoff
     positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
     assert positions == {cutoff, -cutoff}
-    few = plotting.scores(result, most=2)
+    few = plotting.scores(replace(result, response="a$b$c"), most=2)
     assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
-    assert few.get_title() == "the best 2 of 6 selected features"
+    assert few.get_title().startswith("the best 2 of 6 selected features for a$b$c\n2 of 6 clearly")
+    assert drawn(few)
+
+
+def test_two_hundred_features_are_readable():
+    """The figure grows, so labels do not overlap, and they are all different."""
+    result = random_result(1, 200)
+    names = [f"the same first part of a long name, then {j}, and the same last part" for j in range(5000)]
+    axes = plotting.scores(replace(result, names=names))
+    assert drawn(axes)
+    labels = axes.get_yticklabels()
+    assert len({label.get_text() for label in labels}) == 200
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(below.y1 <= above.y0 + 0.5 for above, below in pairwise(boxes))
 
 
 def test_statistics_without_intervals_or_floor():
@@ -84,6 +110,7 @@ def test_statistics_without_intervals_or_floor():
         result.rounds[-1].cutoff
     ]
     assert axes.get_xlabel() == "score (anova)"
+    np.testing.assert_array_equal(marks(axes, "score").get_xdata(), result.scores[result.selected])
 
 
 def test_reading_map_shows_what_was_read(result):
@@ -145,17 +172,84 @@ def test_compare(result):
 
 
 def test_plot_has_both(result):
+    """The features come first, then the rounds, or all p-values if there is only one round."""
     left, right = result.plot()
     assert left.figure is right.figure
-    assert "detection floor" in left.get_title()
-    assert right.get_title() == "6 selected features"
+    assert left.get_title().startswith("6 selected features\n2 of 6 clearly associated")
+    assert "detection floor" in right.get_title()
     assert drawn(left)
     assert drawn(right)
+    exact = screen(X, Y, Plan.exact(3000, 80, 60))
+    left, right = exact.plot()
+    assert left.get_title().startswith("the best 40 of 60")
+    assert "log" in right.get_ylabel()
+    assert drawn(right)
+
+
+def test_manhattan():
+    """-log10 p by position, one chromosome after the other."""
+    result = screen(X, Y, Plan.exact(3000, 80, 20))
+    chromosomes = np.repeat(["2", "10", "X"], [30, 30, 20])
+    positions = np.concatenate([np.arange(30), 500 + np.arange(30), np.arange(20)[::-1]])
+    axes = plotting.manhattan(result, chromosomes=chromosomes, positions=positions)
+    first, second, _ = axes.collections
+    points = np.concatenate([first.get_offsets(), second.get_offsets()])
+    np.testing.assert_allclose(np.sort(points[:, 1]), np.sort(-result.log10_pvalues))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "10", "X"]
+    assert len(second.get_offsets()) == 30
+    middle = second.get_offsets()[:, 0]
+    others = first.get_offsets()[:, 0]
+    assert others[:30].max() < middle.min() <= middle.max() < others[30:].min()
+    (line,) = axes.lines
+    assert line.get_ydata()[0] == pytest.approx(-np.log10(0.05 / 80))
+    assert {text.get_text() for text in axes.texts} == {result.name(k) for k in result.associated}
+    assert drawn(axes)
+
+
+def test_manhattan_without_pvalues_or_positions(result):
+    axes = plotting.manhattan(result)
+    points = axes.collections[0].get_offsets()
+    np.testing.assert_array_equal(points, np.column_stack([np.arange(80), np.abs(result.scores)]))
+    assert axes.get_ylabel() == "|score|"
+    assert not axes.lines
+    assert plotting.manhattan(result, positions=np.arange(80)).get_xlabel() == "position"
+    with pytest.raises(
+        ValueError, match=r"positions must have one value for each of 80 features, got \(3,\)"
+    ):
+        plotting.manhattan(result, positions=[1, 2, 3])
+
+
+def test_volcano():
+    result = screen(X, Y, Plan.exact(3000, 80, 20))
+    axes = plotting.volcano(result)
+    others, clear = axes.collections
+    heights = -result.log10_pvalues
+    expected = np.column_stack([result.scores, heights])
+    np.testing.assert_allclose(clear.get_offsets(), expected[result.associated])
+    assert len(others.get_offsets()) + len(clear.get_offsets()) == 80
+    slopes = plotting.volcano(result, effects=2 * result.scores)
+    assert slopes.get_xlabel() == "effect"
+    np.testing.assert_allclose(
+        slopes.collections[1].get_offsets()[:, 0], 2 * result.scores[result.associated]
+    )
+    assert drawn(axes)
+    with pytest.raises(ValueError, match="effects must have one value for each of 80"):
+        plotting.volcano(result, effects=[1.0])
+    with pytest.raises(ValueError, match="no p-values"):
+        plotting.volcano(screen(X, Y, Plan.paper(3000, 80, 6), random_state=0))
+
+
+def test_a_pvalue_of_zero():
+    """A copy of the response has no finite logarithm, and is drawn above the others."""
+    result = screen(X, X[:, 5], Plan.exact(3000, 80, 3))
+    for axes in (plotting.volcano(result), plotting.manhattan(result)):
+        assert drawn(axes)
+        assert np.isfinite([c.get_offsets() for c in axes.collections if len(c.get_offsets()) == 1]).all()
 
 
 def test_axes_of_the_caller(result):
     axes = plt.subplots()[1]
-    for draw in (plotting.funnel, plotting.scores, plotting.reading_map):
+    for draw in (plotting.manhattan, plotting.funnel, plotting.scores, plotting.reading_map):
         assert draw(result, axes) is axes
     assert plotting.compare([result], axes) is axes
     assert len(plt.get_fignums()) == 1
@@ -189,10 +283,13 @@ def test_without_matplotlib(result, monkeypatch):
 
 def test_awkward_names(result):
     odd = replace(result, names=(AWKWARD * 12)[:80])
-    axes = odd.plot()[1]
+    axes = odd.plot()[0]
     assert drawn(axes)
-    for label, feature in zip(axes.get_yticklabels(), odd.selected, strict=True):
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(set(labels)) == 6
+    for label, feature in zip(labels, odd.selected, strict=True):
         name = " ".join(odd.name(feature).split())
-        assert len(label.get_text()) <= 32
-        assert label.get_text() == name or len(name) > 32
+        assert len(label) <= 32
+        assert label.startswith(name) or len(name) > 32  # a number may follow
+    assert drawn(plotting.manhattan(odd))
     assert drawn(plotting.compare(dict.fromkeys(AWKWARD, odd)))

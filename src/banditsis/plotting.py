@@ -113,7 +113,7 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | Non
     ranks = np.arange(1, n + 1)
     dense = n > MAX_LARGE_NAMES
     clear = _is_clear(result, features)
-    if result.no_interval_reason is None:
+    if result.no_interval_reason is None and n:
         low, high = result.interval()[:n].T
         colours = [SKY if c else PALE for c in clear]
         width = 0.8 if n > MAX_NAMES else 1.8 if dense else 3
