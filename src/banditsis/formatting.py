@@ -117,7 +117,7 @@ def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
     Examples
     --------
     >>> short_labels(["gene one of a set", "gene two of a set", "gene 12 of a set", "gene 13 of a set"], 12)
-    ['gene o…a set', 'gene t…a set', 'gene … (1)', 'gene … (2)']
+    ['gene o…a set', 'gene t…a set', 'gene…set (1)', 'gene…set (2)']
     """
     labels = [shorten(name, max_length) for name in names]
     repeated = Counter(labels)

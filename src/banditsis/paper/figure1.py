@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis import plotting
 from banditsis.arrays import Floats, Indices
 from banditsis.datasets import make_m1
 from banditsis.paper import output
 from banditsis.paper.replications import DEFAULT_OUT, Row, write_rows
 from banditsis.paper.simulations import run_plan
 from banditsis.plans.plan import Plan
+from banditsis.plotting import reading_map
+from banditsis.plotting.style import BLUE, UNREAD
 from banditsis.results import ScreeningResult
 from banditsis.validation import check_integer
 
@@ -115,8 +116,8 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
     n, p = result.n_rows, result.n_features
     now = result.rounds[k]
     start = result.rounds[k - 1].n_rows if k else 0
-    plotting.reading_map(result, axis, features="stored", scale="linear", largest=largest, colourbar=False)
-    response = [(0, start, READ_BEFORE), (start, now.n_rows, READ_NOW), (now.n_rows, n, plotting.UNREAD)]
+    reading_map(result, axis, features="stored", scale="linear", largest=largest, colourbar=False)
+    response = [(0, start, READ_BEFORE), (start, now.n_rows, READ_NOW), (now.n_rows, n, UNREAD)]
     for top, bottom, colour in response:
         axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)
     read_now = result.last_round == k
@@ -126,13 +127,13 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
     axis.hlines(range(n + 1), -2, -1, color="white", linewidth=0.4)
     for left, right in ((-2, -1), (0, p)):
         box = [left, right, right, left, left], [start, start, now.n_rows, now.n_rows, start]
-        axis.plot(*box, color=plotting.BLUE, lw=1.6)
+        axis.plot(*box, color=BLUE, lw=1.6)
     axis.set_title(
         f"round {k + 1}\n$n_{k + 1}$ = {now.n_rows} rows\n{now.n_features} → {now.n_kept} features",
         fontsize=10,
     )
     axis.set(xlabel="", ylabel="", xlim=(-2, p), facecolor="none")
-    axis.fill_between([0, p], now.n_rows, n, linewidth=0, facecolor=plotting.UNREAD, zorder=0)
+    axis.fill_between([0, p], now.n_rows, n, linewidth=0, facecolor=UNREAD, zorder=0)
     axis.set_xticks([-1.5, 0.5, p - 0.5], ["y", "$X_1$", f"$X_{{{p}}}$"])
     axis.set_yticks([1, n // 2, n])
 
@@ -141,9 +142,9 @@ def _add_legend(figure: Figure) -> None:
     from matplotlib.patches import Patch
 
     patches = [
-        Patch(facecolor=READ_NOW, edgecolor=plotting.BLUE, label="rows selected in this round"),
+        Patch(facecolor=READ_NOW, edgecolor=BLUE, label="rows selected in this round"),
         Patch(color=READ_BEFORE, label="rows selected before"),
-        Patch(color=plotting.UNREAD, label="not read"),
+        Patch(color=UNREAD, label="not read"),
         Patch(**DROPPED_NOW, linewidth=0, label="features dropped in this round"),
         Patch(**DROPPED, linewidth=0, label="features dropped before"),
     ]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis import plotting
 from banditsis.paper import output, simulations
 from banditsis.paper.published import ALPHAS, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1
 from banditsis.paper.replications import DEFAULT_OUT, Row, Task
 from banditsis.paper.simulations import VARIANT_TITLES, VARIANTS, variant_plan
 from banditsis.plans.plan import Plan
+from banditsis.plotting.style import BLUE, GREEN, tidy
 from banditsis.validation import check_integer
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def draw(summary: dict[str, Any], n: int) -> Figure:
         _draw_model(axis, summary[model], n)
         axis.set_title(model)
         axis.set_xlabel("sampling ratio: cells read of n × p (%)")
-        plotting.tidy(axis)
+        tidy(axis)
     axes[0].set_ylabel(f"P at d = {SIZE} (%)")
     output.add_shared_legend(figure, axes[0])
     return figure
@@ -137,12 +137,12 @@ def _draw_model(axis: Any, points: dict[str, Any], n: int) -> None:
         error = np.sqrt(percentages * (100 - percentages) / n)
         axis.errorbar(100 * fractions, percentages, error, capsize=2, linewidth=1.4, **style)
 
-    axis.axhline(points["SIS"], color=plotting.BLUE, linewidth=1.5, label="SIS, all rows")
+    axis.axhline(points["SIS"], color=BLUE, linewidth=1.5, label="SIS, all rows")
     for variant, style in output.VARIANT_STYLES.items():
         fractions, bandit, _ = np.array(points[variant]).T
         plot(fractions, bandit, **style)
     fractions, _, subsample = np.array(sorted(points["printed"] + points["published"])).T
-    style = {"color": plotting.GREEN, "marker": "^", "markersize": 5, "linestyle": "--"}
+    style = {"color": GREEN, "marker": "^", "markersize": 5, "linestyle": "--"}
     plot(fractions, subsample, label="SIS, random subsample", **style)
 
 

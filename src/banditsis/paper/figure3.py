@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from banditsis import plotting
 from banditsis.arrays import Array, Floats
 from banditsis.datasets import make_m1
 from banditsis.paper import output
@@ -19,6 +18,7 @@ from banditsis.paper.published import ALPHAS, method_name
 from banditsis.paper.replications import DEFAULT_OUT, Row, Task, run_replications
 from banditsis.paper.simulations import run_plan
 from banditsis.plans.plan import Plan
+from banditsis.plotting.style import BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from banditsis.validation import check_integer
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ MIN_SECONDS = 1e-3
 MIN_ROWS = 10_000
 METHODS = ("SIS", *(f"{alpha}" for alpha in ALPHAS))
 TITLES = dict(zip(METHODS, map(method_name, (None, *ALPHAS)), strict=True))
-COLOURS = (plotting.BLUE, plotting.ORANGE, plotting.RED, plotting.PURPLE, plotting.GREEN)
+COLOURS = (BLUE, ORANGE, RED, PURPLE, GREEN)
 
 
 def reproduce_figure3(
@@ -229,7 +229,7 @@ def draw(summary: dict[str, Points]) -> Figure:
         low, high = panel.get_ylim()
         panel.set_ylim(low, high * (high / low) ** 0.4)  # room for the legend
         panel.legend(frameon=False, fontsize=8, loc="upper left")
-        plotting.tidy(panel)
+        tidy(panel)
     axes[0, 0].set_ylabel("CPU time (seconds)")
     axes[1, 0].set_ylabel("cells read")
     return figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from banditsis.formatting import write_text
 from banditsis.paper.replications import Row
-from banditsis.plotting import ORANGE, RED
+from banditsis.plotting.style import ORANGE, RED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

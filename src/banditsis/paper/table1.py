@@ -28,7 +28,7 @@ from banditsis.paper.published import (
 from banditsis.paper.replications import DEFAULT_OUT, Row, Task
 from banditsis.paper.simulations import VARIANT_TITLES, VARIANTS, run_plan, variant_plan
 from banditsis.plans.plan import Plan
-from banditsis.plotting import BLACK, tidy
+from banditsis.plotting.style import BLACK, tidy
 from banditsis.validation import check_integer
 
 if TYPE_CHECKING:
