@@ -13,12 +13,12 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 from browser import Browser, find_chromium  # noqa: E402
 
-PLOTS = ("plot", "reading_map", "compare")  # in the order on the page
+PLOTS = ("plot", "manhattan", "reading_map", "compare")  # in the order on the page
 
 
 def main():
-    """Run the code of the page, save its plots, and take a screenshot of its report."""
-    chromium = find_chromium() or sys.exit("The screenshot of the report needs Chromium: make browser")
+    """Run the code of the page, save its plots, and take screenshots of its report."""
+    chromium = find_chromium() or sys.exit("The screenshots of the report need Chromium: make browser")
     mpl.use("Agg")
     code = re.findall(r"```python\n(.*?)```", (DOCS / "seeing.md").read_text("utf-8"), flags=re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
@@ -31,8 +31,11 @@ def main():
                 DOCS / "figures" / f"{name}.png", dpi=80, pil_kwargs={"optimize": True}
             )
         browser = Browser(chromium, Path(folder) / "profile")
-        browser.open(Path(folder) / "report.html", width=1000, height=1300)
-        browser.screenshot(DOCS / "figures" / "report.png", whole=False)
+        windows = {"report": (1000, 1300, False), "report_phone": (390, 844, True)}
+        for name, (width, height, dark) in windows.items():
+            browser.open(Path(folder) / "report.html", width=width, height=height, dark=dark)
+            browser.wait_for("document.documentElement.dataset.ready === '1'")
+            browser.screenshot(DOCS / "figures" / f"{name}.png", whole=False)
         browser.close()
 
 
