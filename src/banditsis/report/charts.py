@@ -14,7 +14,7 @@ from banditsis.results import ScreeningResult
 #: Features of the ranked chart: shown at once, and after a click.
 SHOWN, MAX_CHARTED = 25, 200
 #: Longest label, which fits a phone.
-MAX_LABEL = 26
+MAX_LABEL = 24
 KEYS = {
     "signal": "clearly associated",
     "noise": "indistinguishable from noise",

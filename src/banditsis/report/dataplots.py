@@ -232,7 +232,8 @@ def _duplicates(labels: Sequence[str], r: Floats) -> str:
 def _heat_map(labels: Sequence[str], r: Floats) -> str:
     """The correlation matrix, with similar features next to each other."""
     order = _cluster(r)
-    k, size, left, top = len(order), 15, 175, 16
+    k, size, top = len(order), 15, 16
+    left = 40 + 6 * max(map(len, labels))
     levels = np.rint(5 * r[np.ix_(order, order)]).astype(int)
     cells = []
     for level in range(-5, 6):

@@ -9,6 +9,9 @@ from banditsis.multiresponse import ScreeningResults
 from banditsis.report.tables import escape_text, signed
 from banditsis.results import ScreeningResult
 
+#: Columns that a phone does not show.
+MINOR = {"selected", "5% FDR over all tests"}
+
 
 def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
     """Columns with a value for each response: what was selected, and what stands out."""
@@ -38,11 +41,15 @@ def overview(results: Sequence[ScreeningResult]) -> str:
     """A table of the responses with links to their sections."""
     columns = overview_columns(results)
     names = columns.pop("response")
-    head = "".join(f'<th scope="col">{name}</th>' for name in ["response", *columns])
+    kinds = ['class="wide"' if name in MINOR else "" for name in columns]
+    head = '<th scope="col">response</th>'
+    head += "".join(f'<th scope="col" {kind}>{name}</th>' for name, kind in zip(columns, kinds, strict=True))
     rows = []
     for k, (name, cells) in enumerate(zip(names, zip(*columns.values(), strict=True), strict=True)):
         link = f'<a href="#response-{k}">{escape_text(name)}</a>'
-        rest = "".join(f"<td>{escape_text(cell)}</td>" for cell in cells)
+        rest = "".join(
+            f"<td {kind}>{escape_text(cell)}</td>" for cell, kind in zip(cells, kinds, strict=True)
+        )
         rows.append(f'<tr><th scope="row">{link}</th>{rest}</tr>')
     return (
         f'<section id="overview"><div class="scroll"><table class="overview"><thead><tr>{head}</tr></thead>'

@@ -37,12 +37,10 @@ function formatValue(x) {
   return Number.isInteger(x) ? count(x) : String(Number(x.toPrecision(4))).replace("-", "−");
 }
 
-// A phone shows the mark without the word.
-function markEvidence(cell, associated) {
-  const [mark, word] = EVIDENCE[associated];
+function makeSpan(text) {
   const span = document.createElement("span");
-  span.textContent = word;
-  cell.replaceChildren(mark, span);
+  span.textContent = text;
+  return span;
 }
 
 async function unpack(text) {
@@ -118,7 +116,7 @@ class FeatureTable {
       qvalue: { text: (i) => formatPvalue(log10(i)) },
       associated: {
         key: (i) => (isSelected(i) ? Number(!values[i]) : 2),
-        text: (i) => (isSelected(i) ? EVIDENCE[values[i]].join("") : ""), kind: "evidence",
+        text: () => "", kind: "evidence",
       },
       round_dropped: { text: (i) => (values[i] ? count(values[i]) : "") },
       flag: { kind: "flag minor" },
@@ -183,11 +181,22 @@ class FeatureTable {
     for (const column of this.columns) {
       const cell = row.insertCell();
       cell.className = column.kind;
-      cell.textContent = column.text(i);
-      if (column.kind === "evidence" && i < this.selected) markEvidence(cell, this.values.associated[i]);
-      if (column.kind === "name" && cell.textContent !== this.values.name[i]) cell.title = this.values.name[i];
+      this.fill(cell, column, i);
     }
     return row;
+  }
+
+  // A phone shows only three lines of a name, and the mark of the evidence without the word.
+  fill(cell, column, i) {
+    if (column.name === "name") {
+      cell.append(makeSpan(column.text(i)));
+      if (cell.textContent !== this.values.name[i]) cell.title = this.values.name[i];
+    } else if (column.name === "associated" && i < this.selected) {
+      const [mark, word] = EVIDENCE[this.values.associated[i]];
+      cell.append(mark, makeSpan(word));
+    } else {
+      cell.textContent = column.text(i);
+    }
   }
 
   show() {
