@@ -235,15 +235,15 @@ def _heat_map(labels: Sequence[str], r: Floats) -> str:
     k, size, top = len(order), 15, 16
     left = 40 + 6 * max(map(len, labels))
     levels = np.rint(5 * r[np.ix_(order, order)]).astype(int)
-    cells = []
-    for level in range(-5, 6):
+    cells = [f'<rect class="none" x="{left}" y="{top}" width="{size * k}" height="{size * k}"/>']
+    for level in (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5):
         squares = "".join(
             f"M{left + size * j} {top + size * i}h{size - 1}v{size - 1}h{1 - size}z"
             for i, j in np.argwhere(levels == level)
         )
         if squares:
-            kind = "none" if level == 0 else "positive" if level > 0 else "negative"
-            cells.append(f'<path class="{kind}" fill-opacity="{abs(level) / 5 or 1:g}" d="{squares}"/>')
+            kind = "positive" if level > 0 else "negative"
+            cells.append(f'<path class="{kind}" fill-opacity="{abs(level) / 5:g}" d="{squares}"/>')
     names = "".join(
         f'<text class="end" x="{left - 5}" y="{top + size * (i + 0.75):.1f}">'
         f"{escape_text(labels[j])} · {j + 1}</text>"
