@@ -162,6 +162,10 @@ def test_classes_have_bars_and_no_intervals():
     assert 'class="interval"' not in text
     assert "which of them are clearly associated is not known" in text
     assert "only known for the Pearson statistic" in text
+    assert "request p-values" in text
+    tested = screen(X, Y > 0, Plan.paper(2000, 60, 3), statistic="anova", pvalues=True, random_state=0)
+    assert "request p-values" not in tested.to_html()
+    assert '<p class="answer">2 of 3 clearly associated' in tested.to_html()
 
 
 def test_no_intervals_because_of_the_row_order():

@@ -109,13 +109,20 @@ def warnings(result: ScreeningResult) -> list[str]:
 
 
 def cost(result: ScreeningResult) -> str:
-    """How many features were selected, what was read, and the detection floor."""
+    """How many features were selected, what was read, the detection floor, and how to learn more."""
     text = (
         f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected; "
         f"{format_share(result.fraction_read)} of the cells read in {format_duration(result.seconds)}"
     )
     floor = None if result.why_no_floor() else result.detection_floor()
-    return text + ("." if floor is None else f"; detection floor |r| = {floor:.3g}.")
+    text += "." if floor is None else f"; detection floor |r| = {floor:.3g}."
+    kind = STATISTICS.get(str(result.parameters.get("statistic")))
+    if result.associated is not None or not len(result.selected) or kind is None or not kind.has_pvalues():
+        return text
+    return (
+        f"{text} To tell signal from noise, request p-values (pvalues=True, or --pvalues), which reads all "
+        "rows of the selected features."
+    )
 
 
 def settings(result: ScreeningResult) -> Pairs:
@@ -142,8 +149,6 @@ def reliability(result: ScreeningResult) -> list[str]:
         sentences.append(f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped.")
     if result.no_interval_reason is not None:
         sentences.append(f"There are no confidence intervals: {result.no_interval_reason}.")
-    if result.associated is None and len(result.selected):
-        sentences.append("Without intervals, only p-values can tell signal from noise, and there are none.")
     if result.no_interval_reason is None and len(result.selected):
         sentences.append(
             "Intervals are not corrected for selection. The features were selected for large scores, so "
