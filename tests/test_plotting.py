@@ -206,6 +206,15 @@ def test_manhattan():
     assert drawn(axes)
 
 
+def test_manhattan_of_annotated_features(result):
+    annotated = replace(result)
+    object.__setattr__(
+        annotated, "annotations", {"chromosome": np.repeat([1, 2], 40), "position": np.arange(80)}
+    )
+    axes = plotting.manhattan(annotated)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+
+
 def test_manhattan_without_pvalues_or_positions(result):
     axes = plotting.manhattan(result)
     points = axes.collections[0].get_offsets()

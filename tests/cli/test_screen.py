@@ -158,8 +158,25 @@ def test_covariates_pvalues_and_interactions(folder, tmp_path):
 def test_a_report(folder, tmp_path):
     result = screened(folder, "--keep", 3, "--report", tmp_path / "out.html")
     assert result.exit_code == 0, result.stderr
-    assert "x42" in (tmp_path / "out.html").read_text()
+    text = (tmp_path / "out.html").read_text()
+    assert "x42" in text
+    assert text.count("<figure ") == 3  # plots of the data
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
+
+
+def test_a_report_of_targets_of_different_kinds(tmp_path):
+    """Numbers with missing values, and labels."""
+    frame = pd.DataFrame(X[:500, :20], columns=[f"g{j}" for j in range(20)])
+    frame["bmi"] = np.where(np.arange(500) < 50, np.nan, X[:500, 3])
+    frame["kind"] = np.where(X[:500, 5] > 0, "case", "control")
+    frame.to_parquet(tmp_path / "cohort.parquet")
+    targets = ("--target", "bmi", "--target", "kind", "--keep", 2)
+    result = run("screen", tmp_path / "cohort.parquet", *targets, "--report", tmp_path / "out.html")
+    assert result.exit_code == 0, result.stderr
+    text = (tmp_path / "out.html").read_text()
+    assert "A random sample of 450 rows. The horizontal axis is the feature, the vertical axis bmi" in text
+    assert "A random sample of 500 rows. The vertical axis is the feature, by the values of kind" in text
+    assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in text
 
 
 def test_sorted_rows_are_not_trusted(folder, tmp_path):

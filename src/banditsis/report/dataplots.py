@@ -253,7 +253,7 @@ def _heat_map(labels: Sequence[str], r: Floats) -> str:
     box = f"0 0 {left + size * k} {top + size * k}"
     description = "Correlations among the selected features"
     return (
-        '<p class="legend">r: <span class="ramp" aria-hidden="true"></span> from −1 (blue) to +1 (red). '
+        '<p class="legend">r: <span class="ramp" aria-hidden="true"></span> from −1 (blue) to +1 (orange). '
         f'Numbers are ranks.</p><div class="scroll"><svg class="heat" viewBox="{box}" '
         f'width="{left + size * k}" role="img" aria-label="{description}">{"".join(cells)}{names}</svg></div>'
     )
