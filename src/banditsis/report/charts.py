@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from banditsis.arrays import Floats
 from banditsis.formatting import short_labels
 from banditsis.report import svg
 from banditsis.report.tables import ROUND_HEADS, escape_text, evidence, heading, round_rows, signed
@@ -32,20 +33,15 @@ def ranked_chart(result: ScreeningResult) -> str:
     values = [result.scores[features], np.array(cutoffs), *([] if limits is None else [limits.ravel()])]
     scale = svg.Scale.covering(np.concatenate(values))
     lines = svg.vertical("zero", scale(0)) + "".join(svg.vertical("cutoff", scale(c)) for c in cutoffs)
-    rows = []
     labels = short_labels([result.name(k) for k in features], MAX_LABEL)
     kinds = evidence(result, features)
+    rows = []
     for k, (feature, label, kind) in enumerate(zip(features, labels, kinds, strict=True)):
         score = float(result.scores[feature])
-        ends = (0.0, score) if limits is None else (float(limits[k, 0]), float(limits[k, 1]))
-        drawn = ""
-        if math.isfinite(score):
-            drawn = svg.horizontal("bar" if limits is None else "interval", *map(scale, ends))
-            drawn += svg.mark(kind, scale(score))
-        name = escape_text(result.name(feature))
+        drawn = lines + _draw_score(scale, score, None if limits is None else limits[k], kind)
         rows.append(
-            f'<tr class="{kind}"><th scope="row" title="{name}">{escape_text(label)}</th>'
-            f"<td>{svg.strip(lines + drawn)}</td><td>{signed(score, 3)}</td></tr>"
+            f'<tr class="{kind}"><th scope="row" title="{escape_text(result.name(feature))}">'
+            f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{signed(score, 3)}</td></tr>"
         )
     axis = _axis(scale)
     more = "".join(rows[SHOWN:])
@@ -60,6 +56,15 @@ def ranked_chart(result: ScreeningResult) -> str:
         f'{_legend(kinds, cutoffs, limits is not None)}<table class="ranked">{head}'
         f"<tbody>{''.join(rows[:SHOWN])}{axis}</tbody></table>{more}"
     )
+
+
+def _draw_score(scale: svg.Scale, score: float, limits: Floats | None, kind: str) -> str:
+    """The mark of a score, on its interval or at the end of a bar."""
+    if not math.isfinite(score):
+        return ""
+    if limits is None:
+        return svg.horizontal("bar", scale(0), scale(score)) + svg.mark(kind, scale(score))
+    return svg.horizontal("interval", *map(scale, limits)) + svg.mark(kind, scale(score))
 
 
 def _cutoffs(result: ScreeningResult) -> list[float]:
