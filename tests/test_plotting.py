@@ -207,10 +207,8 @@ def test_manhattan():
 
 
 def test_manhattan_of_annotated_features(result):
-    annotated = replace(result)
-    object.__setattr__(
-        annotated, "annotations", {"chromosome": np.repeat([1, 2], 40), "position": np.arange(80)}
-    )
+    columns = {"chromosome": np.repeat([1, 2], 40), "position": np.arange(80)}
+    annotated = replace(result, annotations=columns)
     axes = plotting.manhattan(annotated)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
 

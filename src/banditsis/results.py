@@ -613,13 +613,14 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
     if result.no_interval_reason is None:
         limits = np.append(result.interval(), [[np.nan, np.nan]], axis=0)[place]
         columns |= {"low": limits[:, 0], "high": limits[:, 1]}
-    if result.effects is not None:
-        columns |= {name: np.append(v, np.nan)[place] for name, v in result.effects._asdict().items()}
     if result.has_pvalues:
         columns |= {"pvalue": result.pvalues[chosen], "log10_pvalue": result.log10_pvalues[chosen]}
         columns["qvalue"] = result.qvalues[chosen]
     if result.associated is not None:
         columns["associated"] = np.isin(chosen, result.associated)
+    if result.effects is not None:
+        effects = {name: v for name, v in result.effects._asdict().items() if not np.isnan(v).all()}
+        columns |= {name: np.append(v, np.nan)[place] for name, v in effects.items()}
     if result.present is not None:
         columns["present"] = np.append(result.present, np.nan)[place]
     columns["rows_read"] = result.rows_read[chosen]

@@ -64,7 +64,8 @@ def head(column):
 
 
 def test_shows_the_selected_features(page, result):
-    assert page.run(HEADS) == ["rank", "feature", "column", "score", "95% interval", "evidence", "rows read"]
+    known = ["rank", "feature", "column", "score", "95% interval", "evidence", "beta", "rows read"]
+    assert page.run(HEADS) == known
     assert page.run(CELLS.format(NAME)) == result.selected_names
     clear = set(result.associated.tolist())
     marks = ["● clear" if k in clear else "◇ noise" for k in result.selected]
@@ -147,7 +148,7 @@ def test_turns_pages(page, result):
     assert page.run("document.querySelector('.next').disabled") is True
     assert page.run(HEADS)[-1] == "dropped in round"
     order = np.argsort(result.ranking)
-    assert page.run(CELLS.format(7)) == [str(result.last_round[j] + 1) for j in order[50:]]
+    assert page.run(CELLS.format("row.cells.length - 1")) == [str(result.last_round[j] + 1) for j in order[50:]]
     page.click(".previous")
     assert page.run(SHOWN) == "26 to 50 of 60 features"
 
@@ -251,7 +252,7 @@ def test_long_names_are_shortened(browser, result, tmp_path):
 
 
 def test_nothing_selected(browser, result, tmp_path):
-    nothing = replace(result, selected=np.empty(0, np.intp), informative=None)
+    nothing = replace(result, selected=np.empty(0, np.intp), informative=None, effects=None)
     nothing.to_html(tmp_path / "nothing.html")
     visit(browser, tmp_path / "nothing.html")
     assert browser.run(SHOWN) == "no feature was selected"
@@ -267,6 +268,7 @@ def test_runs_nothing_from_names(browser, result, tmp_path):
         names=names,
         selected=np.arange(len(HOSTILE)),
         informative=None,
+        effects=None,
         notes=tuple(HOSTILE),
         parameters={**result.parameters, HOSTILE[1]: HOSTILE[0]},
     )

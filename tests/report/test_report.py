@@ -87,6 +87,7 @@ def hostile(result):
         result,
         selected=np.arange(10),
         informative=None,
+        effects=None,
         names=names,
         parameters=parameters,
         versions={HOSTILE[3]: HOSTILE[4]},
@@ -178,8 +179,10 @@ def test_no_intervals_because_of_the_row_order():
 
 def test_large_selections_are_charted_in_two_steps(result):
     rounds = (replace(result.rounds[-1], n_rows=2000, n_features=60),)
-    many = replace(result, selected=np.arange(60), rounds=rounds, last_round=np.zeros(60, np.int32))
-    page = Page(replace(many, informative=None).to_html())
+    many = replace(
+        result, selected=np.arange(60), effects=None, rounds=rounds, last_round=np.zeros(60, np.int32)
+    )
+    page = Page(replace(many, informative=None, effects=None).to_html())
     assert "Show 35 more" in page.texts["summary"]
     assert page.count("table", "ranked") == 2
 
@@ -561,7 +564,7 @@ def test_notebook(result, hostile):
         assert f"<td>{name}</td>" in text
     page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
-    many = replace(result, selected=np.arange(50), informative=None)
+    many = replace(result, selected=np.arange(50), informative=None, effects=None)
     assert "… and 40 more" in many._repr_html_()
 
 

@@ -143,7 +143,7 @@ def manhattan(
     ['1', '2', '3']
     """
     axes = axes or new_axes(10, 3.8)
-    known = getattr(result, "annotations", None) or {}
+    known = result.annotations
     chromosomes = known.get("chromosome") if chromosomes is None else chromosomes
     positions = known.get("position") if positions is None else positions
     groups, x, order = _place_features(result.n_features, chromosomes, positions)

@@ -9,7 +9,7 @@ const TITLES = {
   round_dropped: "dropped in round", index: "column",
 };
 const HIDDEN = new Set(["high", "log10_pvalue", "log10_qvalue"]); // part of other columns
-const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "qvalue", "flag"]); // not on a phone
+const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "qvalue", "beta", "se", "flag"]); // not on a phone
 
 const count = (x) => x.toLocaleString("en");
 const signed = (x, digits) => (x === null ? "" : (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits));
