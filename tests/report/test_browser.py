@@ -64,7 +64,7 @@ def head(column):
 
 
 def test_shows_the_selected_features(page, result):
-    known = ["rank", "feature", "column", "score", "95% interval", "evidence", "beta", "rows read"]
+    known = ["rank", "feature", "column", "score", "95% interval", "evidence", "beta", "se", "rows read"]
     assert page.run(HEADS) == known
     assert page.run(CELLS.format(NAME)) == result.selected_names
     clear = set(result.associated.tolist())
@@ -148,7 +148,9 @@ def test_turns_pages(page, result):
     assert page.run("document.querySelector('.next').disabled") is True
     assert page.run(HEADS)[-1] == "dropped in round"
     order = np.argsort(result.ranking)
-    assert page.run(CELLS.format("row.cells.length - 1")) == [str(result.last_round[j] + 1) for j in order[50:]]
+    assert page.run(CELLS.format("row.cells.length - 1")) == [
+        str(result.last_round[j] + 1) for j in order[50:]
+    ]
     page.click(".previous")
     assert page.run(SHOWN) == "26 to 50 of 60 features"
 
