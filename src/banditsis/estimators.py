@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 
 from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats
+from banditsis.engine.redundancy import count_candidates
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
@@ -22,7 +23,7 @@ from banditsis.formats.opening import is_frame, is_sparse, open_features, open_s
 from banditsis.multiresponse import ScreeningResults
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
-from banditsis.plans.plan import Plan
+from banditsis.plans.plan import Plan, default_size
 from banditsis.results import ScreeningResult
 from banditsis.screening import drop_unweighted, run_plan
 from banditsis.sources.array import raise_if_masked
@@ -54,6 +55,7 @@ class Screener(SelectorMixin, BaseEstimator):
     sampling: str = "uniform"
     missing: str
     pvalues: bool | str
+    avoid_redundancy: bool
     n_jobs: int | None
     random_state: Any
     verbose: bool
@@ -96,7 +98,7 @@ class Screener(SelectorMixin, BaseEstimator):
         given, labels = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
         source = self._open(X)
         check_shape(source)
-        n_keep = self._check_size(source.shape[1])
+        n_keep = self._check_size()
         pvalues = self.pvalues or n_keep == "fdr"
         settings = Settings.check(
             source,
@@ -113,6 +115,7 @@ class Screener(SelectorMixin, BaseEstimator):
             progress=True if self.verbose else None,
             notes=labels,
             responses=response_names(given["y"]),
+            n_choose=self._count_to_choose(*source.shape),
         )
         responses = self._check_response(given["y"], settings.statistic, source.shape[0])
         source, responses = drop_unweighted(source, responses, settings)
@@ -127,9 +130,12 @@ class Screener(SelectorMixin, BaseEstimator):
         exact = bool(self._plan_options().get("exact"))
 
         def plan(design: SamplingDesign | None) -> Plan:
+            d = n_keep if n_keep != "fdr" else source.shape[1] if exact else None
+            if settings.n_choose is not None:
+                d = count_candidates(settings.n_choose, source.shape[1])
             requested = make_plan(
                 *source.shape,
-                source.shape[1] if exact and n_keep == "fdr" else None if n_keep == "fdr" else n_keep,
+                d,
                 rereads=settings.statistic.rereads,
                 pvalues=bool(pvalues),
                 design=design,
@@ -149,7 +155,7 @@ class Screener(SelectorMixin, BaseEstimator):
         self.scores_ = scores[0] if single else np.column_stack(scores)
         return self
 
-    def _check_size(self, p: int) -> Any:
+    def _check_size(self) -> Any:
         """The number of features to select, None for the default, or "fdr"."""
         if self.n_features_to_select == "fdr":
             check_real("fdr", self.fdr, 0, 1)
@@ -166,6 +172,25 @@ class Screener(SelectorMixin, BaseEstimator):
         """The results of all responses."""
         check_is_fitted(self, "result_")
         return [self.result_] if isinstance(self.result_, ScreeningResult) else list(self.result_)
+
+    def _count_to_choose(self, n: int, p: int) -> int | None:
+        """How many features the second stage chooses; None without one."""
+        if not self.avoid_redundancy:
+            return None
+        if self.n_features_to_select == "fdr":
+            raise ValueError(
+                "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer, "
+                "not to 'fdr'."
+            )
+        if self.n_features_to_select is None and self._plan_options().get("min_correlation") is not None:
+            raise ValueError(
+                "avoid_redundancy=True chooses a number of the features that pass min_correlation: set "
+                "n_features_to_select."
+            )
+        size = self._check_size()
+        size = default_size(max(n, 3), p) if size is None else min(size, p)
+        count_candidates(size, p)  # raises if there are too many to compare
+        return size
 
     def _check_response(self, y: Any, kind: Any, n: int, *, can_allow: bool = True) -> Responses:
         """The response, as one column unless the statistic takes several.
@@ -368,6 +393,11 @@ class SIS(Screener):
         Whether a run on a subsample reads the selected features in full at the end, for exact scores and
         p-values (``result_.pvalues``, ``result_.select()``). Otherwise p-values come from the subsample.
         "robust" p-values allow the variance of the response to depend on the feature; see :func:`screen`.
+    avoid_redundancy : bool
+        Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
+        to choose those to keep one by one, each by its squared score times the share of its variance that
+        the features chosen before do not explain. Correlations are from at most 10,000 of the rows read.
+        See docs/choose.md.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -415,6 +445,7 @@ class SIS(Screener):
         statistic: StatisticLike = "auto",
         missing: str = "raise",
         pvalues: bool | str = False,
+        avoid_redundancy: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -425,6 +456,7 @@ class SIS(Screener):
         self.statistic = statistic
         self.missing = missing
         self.pvalues = pvalues
+        self.avoid_redundancy = avoid_redundancy
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -482,6 +514,11 @@ class BanditSIS(Screener):
         Whether to read the selected features in full at the end, for exact scores and p-values
         (``result_.pvalues``, ``result_.select()``). "robust" p-values allow the variance of the response to
         depend on the feature; see :func:`screen`.
+    avoid_redundancy : bool
+        Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
+        to choose those to keep one by one, each by its squared score times the share of its variance that
+        the features chosen before do not explain. Correlations are from at most 10,000 of the rows read.
+        See docs/choose.md.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -538,6 +575,7 @@ class BanditSIS(Screener):
         sampling: str = "auto",
         missing: str = "raise",
         pvalues: bool | str = False,
+        avoid_redundancy: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -554,6 +592,7 @@ class BanditSIS(Screener):
         self.sampling = sampling
         self.missing = missing
         self.pvalues = pvalues
+        self.avoid_redundancy = avoid_redundancy
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

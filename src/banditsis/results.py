@@ -83,7 +83,7 @@ class ScreeningResult:
     Attributes
     ----------
     selected : ndarray of int
-        Indices of the selected features, best first.
+        Indices of the selected features, best first, or in the order chosen with ``avoid_redundancy=True``.
     scores : ndarray of shape (n_features,)
         Signed score of every feature from the last round it took part in.
     rounds : tuple of Round
@@ -132,11 +132,21 @@ class ScreeningResult:
         Selected features that look like a mistake: "possible leakage" if the score is nearly 1, and "distinct
         integers" for what may be an id.
     cells_reread : int
-        Cells that were read again to check small p-values; not part of :attr:`cells_read`.
+        Cells that were read again to check small p-values or to compute correlations among candidates; not
+        part of :attr:`cells_read`.
     null_distribution : NullDistribution or None
         The distribution of the scores without association, for :attr:`pvalues`.
     response, data, created : str
         Name of the response, name of the file, and time of the run; empty if not known.
+    n_candidates : int
+        Number of features that screening kept, of which the selected ones were chosen because they are not
+        redundant (``avoid_redundancy=True``); 0 if there was no such choice. The detection floor is about
+        the candidates.
+    near_duplicates : dict of int to ndarray of int
+        For a selected feature, the candidates with an absolute correlation above 0.95 that were not selected
+        because it stands for them.
+    correlation : ndarray of shape (selected, selected) or None
+        Correlations among the selected features; None if they were not computed.
 
     Examples
     --------
@@ -181,6 +191,9 @@ class ScreeningResult:
     response: str = ""
     data: str = ""
     created: str = ""
+    n_candidates: int = 0
+    near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
+    correlation: Floats | None = None
 
     @property
     def cells_read(self) -> int:
@@ -223,6 +236,7 @@ class ScreeningResult:
         order = np.lexsort((-self.strength, -self.last_round.astype(np.intp), ~self.support))
         ranks = np.empty(self.n_features, dtype=np.intp)
         ranks[order] = np.arange(1, self.n_features + 1)
+        ranks[self.selected] = np.arange(1, len(self.selected) + 1)
         return ranks
 
     @property
@@ -457,7 +471,7 @@ class ScreeningResult:
         if (reason := self.why_no_floor()) is not None:
             raise ValueError(f"no detection floor: {reason}.")
         # The number of features that pass by evidence is not fixed in advance, so all features count.
-        n_compared = self.n_features if self.by_evidence else len(self.selected)
+        n_compared = self.n_features if self.by_evidence else self.n_candidates or len(self.selected)
         error = error_level(confidence, simultaneous, n_compared)
         cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in self.rounds]
         # Each covariate takes a degree of freedom (Fisher 1924).
@@ -663,9 +677,10 @@ def describe_floor(result: ScreeningResult) -> str:
     if reason is not None:
         return f"detection floor: not available, because {reason}."
     floor = result.detection_floor()
+    kept = f"one of the {result.n_candidates:,} candidates" if result.n_candidates else "kept"
     if result.is_exact:
-        return f"detection floor: {floor:.4f}; every row was read, so every feature above it was kept."
-    text = f"detection floor: {floor:.4f}; a feature with |r| at or above it was kept with probability 95%."
+        return f"detection floor: {floor:.4f}; every row was read, so every feature above it was {kept}."
+    text = f"detection floor: {floor:.4f}; a feature with |r| at or above it was {kept} with probability 95%."
     if (n := len(result.undecided)) == 0:
         return text
     have = "feature has" if n == 1 else "features have"

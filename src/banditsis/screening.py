@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_vari
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues, read_in_full
+from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
@@ -282,6 +283,7 @@ class Run:
     ) -> None:
         self.members, self.settings, self.kind = members, settings, settings.statistic
         self.source = source if rows is None else RowSubset(source, rows)
+        self.known = rows
         self.covariates = settings.covariates_of(rows)
         kept = [k for k, member in enumerate(members) if member not in constant]
         self.statistic = (
@@ -378,10 +380,22 @@ class Run:
             everything = len(together) == self.statistic.n_responses
             statistic = self.statistic if everything else self.statistic.subset(together)
             traces = [self.active[k] for k in together]
-            first_rows = self._run_steps(statistic, traces, workers, tick)
+            read = self._run_steps(statistic, traces, workers, tick)
             if self.settings.pvalues:
                 read_in_full(self.source, statistic, traces, workers, tick)
-            self._correct_pvalues(statistic, traces, first_rows, workers)
+            self._correct_pvalues(statistic, traces, read[0], workers)
+            if self.settings.n_choose is not None:
+                rows = reduce(join_rows, read)
+                for trace in traces:
+                    choose_features(self.source, trace, rows, self._row_weights, self.settings)
+
+    def _row_weights(self, rows: Rows) -> Floats | None:
+        """Weights by which rows represent all rows, including the user's; None if they are equal."""
+        weights, given = self.strata.row_weights(rows), self.settings.sample_weight
+        if given is None:
+            return weights
+        own = given.values if self.known is None else given.values[self.known]
+        return own[rows] if weights is None else own[rows] * weights
 
     def _correct_pvalues(
         self, statistic: Statistic, traces: list[Trace], first_rows: Rows, workers: Workers
@@ -441,8 +455,8 @@ class Run:
 
     def _run_steps(
         self, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
-    ) -> Rows:
-        """The loop itself; return the rows of the first step."""
+    ) -> list[Rows]:
+        """The loop itself; return the new rows of each step."""
         plan, source = self.plan, self.source
         exact = plan.steps[0].n_rows == plan.n_rows
         sampled = exact or self.row_order == "random" or source.stratum_sizes
@@ -488,7 +502,7 @@ class Run:
                 trace.variance_inflation = measure_variance_inflation(
                     source, statistic, k, read, self.strata, trace.strongest()
                 )
-        return read[0]
+        return read
 
     def _run_step(
         self,

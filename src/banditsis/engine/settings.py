@@ -55,6 +55,8 @@ class Settings:
     notes: Sequence[str]
     #: names of the responses, empty if they have none
     responses: Sequence[str] = ()
+    #: how many of the features that the plan keeps to choose so that they are not redundant; None for all
+    n_choose: int | None = None
 
     @classmethod
     def check(
@@ -74,6 +76,7 @@ class Settings:
         progress: Progress = None,
         notes: Sequence[str] = (),
         responses: Sequence[str] = (),
+        n_choose: int | None = None,
     ) -> Settings:
         """Validate what the user passed; ``has_labels`` is about the response, for statistic="auto"."""
         kind = find_statistic(statistic, has_labels)
@@ -109,6 +112,7 @@ class Settings:
             progress=progress,
             notes=notes,
             responses=responses,
+            n_choose=n_choose,
         )
 
     def take(self, rows: Indices) -> Settings:
@@ -150,6 +154,7 @@ class Settings:
             **({"sample_weight": True} if self.sample_weight is not None else {}),
             "seed": self.seed,
             **({"pvalues": self.pvalues} if self.pvalues else {}),
+            **({"avoid_redundancy": True} if self.n_choose is not None else {}),
             "row_order": row_order,
             "sampling": sampling,
             **({"shuffled": True} if row_order != "random" and source.shuffled else {}),

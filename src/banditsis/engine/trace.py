@@ -63,6 +63,10 @@ class Trace:
         self.mostly_missing: set[int] = set()
         self.min_present = MIN_PRESENT
         self.notes: list[str] = []
+        #: features that the second stage chose, in its order; None without one
+        self.chosen: Indices | None = None
+        #: what the second stage found: further attributes of the result
+        self.redundancy: dict[str, Any] = {}
         #: why neither a detection floor nor intervals are stated for this response
         self.no_guarantee_reason: str | None = None
 
@@ -124,7 +128,17 @@ class Trace:
         """The selected features, best first."""
         return self.selected[self._best_first()]
 
+    def choose(self, positions: Indices, **redundancy: Any) -> None:
+        """Select some of the selected features, in an order that is not that of their scores."""
+        kept = np.sort(positions)
+        self.chosen, self.redundancy = self.selected[positions], redundancy
+        self.selected = self.selected[kept]
+        self.present = None if self.present is None else self.present[kept]
+        self.informative = None if self.informative is None else self.informative[kept]
+
     def _best_first(self) -> Indices:
+        if self.chosen is not None:
+            return np.searchsorted(self.selected, self.chosen)
         return np.argsort(-strength(self.scores[self.selected], self.one_sided), kind="stable")
 
     def result(
@@ -156,6 +170,7 @@ class Trace:
             null_distribution=None if unfinished else self.null_distribution,
             unread=self.unread,
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
+            **self.redundancy,
             **facts,
         )
         return result.with_notes([*self.notes, *notes, *self._missing_note(result)])

@@ -1,0 +1,242 @@
+"""A second stage: choose features that are not redundant among those that screening kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.engine.settings import Settings
+from banditsis.engine.trace import Trace
+from banditsis.formatting import count
+from banditsis.parallel import one_blas_thread
+from banditsis.results import strength
+from banditsis.sources.base import Source
+
+#: Screening keeps this many times the features to choose, at least and at most so many.
+CANDIDATES_PER_FEATURE, MIN_CANDIDATES, MAX_CANDIDATES = 8, 200, 2048
+#: At least this many candidates for each feature to choose; fewer would leave no choice.
+MIN_PER_FEATURE = 2
+#: Rows that correlations are computed from; their standard error is then at most 0.01.
+MAX_ROWS = 10_000
+#: Candidates with a larger absolute correlation are near-duplicates.
+DUPLICATE = 0.95
+#: Smaller shares of a variance are rounding errors.
+MIN_UNEXPLAINED = 1e-9
+CELLS_AT_ONCE = 1 << 22
+#: Groups of near-duplicates that are described.
+MAX_NOTES = 3
+
+
+class Choice(NamedTuple):
+    """The features that were chosen among candidates."""
+
+    #: positions among the candidates, in the order chosen
+    chosen: Indices
+    #: correlations of the chosen features, in the same order
+    correlation: Floats
+    #: for the position of a chosen feature, the positions of the near-duplicates that it stands for
+    near_duplicates: dict[int, Indices]
+
+
+def count_candidates(size: int, n_features: int) -> int:
+    """Number of features that screening keeps if ``size`` of them are chosen.
+
+    Examples
+    --------
+    >>> count_candidates(10, 100_000), count_candidates(100, 100_000), count_candidates(100, 300)
+    (200, 800, 300)
+    """
+    wanted = max(MIN_CANDIDATES, CANDIDATES_PER_FEATURE * size)
+    n_candidates = min(n_features, wanted, MAX_CANDIDATES)
+    if n_candidates < min(n_features, MIN_PER_FEATURE * size):
+        raise ValueError(
+            f"avoid_redundancy=True compares at most {MAX_CANDIDATES:,} features, which is too few to choose "
+            f"{size:,} of {n_features:,}: set n_features_to_select to at most "
+            f"{MAX_CANDIDATES // MIN_PER_FEATURE:,}."
+        )
+    return n_candidates
+
+
+def choose_features(
+    source: Source,
+    trace: Trace,
+    rows: Rows,
+    row_weights: Callable[[Rows], Floats | None],
+    settings: Settings,
+) -> None:
+    """Choose features of a trace, by correlations over some of the rows that they were scored on."""
+    assert settings.n_choose is not None
+    n, candidates = source.shape[0], trace.selected
+    if trace.rounds[-1].n_rows >= n:
+        rows = slice(0, n)
+    rows = sample_rows(rows, np.random.default_rng(settings.seed))
+    correlation = correlation_among(source, candidates, rows, row_weights(rows))
+    relevance = np.maximum(strength(trace.scores[candidates], trace.one_sided), 0.0) ** 2
+    choice = choose(relevance, correlation, settings.n_choose)
+    groups = {int(candidates[k]): candidates[members] for k, members in choice.near_duplicates.items()}
+    cells = count_rows(rows) * len(candidates)
+    trace.cells_reread += cells
+    trace.choose(
+        choice.chosen,
+        n_candidates=len(candidates),
+        near_duplicates=groups,
+        correlation=choice.correlation,
+    )
+    trace.notes.append(
+        f"{count(len(choice.chosen), 'feature')} chosen among the {len(candidates):,} that screening kept, "
+        "by score and by the variance that the features chosen before do not explain; correlations are from "
+        f"{count_rows(rows):,} rows ({cells:,} cells, read again)."
+    )
+    largest = sorted(groups, key=lambda k: -len(groups[k]))[:MAX_NOTES]
+    trace.notes += [
+        f"{source.name(k)} stands for {count(len(groups[k]), 'feature')} with |r| > {DUPLICATE:g}."
+        for k in largest
+    ]
+
+
+def sample_rows(rows: Rows, rng: np.random.Generator) -> Rows:
+    """At most :data:`MAX_ROWS` of the rows, drawn uniformly."""
+    n = count_rows(rows)
+    if n <= MAX_ROWS:
+        return rows
+    picks = np.sort(rng.choice(n, MAX_ROWS, replace=False)).astype(np.intp)
+    return picks + rows.start if isinstance(rows, slice) else rows[picks]
+
+
+def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Floats | None = None) -> Floats:
+    r"""Pearson correlations among some columns of a source.
+
+    .. math:: r_{jk} = \frac{\sum_i w_i (x_{ij} - \bar x_j)(x_{ik} - \bar x_k)}
+        {\sqrt{\sum_i w_i (x_{ij} - \bar x_j)^2 \; \sum_i w_i (x_{ik} - \bar x_k)^2}}
+
+    A missing value counts as the mean of its column, which pulls correlations towards 0. A constant column
+    has correlation 0 with all others and 1 with itself.
+
+    Parameters
+    ----------
+    source : Source
+        The features.
+    columns : ndarray of int
+        Columns, in any order.
+    rows : slice or ndarray of int
+        Rows to use; their cells of these columns are held in memory as float64.
+    weights : ndarray, optional
+        Weights of the rows.
+
+    Returns
+    -------
+    ndarray of shape (columns, columns)
+
+    Examples
+    --------
+    >>> from banditsis import open_source
+    >>> X = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, 5.0], [3.0, 6.0, 5.0], [1.0, 2.0, 5.0]])
+    >>> correlation_among(open_source(X), np.array([1, 0, 2]), slice(0, 4)).round(3)
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
+    """
+    order = np.argsort(columns)
+    block = np.empty((count_rows(rows), len(columns)), order="F")
+    step = max(1, CELLS_AT_ONCE // max(1, count_rows(rows)))
+    for start in range(0, len(columns), step):
+        here = order[start : start + step]
+        block[:, here] = near_zero(source.read(rows, columns[here]))
+    _standardize(block, weights)
+    with one_blas_thread(True):  # the result does not depend on the number of threads
+        correlation = np.clip(block.T @ block, -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
+
+
+def _standardize(block: Floats, weights: Floats | None) -> None:
+    """Centre columns, weight their rows and divide by their norm, in place; constant columns become 0."""
+    shares = np.full(len(block), 1 / max(1, len(block))) if weights is None else weights / weights.sum()
+    for j in range(block.shape[1]):
+        column = block[:, j]
+        present = np.isfinite(column)
+        known = column[present]
+        if known.size == 0 or known.min() == known.max():
+            block[:, j] = 0.0
+            continue
+        known = known - (known.min() / 2 + known.max() / 2)
+        known /= np.abs(known).max()  # so squares neither overflow nor vanish
+        inside = shares[present]
+        total = inside.sum()
+        known -= inside @ known / total if total > 0 else 0.0
+        known *= np.sqrt(inside)
+        norm = np.sqrt(known @ known)
+        block[:, j] = 0.0
+        block[present, j] = known / norm if norm > 0 else 0.0
+
+
+def choose(relevance: Floats, correlation: Floats, size: int) -> Choice:
+    r"""Choose features one by one by their relevance and by what those chosen before leave unexplained.
+
+    The next feature j is the one with the largest
+
+    .. math:: s_j^2 \, (1 - R^2_j),
+
+    where s is the score and :math:`R^2_j` is that of a regression of feature j on those chosen before. This
+    is the greedy approximation of the most probable set of a determinantal point process [1]_. A pivoted
+    Cholesky decomposition of the correlations updates all :math:`R^2` in O(candidates) for each feature
+    chosen before [2]_. Without correlations it ranks by score. Features that those chosen before explain
+    completely come last, by relevance.
+
+    Parameters
+    ----------
+    relevance : ndarray
+        Squared score of each candidate.
+    correlation : ndarray
+        Correlations among the candidates.
+    size : int
+        Number of features to choose.
+
+    References
+    ----------
+    .. [1] Kulesza, A. and Taskar, B. (2012). Determinantal point processes for machine learning. Found.
+       Trends Mach. Learn. 5, 123-286.
+    .. [2] Chen, L., Zhang, G. and Zhou, E. (2018). Fast greedy MAP inference for determinantal point process
+       to improve recommendation diversity. NeurIPS 31.
+
+    Examples
+    --------
+    >>> copies = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> choose(np.array([0.5, 0.4, 0.1]), copies, 2)
+    Choice(chosen=array([0, 2]), correlation=array([[1., 0.],
+           [0., 1.]]), near_duplicates={0: array([1])})
+    """
+    size = min(size, len(relevance))
+    factor = np.empty((size, len(relevance)))
+    unexplained = np.ones(len(relevance))
+    left = np.ones(len(relevance), bool)
+    order: list[int] = []
+    while len(order) < size:
+        gain = np.where(left, relevance * unexplained, -1.0)
+        j = int(gain.argmax())
+        if gain[j] <= 0:
+            break
+        known = factor[: len(order)]
+        row = (correlation[j] - known[:, j] @ known) / np.sqrt(unexplained[j])
+        factor[len(order)] = row
+        order.append(j)
+        left[j] = False
+        unexplained -= row * row
+        unexplained[unexplained < MIN_UNEXPLAINED] = 0.0
+    rest = np.flatnonzero(left)
+    rest = rest[np.argsort(-relevance[rest], kind="stable")][: size - len(order)]
+    chosen = np.concatenate([np.array(order, np.intp), rest])
+    return Choice(chosen, correlation[np.ix_(chosen, chosen)], _near_duplicates(chosen, correlation))
+
+
+def _near_duplicates(chosen: Indices, correlation: Floats) -> dict[int, Indices]:
+    """The near-duplicates of each chosen feature that has any; each belongs to the most similar one."""
+    size = np.abs(correlation[chosen])
+    size[:, chosen] = 0.0
+    owner: Array = size.argmax(axis=0)
+    close = size.max(axis=0, initial=0.0) > DUPLICATE
+    groups = ((int(k), np.flatnonzero(close & (owner == i))) for i, k in enumerate(chosen))
+    return {k: members for k, members in groups if members.size}
