@@ -14,7 +14,8 @@ import xarray as xr
 from scipy import sparse
 
 import files
-from banditsis import Interactions, Plan, open_source, screen
+from banditsis import SIS, Interactions, Plan, open_source, screen
+from banditsis.engine.redundancy import correlation_among
 from banditsis.parallel import Workers
 from banditsis.sources.base import Source, SumContext
 from banditsis.sources.blocks import BlockSource
@@ -218,6 +219,12 @@ def test_read(build, rows, columns):
     np.testing.assert_allclose(block, X[ROWS[rows]][:, everything], rtol=1e-6)
 
 
+def test_correlation_among(build):
+    columns = np.array([7, 2, 20])
+    found = correlation_among(build(X), columns, np.arange(0, N, 2))
+    np.testing.assert_allclose(found, np.corrcoef(X[::2, columns].T), atol=1e-6)
+
+
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("kind", WEIGHTS)
@@ -290,6 +297,13 @@ def test_the_registered_name_is_its_own(name):
     kind = find_statistic(name)
     assert kind.name == name
     assert find_statistic(kind) is kind
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_copies_are_not_chosen_twice(name):
+    both = np.column_stack([X, X[:, ::-1]])
+    selected = SIS(6, statistic=name, avoid_redundancy=True).fit(both, RESPONSES[name]).result_.selected
+    assert len(set(np.minimum(selected, 2 * P - 1 - selected))) == 6
 
 
 @pytest.mark.parametrize("name", MOMENT)

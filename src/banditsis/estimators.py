@@ -33,6 +33,7 @@ from banditsis.statistics import StatisticLike
 from banditsis.validation import (
     CELLS_CHECKED_WHOLE,
     Responses,
+    check_flag,
     check_integer,
     check_real,
     check_responses,
@@ -175,6 +176,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _count_to_choose(self, n: int, p: int) -> int | None:
         """How many features the second stage chooses; None without one."""
+        check_flag("avoid_redundancy", self.avoid_redundancy)
         if not self.avoid_redundancy:
             return None
         if self.n_features_to_select == "fdr":

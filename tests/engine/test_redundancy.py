@@ -1,0 +1,248 @@
+"""The second stage: what it chooses, from which correlations, and what the result says about it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, ScreeningResult, open_source
+from banditsis.engine.redundancy import choose, correlation_among, count_candidates
+
+
+def simulate(seed=0, n=600, p=60):
+    """Features in correlated groups of five, and a response."""
+    rng = np.random.default_rng(seed)
+    shared = np.repeat(rng.standard_normal((n, p // 5)), 5, axis=1)
+    X = shared * rng.uniform(0.3, 2, p) + rng.standard_normal((n, p)) + rng.uniform(-5, 5, p)
+    return X, X[:, ::7] @ rng.standard_normal(len(X[0, ::7])) + 3 * rng.standard_normal(n)
+
+
+def choose_slowly(X, relevance, size):
+    """Regress every feature on the chosen ones in every step."""
+    chosen = []
+    for _ in range(size):
+        gains = np.full(X.shape[1], -1.0)
+        for j in set(range(X.shape[1])) - set(chosen):
+            x = X[:, j] - X[:, j].mean()
+            design = np.column_stack([np.ones(len(X)), X[:, chosen]])
+            rest = X[:, j] - design @ np.linalg.lstsq(design, X[:, j], rcond=None)[0]
+            gains[j] = relevance[j] * (rest @ rest) / (x @ x)
+        chosen.append(int(gains.argmax()))
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_choice_equals_explicit_regressions(seed):
+    X, y = simulate(seed)
+    result = SIS(20, avoid_redundancy=True).fit(X, y).result_
+    assert result.selected.tolist() == choose_slowly(X, result.scores**2, 20)
+    np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=1e-12)
+
+
+def test_copies_are_not_chosen_twice_and_are_listed():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 40))
+    y = X[:, :4] @ [4, 3, 2, 1] + rng.standard_normal(1000)
+    X[:, 10:18] = X[:, :1] + 0.05 * rng.standard_normal((1000, 8))
+    X[:, 20], X[:, 21] = -X[:, 1], 1e6 - 3 * X[:, 1]
+    result = SIS(4, avoid_redundancy=True).fit(X, y).result_
+    families = [{0, *range(10, 18)}, {1, 20, 21}, {2}, {3}]
+    assert [next(i for i, f in enumerate(families) if k in f) for k in result.selected] == [0, 1, 2, 3]
+    first, second = (int(k) for k in result.selected[:2])
+    assert {k: set(group) for k, group in result.near_duplicates.items()} == {
+        first: families[0] - {first},
+        second: families[1] - {second},
+    }
+    assert f"x{first} stands for 8 features with |r| > 0.95." in result.notes
+    assert set(SIS(4).fit(X, y).get_support(indices=True)) <= families[0]
+
+
+def test_copies_fill_up_by_score_if_nothing_else_is_left():
+    x = np.random.default_rng(0).standard_normal((100, 2))
+    X = np.column_stack([x[:, 0], x[:, 0], x[:, 1], x[:, 1], np.full(100, 0.1)])
+    y = x @ [1, 2]
+    for size, expected in ((2, [2, 0]), (3, [2, 0, 3]), (4, [2, 0, 3, 1]), (5, [2, 0, 3, 1, 4]), (9, None)):
+        selected = SIS(size, avoid_redundancy=True).fit(X, y).result_.selected.tolist()
+        assert selected == (expected or [2, 0, 3, 1, 4])
+
+
+def test_without_correlations_the_order_is_that_of_the_scores():
+    relevance = np.random.default_rng(0).random(30)
+    np.testing.assert_array_equal(choose(relevance, np.eye(30), 12).chosen, np.argsort(-relevance)[:12])
+    ties = choose(np.ones(5), np.eye(5), 3)
+    assert ties.chosen.tolist() == [0, 1, 2]
+    assert ties.near_duplicates == {}
+
+
+def test_recall_of_independent_features_is_that_of_plain_screening():
+    plain = ours = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((2000, 500))
+        y = X[:, :20] @ rng.uniform(0.1, 1, 20) + rng.standard_normal(2000)
+        plain += np.count_nonzero(SIS(20).fit(X, y).get_support()[:20])
+        ours += np.count_nonzero(SIS(20, avoid_redundancy=True).fit(X, y).get_support()[:20])
+    assert ours >= plain
+
+
+def test_adaptive_runs_use_the_rows_they_read():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 1000))
+    X[:, 500:520] = X[:, :1] + 0.1 * rng.standard_normal((20_000, 20))
+    y = X[:, :3] @ [2, 1, 0.8] + rng.standard_normal(20_000)
+    selector = BanditSIS(3, avoid_redundancy=True, random_state=0).fit(X, y)
+    result = selector.result_
+    assert result.selected[0] in {0, *range(500, 520)}
+    assert result.selected[1:].tolist() == [1, 2]
+    assert result.rounds[-1].n_kept == result.n_candidates == 200
+    assert result.cells_reread == 200 * result.rounds[-1].n_rows < 200 * len(X)
+    assert len(result.informative) == 3
+    assert "was one of the 200 candidates with probability 95%" in str(result)
+    np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)
+    np.testing.assert_array_equal(selector.ranking_[result.selected], [1, 2, 3])
+
+
+def test_pvalues_come_from_all_rows():
+    X, y = simulate(n=5000, p=300)
+    result = BanditSIS(5, avoid_redundancy=True, pvalues=True, random_state=0).fit(X, y).result_
+    exact = SIS(5, avoid_redundancy=True).fit(X, y).result_
+    np.testing.assert_array_equal(result.selected, exact.selected)
+    np.testing.assert_allclose(result.scores[result.selected], exact.scores[exact.selected])
+    assert np.isfinite(result.pvalues[result.selected]).all()
+
+
+def test_rows_sampled_in_strata_are_weighted():
+    rng = np.random.default_rng(0)
+    rare = rng.random(50_000) < 0.01
+    X = rng.standard_normal((50_000, 400)) + 2 * rare[:, None] * (np.arange(400) < 10)
+    selector = BanditSIS(5, avoid_redundancy=True, random_state=0)
+    result = selector.fit(X, np.where(rare, "rare", "common")).result_
+    assert result.parameters["sampling"] == "stratified"
+    # In the rows read, which are full of the rare class, these features are strongly correlated.
+    np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.08)
+
+
+def test_sample_weights_weight_correlations():
+    X, y = simulate()
+    w = np.random.default_rng(1).integers(0, 4, len(y))
+    weighted = SIS(10, avoid_redundancy=True).fit(X, y, sample_weight=w).result_
+    repeated = SIS(10, avoid_redundancy=True).fit(np.repeat(X, w, axis=0), np.repeat(y, w)).result_
+    np.testing.assert_array_equal(weighted.selected, repeated.selected)
+    np.testing.assert_allclose(weighted.correlation, repeated.correlation, atol=1e-10)
+
+
+def test_missing_values_count_as_means():
+    X, y = simulate()
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        SIS(10, avoid_redundancy=True).fit(X, y)
+    result = SIS(10, avoid_redundancy=True, missing="pairwise").fit(X, y).result_
+    filled = pd.DataFrame(X).fillna(pd.DataFrame(X).mean()).to_numpy()
+    np.testing.assert_allclose(result.correlation, np.corrcoef(filled[:, result.selected].T), atol=1e-12)
+    assert len(result.present) == 10
+
+
+def test_correlations_are_accurate_for_difficult_columns():
+    x = np.random.default_rng(0).standard_normal((200, 3))
+    X = np.column_stack([1e8 + x[:, 0], 1e200 * x[:, 1], 1e-200 * x[:, 2], np.full(200, 0.1)])
+    expected = np.eye(4)
+    expected[:3, :3] = np.corrcoef(x.T)
+    found = correlation_among(open_source(X), np.arange(4), slice(0, 200))
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    large = open_source((2**60 + np.arange(200)[:, None] * [1, -1]).astype(np.int64))
+    np.testing.assert_allclose(correlation_among(large, np.array([1, 0]), slice(0, 200))[0], [1, -1])
+
+
+def test_every_kind_of_source_gives_the_same_choice(tmp_path):
+    X, y = simulate()
+    X = np.where(X > 0, X, 0.0)
+    expected = SIS(8, avoid_redundancy=True).fit(X, y).result_.selected.tolist()
+    pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).to_parquet(tmp_path / "x.parquet")
+    for data in (
+        X.astype("f4"),
+        sparse.csr_array(X),
+        sparse.csc_array(X),
+        open_source(tmp_path / "x.parquet"),
+    ):
+        assert SIS(8, avoid_redundancy=True).fit(data, y).result_.selected.tolist() == expected
+
+
+def test_interactions():
+    X, y = simulate(p=30)
+    pairs = Interactions(X)
+    result = SIS(6, avoid_redundancy=True).fit(pairs, y).result_
+    block = pairs.read(slice(0, len(y)), np.sort(result.selected))
+    order = np.argsort(np.argsort(result.selected))
+    np.testing.assert_allclose(result.correlation, np.corrcoef(block[:, order].T), atol=1e-10)
+
+
+def test_class_labels():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 900)
+    X = rng.standard_normal((900, 20))
+    X[:, 0] += 2 * (y == 0)
+    X[:, 1] += y == 2
+    X[:, 2:6] = X[:, :1] + 0.01 * rng.standard_normal((900, 4))
+    result = SIS(2, avoid_redundancy=True).fit(X, np.array(["a", "b", "c"])[y]).result_
+    assert result.parameters["statistic"] == "anova"
+    assert result.selected[0] in {0, 2, 3, 4, 5}
+    assert result.selected[1] == 1
+
+
+def test_json():
+    X, y = simulate()
+    X[:, 9] = X[:, 14] = X[:, 7]
+    result = SIS(10, avoid_redundancy=True).fit(X, y).result_
+    back = ScreeningResult.from_json(result.to_json())
+    np.testing.assert_array_equal(back.selected, result.selected)
+    np.testing.assert_array_equal(back.correlation, result.correlation)
+    assert back.n_candidates == 60
+    assert {k: v.tolist() for k, v in back.near_duplicates.items()} == {
+        k: v.tolist() for k, v in result.near_duplicates.items()
+    }
+    assert result.near_duplicates
+    plain = ScreeningResult.from_json(SIS(10).fit(X, y).result_.to_json())
+    assert plain.correlation is None
+    assert plain.near_duplicates == {}
+    assert plain.n_candidates == 0
+
+
+def test_estimator_contract():
+    X, y = simulate()
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])])
+    selector = SIS(10, avoid_redundancy=True).fit(frame, y)
+    assert selector.transform(frame).shape == (len(y), 10)
+    assert list(selector.get_feature_names_out()) == [f"f{k}" for k in np.sort(selector.result_.selected)]
+    pipeline = make_pipeline(SIS(10), LinearRegression())
+    search = GridSearchCV(pipeline, {"sis__avoid_redundancy": [False, True]}).fit(X, y)
+    assert search.best_estimator_.predict(X).shape == y.shape
+    assert IterativeSIS(8, base=SIS(avoid_redundancy=True)).fit(X, y).support_.sum() <= 8
+
+
+def test_invalid_settings():
+    X, y = simulate()
+    with pytest.raises(ValueError, match="set n_features_to_select"):
+        BanditSIS(min_correlation=0.1, avoid_redundancy=True).fit(X, y)
+    with pytest.raises(ValueError, match="avoid_redundancy"):
+        SIS(avoid_redundancy="mrmr").fit(X, y)
+    with pytest.raises(ValueError, match="at most 1,024"):
+        count_candidates(1025, 5000)
+    assert count_candidates(1500, 2000) == 2000
+
+
+def test_guaranteed_plans_choose_among_the_features_that_pass():
+    X, y = simulate(n=3000)
+    result = BanditSIS(3, min_correlation=0.2, avoid_redundancy=True, random_state=0).fit(X, y).result_
+    assert len(result.selected) == 3
+
+
+def test_the_result_does_not_depend_on_the_number_of_threads():
+    X, y = simulate(p=300)
+    one, two = (
+        BanditSIS(9, avoid_redundancy=True, n_jobs=k, random_state=0).fit(X, y).result_ for k in (1, 2)
+    )
+    np.testing.assert_array_equal(one.selected, two.selected)
+    np.testing.assert_array_equal(one.correlation, two.correlation)
