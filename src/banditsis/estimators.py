@@ -139,6 +139,7 @@ class Screener(SelectorMixin, BaseEstimator):
                 d,
                 rereads=settings.statistic.rereads,
                 pvalues=bool(pvalues),
+                n_selected=settings.n_choose,
                 design=design,
                 **self._plan_options(),
             )

@@ -369,7 +369,8 @@ class Run:
         """Cells to read, for the progress bar."""
         cells = self.plan.cells
         if self.settings.pvalues and self.plan.steps[-1].n_rows < self.plan.n_rows:
-            cells += self.plan.n_rows * self.plan.n_keep
+            chosen = self.settings.n_choose
+            cells += self.plan.n_rows * (self.plan.n_keep if chosen is None else chosen)
         return len(self.active) * cells
 
     def run(self, workers: Workers, tick: Callable[[int], None]) -> None:
@@ -381,13 +382,13 @@ class Run:
             statistic = self.statistic if everything else self.statistic.subset(together)
             traces = [self.active[k] for k in together]
             read = self._run_steps(statistic, traces, workers, tick)
-            if self.settings.pvalues:
-                read_in_full(self.source, statistic, traces, workers, tick)
-            self._correct_pvalues(statistic, traces, read[0], workers)
             if self.settings.n_choose is not None:
                 rows = reduce(join_rows, read)
                 for trace in traces:
                     choose_features(self.source, trace, rows, self._row_weights, self.settings)
+            if self.settings.pvalues:
+                read_in_full(self.source, statistic, traces, workers, tick)
+            self._correct_pvalues(statistic, traces, read[0], workers)
 
     def _row_weights(self, rows: Rows) -> Floats | None:
         """Weights by which rows represent all rows, including the user's; None if they are equal."""

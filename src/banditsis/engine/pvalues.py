@@ -85,13 +85,14 @@ def correct_pvalues(
         here = logs[i : i + width]
         pieces = [slice(j, j + COLUMNS_OF_JOB) for j in range(0, len(here), COLUMNS_OF_JOB)]
         workers.run([(check.raise_pvalues, block[:, piece], here[piece]) for piece in pieces])
-    trace.cells_reread = n * chosen.size
+    cells = n * chosen.size
+    trace.cells_reread += cells
     raised = logs > usual
     if raised.any():
         corrected = CorrectedNull(null, chosen[raised], logs[raised] / np.log(10))
         trace.null_distribution = corrected
         trace.notes.append(
-            f"{count(chosen.size, 'feature')} with small p-values were read again ({trace.cells_reread:,} "
+            f"{count(chosen.size, 'feature')} with small p-values were read again ({cells:,} "
             f"cells), and {count(int(raised.sum()), 'p-value')} raised, because feature and response are "
             f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
         )

@@ -69,9 +69,9 @@ def choose_features(
 ) -> None:
     """Choose features of a trace, by correlations over some of the rows that they were scored on."""
     assert settings.n_choose is not None
-    n, candidates = source.shape[0], trace.selected
-    if trace.rounds[-1].n_rows >= n:
-        rows = slice(0, n)
+    candidates = trace.selected
+    if candidates.size == 0:
+        return
     rows = sample_rows(rows, np.random.default_rng(settings.seed))
     correlation = correlation_among(source, candidates, rows, row_weights(rows))
     relevance = np.maximum(strength(trace.scores[candidates], trace.one_sided), 0.0) ** 2

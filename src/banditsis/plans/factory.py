@@ -28,6 +28,7 @@ def make_plan(
     discard: float = 0.5,
     rereads: bool = False,
     pvalues: bool = False,
+    n_selected: int | None = None,
     design: SamplingDesign | None = None,
 ) -> Plan:
     """Make the plan for n rows and p features that keeps d of them.
@@ -58,6 +59,8 @@ def make_plan(
     rereads, pvalues : bool
         Whether the statistic rereads its rows in each round, and whether the selected features are read in
         full at the end.
+    n_selected : int, optional
+        Number of selected features if a second stage chooses them among the d; by default d.
     design : SamplingDesign, optional
         How rows will be sampled; by default uniformly.
 
@@ -87,7 +90,9 @@ def make_plan(
     if max_samples is not None:
         return Plan.subsample(n, p, d, _count_samples(max_samples, n)).rereading(rereads)
     if budget is not None:
-        return Plan.optimal(n, p, d, budget, rereads=rereads, pvalues=pvalues, design=design)
+        return Plan.optimal(
+            n, p, d, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
+        )
     paper = Plan.paper(n, p, d, alpha=DEFAULT_ALPHA if alpha is None else alpha, discard=discard)
     if rereads and alpha is None:
         return Plan.optimal(n, p, d, paper.cells, rereads=True, design=design)

@@ -157,6 +157,7 @@ class Plan:
         *,
         rereads: bool = False,
         pvalues: bool = False,
+        n_selected: int | None = None,
         design: SamplingDesign | None = None,
     ) -> Plan:
         """The plan with the lowest predicted detection floor among those within a budget.
@@ -177,6 +178,9 @@ class Plan:
         pvalues : bool
             Whether the budget includes reading all n rows of the d selected features at the end, as a run
             with ``pvalues=True`` does.
+        n_selected : int, optional
+            Number of features that are read in full if a second stage chooses them among the d that the plan
+            keeps, as ``avoid_redundancy=True`` does; by default d.
         design : SamplingDesign, optional
             How rows will be sampled; by default uniformly.
 
@@ -192,7 +196,7 @@ class Plan:
         if cells >= n * p:
             return cls.exact(n, p, d).rereading(rereads)
         if pvalues:
-            cells = _reserve_final_pass(cells, budget, n, p, min(d, p))
+            cells = _reserve_final_pass(cells, budget, n, p, min(d if n_selected is None else n_selected, p))
         sampled = SamplingDesign.uniform(n) if design is None else design
         found = optimal.find_steps(sampled, p, d, cells, rereads) if d < p else ((cells // p, p),)
         steps = tuple(Step(*step) for step in found)
