@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables bench-dask bench-statistics bench-formats \
-  bench-interactions fuzz docs docs-figures examples clean
+.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
+  bench-dask bench-statistics bench-formats bench-interactions bench-redundancy fuzz docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -79,6 +79,9 @@ bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (
 
 bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 4 GB)
 	$(BIN)/python benchmarks/interactions.py
+
+bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/choose.md (5 minutes)
+	$(BIN)/python benchmarks/redundancy.py --write docs/choose.md
 
 fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
 	$(BIN)/python benchmarks/fuzz.py
