@@ -382,10 +382,10 @@ class Run:
             statistic = self.statistic if everything else self.statistic.subset(together)
             traces = [self.active[k] for k in together]
             read = self._run_steps(statistic, traces, workers, tick)
-            if self.settings.n_choose is not None:
+            if (n_choose := self.settings.n_choose) is not None:
                 rows = reduce(join_rows, read)
                 for trace in traces:
-                    choose_features(self.source, trace, rows, self._row_weights, self.settings)
+                    choose_features(self.source, trace, rows, self._row_weights, n_choose)
             if self.settings.pvalues:
                 read_in_full(self.source, statistic, traces, workers, tick)
             self._correct_pvalues(statistic, traces, read[0], workers)

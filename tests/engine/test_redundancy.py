@@ -175,6 +175,15 @@ def test_every_kind_of_source_gives_the_same_choice(tmp_path):
         assert SIS(8, avoid_redundancy=True).fit(data, y).result_.selected.tolist() == expected
 
 
+def test_exact_runs_do_not_depend_on_the_seed():
+    X, y = simulate(n=15_000)
+    first, second = (SIS(20, avoid_redundancy=True, random_state=k).fit(X, y).result_ for k in (0, 1))
+    np.testing.assert_array_equal(first.selected, second.selected)
+    np.testing.assert_array_equal(first.correlation, second.correlation)
+    assert first.cells_reread == 10_000 * 60
+    np.testing.assert_allclose(first.correlation, np.corrcoef(X[:, first.selected].T), atol=0.04)
+
+
 def test_interactions():
     X, y = simulate(p=30)
     pairs = Interactions(X)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
-from banditsis.engine.settings import Settings
 from banditsis.engine.trace import Trace
 from banditsis.formatting import count
 from banditsis.parallel import one_blas_thread
@@ -65,17 +64,16 @@ def choose_features(
     trace: Trace,
     rows: Rows,
     row_weights: Callable[[Rows], Floats | None],
-    settings: Settings,
+    n_choose: int,
 ) -> None:
     """Choose features of a trace, by correlations over some of the rows that they were scored on."""
-    assert settings.n_choose is not None
     candidates = trace.selected
     if candidates.size == 0:
         return
-    rows = sample_rows(rows, np.random.default_rng(settings.seed))
+    rows = sample_rows(rows)
     correlation = correlation_among(source, candidates, rows, row_weights(rows))
     relevance = np.maximum(strength(trace.scores[candidates], trace.one_sided), 0.0) ** 2
-    choice = choose(relevance, correlation, settings.n_choose)
+    choice = choose(relevance, correlation, n_choose)
     groups = {int(candidates[k]): candidates[members] for k, members in choice.near_duplicates.items()}
     cells = count_rows(rows) * len(candidates)
     trace.cells_reread += cells
@@ -97,11 +95,13 @@ def choose_features(
     ]
 
 
-def sample_rows(rows: Rows, rng: np.random.Generator) -> Rows:
-    """At most :data:`MAX_ROWS` of the rows, drawn uniformly."""
+def sample_rows(rows: Rows) -> Rows:
+    """At most :data:`MAX_ROWS` of the rows, drawn uniformly; the same rows of the same data in every run."""
     n = count_rows(rows)
     if n <= MAX_ROWS:
         return rows
+    # A fixed seed, so a run that reads every row does not depend on the seed of the user.
+    rng = np.random.default_rng(0)
     picks = np.sort(rng.choice(n, MAX_ROWS, replace=False)).astype(np.intp)
     return picks + rows.start if isinstance(rows, slice) else rows[picks]
 
