@@ -498,7 +498,7 @@ class ScreeningResult:
             selected=selected,
             present=None if self.present is None else self.present[kept],
             informative=None if self.informative is None else self.informative[kept],
-            effects=None if self.effects is None else Effects(*(values[kept] for values in self.effects)),
+            effects=None if self.effects is None else self.effects.take(np.flatnonzero(kept)),
             flags={k: flag for k, flag in self.flags.items() if k in set(selected.tolist())},
             rounds=(*self.rounds[:-1], last),
         )

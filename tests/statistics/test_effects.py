@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from scipy.stats import norm, t, ttest_ind
 from statsmodels.duration.hazard_regression import PHReg
 
-from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
+from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, screen
 from banditsis.statistics import STATISTICS
 
 rng = np.random.default_rng(0)
@@ -260,3 +260,14 @@ def test_tables_and_json():
     back = ScreeningResult.from_json(result.to_json())
     np.testing.assert_array_equal(back.effects, result.effects)
     assert "NaN" not in result.to_json()
+
+
+def test_effects_of_features_that_are_chosen_in_a_second_stage():
+    """They are those of the chosen features, in the order chosen."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 250))
+    X[:, 10:14] = X[:, :1] + 0.3 * rng.standard_normal((800, 4))
+    y = 2 * X[:, 0] + X[:, 1] + rng.standard_normal(800)
+    result = SIS(4, avoid_redundancy=True).fit(X, y).result_
+    slopes = [np.polyfit(X[:, k], y, 1)[0] for k in result.selected]
+    np.testing.assert_allclose(result.effects.beta, slopes, rtol=1e-9)

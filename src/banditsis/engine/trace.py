@@ -135,6 +135,7 @@ class Trace:
         self.selected = self.selected[kept]
         self.present = None if self.present is None else self.present[kept]
         self.informative = None if self.informative is None else self.informative[kept]
+        self.effects = None if self.effects is None else self.effects.take(kept)
 
     def _best_first(self) -> Indices:
         if self.chosen is not None:
