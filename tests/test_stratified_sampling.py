@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
 
-from banditsis import BanditSIS, Interactions, Plan, screen
+from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.sample import SampleStatistic
 
@@ -135,7 +135,7 @@ def test_what_auto_means():
 
     def sampling(y=y, plan=plan, X=X, **options):
         result = screen(X, y, plan, random_state=0, **options)
-        return (result[0] if isinstance(result, list) else result).parameters["sampling"]
+        return (result if isinstance(result, ScreeningResult) else result[0]).parameters["sampling"]
 
     assert sampling() == "stratified"
     assert sampling(plan=Plan.optimal(N, P, 3, 0.1)) == "stratified"

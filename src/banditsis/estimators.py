@@ -203,7 +203,7 @@ class Screener(SelectorMixin, BaseEstimator):
         if kind.n_columns > 1:
             return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
         values = np.asarray(from_categories(y)) if hasattr(y, "to_numpy") else y
-        if len(shape := np.shape(values)) != 2 or shape[1] == 1:
+        if len(shape := np.asarray(values).shape) != 2 or shape[1] == 1:
             values = column_or_1d(values, warn=True)
         allow_missing = self.missing == "pairwise"
         return check_responses(values, n, allow_missing=allow_missing, can_allow=can_allow)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from banditsis import BanditSIS, Interactions, Plan, open_source, screen
+from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, open_source, screen
 from banditsis.formats.registry import open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.views import ColumnSubset
@@ -195,7 +195,11 @@ def assert_exact(X, y, source, stored_y, **options):
     known = ~np.isnan(y) if np.ndim(y) == 1 else slice(None)
     expected = screen(X[known], y[known], Plan.exact(n, p, 3), **options)
     result = screen(source, stored_y, to_the_end(n, p, 3, n // 10), random_state=0, **options)
-    pairs = zip(result, expected, strict=True) if isinstance(result, list) else [(result, expected)]
+    pairs = (
+        zip(result, expected, strict=True)
+        if not isinstance(result, ScreeningResult)
+        else [(result, expected)]
+    )
     for found, right in pairs:
         assert found.rounds[0].n_rows == n // 10
         np.testing.assert_array_equal(found.selected, right.selected)
