@@ -237,8 +237,8 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
     response = base._check_response(y, kind, n, can_allow=False).values
     if kind.n_columns == 1 and response.shape[1] > 1:
         raise ValueError(
-            f"y should be a 1d array, got an array of shape {response.shape} instead: IterativeSIS screens one "
-            "response; fit it for each of them."
+            f"y should be a 1d array, got an array of shape {response.shape} instead: IterativeSIS screens "
+            "one response; fit it for each of them."
         )
     try:
         kind.bind_partial(response, False, find_basis(np.arange(n)[:, None], X.dtype))

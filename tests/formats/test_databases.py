@@ -186,3 +186,18 @@ def test_queries_are_not_run_on_workers():
     run = CliRunner().invoke(app, ["screen", "duckdb:SELECT 1 AS y", *options])
     assert run.exit_code == 2
     assert "another order on each worker" in run.output
+
+
+def test_columns_that_are_not_used_are_not_read(tmp_path):
+    """A column that cannot be computed does no harm if it is dropped."""
+    broken = "SELECT *, CAST('x' || CAST(a AS VARCHAR) AS DOUBLE) AS broken, FROM frame"
+    frame = FRAME.assign(order_id=np.arange(3000))
+    relation = duckdb.sql(broken)
+    assert len(frame) == 3000
+    with pytest.raises(ValueError, match="x"):
+        open_source(relation, target="y")
+    for options in ({"drop": "broken"}, {"columns": ["a", "order_id", "2"]}):
+        source, y = open_source(relation, target="y", **options)
+        assert "broken" not in source.names
+        np.testing.assert_array_equal(y, FRAME["y"])
+    assert source.names == ["a", "b", "order_id"]  # an id that was asked for is a feature

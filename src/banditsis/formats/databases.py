@@ -58,6 +58,15 @@ def open_relation(
 ) -> Opened:
     """Open a relation of DuckDB; its query is run once, because rows could have another order next time."""
     import_optional("pyarrow", "parquet", "DuckDB")
+    names = list(relation.columns)
+    check_unique_names(names, where)
+    taken, ids, chosen = find_roles(names, apart, (), options, where)
+    used = sorted({*taken, *ids, *chosen})
+    if len(used) < len(names):  # the database need not read the others
+        relation = relation.project(", ".join(_quote(names[j]) for j in used))
+        columns = [names[j] for j in chosen] if options.columns else ()
+        options = options._replace(columns=columns, drop=())
+        apart = [names[j] for j in taken]
     return _open_rows(partial(_run_relation, relation, where), apart, options, where)
 
 
