@@ -79,14 +79,15 @@ class Skipped(NamedTuple):
 
     #: completes "skipped 2 columns …"
     what: str
+    #: how to use {them}
     remedy: str
 
 
-TIME = Skipped("of dates or times", "use them as numbers with dates='numeric', --dates numeric")
-TEXT = Skipped("of text or categories", "encode them with one_hot=True, --one-hot")
-TOO_MANY = Skipped("of text with too many distinct values", "combine rare values to encode them")
-NESTED = Skipped("that cannot be turned into numbers", "make columns of numbers from them first")
-ID = Skipped("named like an id with distinct integers", "choose them with columns=…, --columns, to use them")
+TIME = Skipped("of dates or times", "use {them} with dates='numeric', --dates numeric")
+TEXT = Skipped("of text or categories", "encode {them} with one_hot=True, --one-hot")
+TOO_MANY = Skipped("of text with too many distinct values", "combine rare values to encode {them}")
+NESTED = Skipped("that cannot be turned into numbers", "make columns of numbers from {them} first")
+ID = Skipped("named like an id with distinct integers", "choose {them} with columns=…, --columns")
 
 
 def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) -> dict[int, Skipped]:
@@ -130,9 +131,8 @@ def _describe_skipped(table: Table, skipped: dict[int, Skipped]) -> list[str]:
     notes = []
     for reason in dict.fromkeys(skipped.values()):
         names = [table.schema.names[j] for j, why in skipped.items() if why is reason]
-        notes.append(
-            f"skipped {count(len(names), 'column')} {reason.what}: {_list_names(names)} ({reason.remedy})."
-        )
+        remedy = reason.remedy.format(them="it" if len(names) == 1 else "them")
+        notes.append(f"skipped {count(len(names), 'column')} {reason.what}: {_list_names(names)} ({remedy}).")
     return notes
 
 
