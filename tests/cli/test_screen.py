@@ -913,3 +913,17 @@ def test_standard_input_that_cannot_be_read(tmp_path):
     done = CliRunner().invoke(app, ["shuffle", "-", str(tmp_path / "x.zarr")], input=b"a\n1\n")
     assert done.exit_code == 2
     assert "cannot read standard input: name a file" in done.stderr
+
+
+def test_selection_by_false_discovery_rate(folder):
+    expected = screen(X, Y, Plan.exact(N, P, P)).select(0.01)
+    for plan in ("--exact",), ("--alpha", 0.5):
+        record = json.loads(screened(folder, *plan, "--fdr", 0.01, "--json").stdout)
+        assert {feature["index"] for feature in record["features"]} == set(expected)
+    for options, message in (
+        (("--fdr", 0.1, "--keep", 3), "--keep and --fdr are mutually exclusive"),
+        (("--fdr", 2), "--fdr must be in (0, 1), got 2"),
+    ):
+        result = screened(folder, *options)
+        assert result.exit_code == 2
+        assert message in said(result)

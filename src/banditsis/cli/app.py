@@ -193,6 +193,12 @@ def screen(
     dates: Dates = "skip",
     na: Na = None,
     keep: Keep = None,
+    fdr: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE", help="Keep what is significant at this false discovery rate instead of --keep."
+        ),
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Read every row (SIS).")] = False,
     alpha: Alpha = None,
     budget: Budget = None,

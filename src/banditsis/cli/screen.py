@@ -43,7 +43,7 @@ from banditsis.sources.interactions.source import Interactions
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
 from banditsis.store.metadata import read_record
-from banditsis.validation import check_choice, find_missing
+from banditsis.validation import check_choice, check_real, find_missing
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class ScreenOptions:
     dates: str
     na: list[str] | None
     keep: int | None
+    fdr: float | None
     exact: bool
     alpha: float | None
     budget: int | float | None
@@ -123,6 +124,10 @@ def check_options(options: ScreenOptions) -> None:
                 "--min-correlation": options.min_correlation,
             }
         )
+        check_exclusive({"--keep": options.keep, "--fdr": options.fdr})
+        check_exclusive({"--min-correlation": options.min_correlation, "--fdr": options.fdr})
+        if options.fdr is not None:
+            check_real("--fdr", options.fdr, 0, 1)
         find_statistic(options.statistic)
         check_choice("--row-order", options.row_order, ROW_ORDERS)
         check_choice("--sampling", options.sampling, SAMPLING)
@@ -242,7 +247,7 @@ def _screen(
                 sampling=options.sampling,
                 missing=_missing(options),
                 covariates=covariates,
-                pvalues=options.pvalues,
+                pvalues=options.pvalues or options.fdr is not None,
                 n_jobs=options.jobs,
                 random_state=options.seed,
                 progress=bar,
@@ -258,7 +263,9 @@ def _screen(
         }
         _print_results(options, finished, source, time.perf_counter() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
-    results = [found] if isinstance(found, ScreeningResult) else found
+    results = [found] if isinstance(found, ScreeningResult) else list(found)
+    if options.fdr is not None:
+        results = [result.keep(result.select(options.fdr)) for result in results]
     return {
         target: replace(result, response=target, data=shown(options.data))
         for target, result in zip(responses, results, strict=True)
@@ -304,14 +311,14 @@ def _make_plan(options: ScreenOptions, n: int, p: int, design: SamplingDesign | 
         return make_plan(
             n,
             p,
-            options.keep,
+            p if options.exact and options.fdr is not None else options.keep,
             exact=options.exact,
             alpha=options.alpha,
             budget=options.budget,
             min_correlation=options.min_correlation,
             confidence=check_confidence(options.confidence, options.min_correlation),
             rereads=find_statistic(options.statistic).rereads,
-            pvalues=options.pvalues,
+            pvalues=options.pvalues or options.fdr is not None,
             design=design,
         )
 
