@@ -96,7 +96,7 @@ def measure(draw: Callable[[Generator], Data], runs: int) -> tuple[float, float,
     usual = now = reread = 0.0
     for seed in range(runs):
         statistic, X, y = draw(np.random.default_rng(seed))
-        result = SIS(10, statistic=statistic).fit(X, y).result_
+        result = SIS(10, statistic=statistic, pvalues=True).fit(X, y).result_
         chosen = select_as_usual(result), result.select(LEVEL)
         if draw is weak_signals:
             before, after = (np.count_nonzero(found < N_WEAK) / N_WEAK for found in chosen)

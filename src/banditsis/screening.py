@@ -402,7 +402,7 @@ class Run:
         self, statistic: Statistic, traces: list[Trace], first_rows: Rows, workers: Workers
     ) -> None:
         """Check the small p-values, which come from all rows or from the rows of a single step."""
-        n, robust = self.source.shape[0], self.settings.pvalues == "robust"
+        n = self.source.shape[0]
         for k, trace in enumerate(traces):
             if trace.rounds[-1].n_rows >= n:
                 rows: Rows = slice(0, n)
@@ -410,9 +410,8 @@ class Run:
                 rows = first_rows
             else:
                 continue
-            correct_pvalues(
-                self.source, statistic.subset([k]).calibrate(rows), trace, rows, workers, robust=robust
-            )
+            bound = statistic.subset([k]).calibrate(rows)
+            correct_pvalues(self.source, bound, trace, rows, workers, self.settings.pvalues)
 
     def _groups(self, bound: Statistic) -> list[list[int]]:
         """Responses that have the same steps."""

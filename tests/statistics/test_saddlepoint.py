@@ -12,7 +12,7 @@ from banditsis.statistics.saddlepoint import ResidualDistribution, ScoreParts, T
 
 
 def exact(x, y, **options):
-    return screen(x, y, Plan.exact(*x.shape, 1), **options)
+    return screen(x, y, Plan.exact(*x.shape, 1), **{"pvalues": True, **options})
 
 
 def rare(generator, n, p=1):
@@ -167,12 +167,12 @@ def test_every_source_gives_the_same(tmp_path):
     expected = exact(x, y, statistic="logistic")
     np.save(tmp_path / "x.npy", x)
     for other in (scipy.sparse.csr_array(x), scipy.sparse.csc_array(x), tmp_path / "x.npy"):
-        found = screen(other, y, Plan.exact(500, 300, 1), statistic="logistic", n_jobs=2)
+        found = screen(other, y, Plan.exact(500, 300, 1), statistic="logistic", pvalues=True, n_jobs=2)
         np.testing.assert_allclose(found.log10_pvalues, expected.log10_pvalues, rtol=1e-6, atol=1e-9)
         assert found.cells_reread == expected.cells_reread
     pairs = Interactions(x[:, :20], center=False)
     products = np.column_stack([x[:, :20], *(x[:, i] * x[:, j] for i in range(20) for j in range(i + 1, 20))])
-    found = screen(pairs, y, Plan.exact(*pairs.shape, 1), statistic="logistic")
+    found = screen(pairs, y, Plan.exact(*pairs.shape, 1), statistic="logistic", pvalues=True)
     np.testing.assert_allclose(
         found.log10_pvalues, exact(products, y, statistic="logistic").log10_pvalues, rtol=1e-6, atol=1e-9
     )
@@ -181,7 +181,7 @@ def test_every_source_gives_the_same(tmp_path):
 def test_several_responses():
     x, _ = rare(np.random.default_rng(0), 500, 300)
     y = np.random.default_rng(1).random((500, 3)) < [0.03, 0.5, 0.1]
-    together = screen(x, y, Plan.exact(500, 300, 1), statistic="logistic")
+    together = screen(x, y, Plan.exact(500, 300, 1), statistic="logistic", pvalues=True)
     for k, found in enumerate(together):
         alone = exact(x, y[:, k], statistic="logistic")
         np.testing.assert_allclose(found.log10_pvalues, alone.log10_pvalues, rtol=1e-9)
@@ -203,7 +203,7 @@ def test_a_single_random_sample_has_pvalues():
     x, y = rare(np.random.default_rng(0), 2000, 300)
     plan = Plan.subsample(2000, 300, 5, 800)
     found = screen(x, y, plan, statistic="logistic", row_order="stored")
-    first = exact(x[:800], y[:800], statistic="logistic")
+    first = screen(x[:800], y[:800], Plan.exact(800, 300, 5), statistic="logistic")
     np.testing.assert_allclose(found.log10_pvalues, first.log10_pvalues, rtol=1e-9)
     assert found.cells_reread == first.cells_reread
     back = ScreeningResult.from_json(found.to_json())
@@ -314,3 +314,14 @@ def test_a_constant_response_or_feature_keeps_its_pvalue():
     x = np.random.default_rng(0).exponential(size=50)
     assert TailTest(ScoreParts(np.ones((50, 1)))).log_pvalue(x, -3.0) == -3.0
     assert TailTest(ScoreParts(x[:, None])).log_pvalue(np.ones(50), -3.0) == -3.0
+
+
+def test_only_the_selected_features_are_checked_unless_asked():
+    """There may be thousands of others with small p-values."""
+    x, y = rare(np.random.default_rng(4), 500, 300)
+    everything = exact(x, y, statistic="logistic")
+    few = exact(x, y, statistic="logistic", pvalues=False)
+    assert few.cells_reread == 500 < everything.cells_reread
+    assert few.pvalues[few.selected[0]] == everything.pvalues[few.selected[0]]
+    n_left = everything.cells_reread // 500 - 1
+    assert any(f"{n_left} small p-values of features that were not selected" in note for note in few.notes)

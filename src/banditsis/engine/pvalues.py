@@ -61,9 +61,14 @@ def read_in_full(
 
 
 def correct_pvalues(
-    source: Source, statistic: Statistic, trace: Trace, rows: Rows, workers: Workers, *, robust: bool
+    source: Source, statistic: Statistic, trace: Trace, rows: Rows, workers: Workers, pvalues: bool | str
 ) -> None:
-    """Check the small p-values of a statistic with one response, which come from these rows."""
+    """Check small p-values of a statistic with one response, which come from these rows.
+
+    Unless ``pvalues`` are requested, only those of the selected features are checked: there may be thousands
+    of others.
+    """
+    robust = pvalues == "robust"
     if trace.null_distribution is None or (parts := statistic.score_parts(rows)) is None:
         return
     test = TailTest(parts)
@@ -73,6 +78,14 @@ def correct_pvalues(
     null = trace.null_distribution
     log10 = null.log10_pvalues(null.drop_weak(trace.scores[tested]))
     chosen = find_candidates(log10, trace.scores.size)
+    if not pvalues:
+        is_selected = np.isin(tested[chosen], trace.selected)
+        if n_left := int(np.count_nonzero(~is_selected)):
+            trace.notes.append(
+                f"{count(n_left, 'small p-value')} of features that were not selected may be too small, "
+                "because the data are not normal: set pvalues=True to check them."
+            )
+        chosen = chosen[is_selected]
     if chosen.size == 0:
         return
     check = Check(statistic, rows, test, robust)

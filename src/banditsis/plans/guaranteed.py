@@ -48,7 +48,7 @@ def cutoff(step: Any, design: SamplingDesign, variance_inflation: float | Floats
     Examples
     --------
     >>> step = EvidenceStep(2503, 10, 0.1, 3.0)
-    >>> round(cutoff(step, SamplingDesign.uniform(10**9), 1.0), 4)  # about 0.1 - 3 / 50
+    >>> round(float(cutoff(step, SamplingDesign.uniform(10**9), 1.0)), 4)  # about 0.1 - 3 / 50
     0.0403
     """
     n_rows = design.effective_rows(step.n_rows)
