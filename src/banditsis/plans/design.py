@@ -40,7 +40,7 @@ class SamplingDesign:
 
     Examples
     --------
-    A class with 2,000 of 10^6 rows; |y - ȳ| is 0.998 in it and 0.002 outside:
+    A class with 2,000 of 10^6 rows; the distance of y from its mean is 0.998 in it and 0.002 outside:
 
     >>> design = SamplingDesign((998_000, 2000), (0.002, 0.998))
     >>> design.allocate(1000).tolist()
