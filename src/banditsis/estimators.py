@@ -128,34 +128,36 @@ class Screener(SelectorMixin, BaseEstimator):
             source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
             settings = settings.take(known)
 
-        exact = bool(self._plan_options().get("exact"))
-
         def plan(design: SamplingDesign | None) -> Plan:
-            d = n_keep if n_keep != "fdr" else source.shape[1] if exact else None
-            if settings.n_choose is not None:
-                d = count_candidates(settings.n_choose, source.shape[1])
-            requested = make_plan(
-                *source.shape,
-                d,
-                rereads=settings.statistic.rereads,
-                pvalues=bool(pvalues),
-                n_selected=settings.n_choose,
-                design=design,
-                **self._plan_options(),
-            )
-            made, remarks = self._faster_plan(requested, source)
+            made, remarks = self._make_plan(source, settings, design)
             notes.extend(remarks)
             return made
 
         found = run_plan(source, responses, plan, settings, single=single)
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         if n_keep == "fdr":
-            results = [result.keep(result.select(self.fdr)) for result in results]
+            results = [result.keep_significant(self.fdr) for result in results]
         results = [result.with_notes([*notes, *result.notes]) for result in results]
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]
         self.scores_ = scores[0] if single else np.column_stack(scores)
         return self
+
+    def _make_plan(
+        self, source: Source, settings: Settings, design: SamplingDesign | None
+    ) -> tuple[Plan, list[str]]:
+        """The plan to run, and notes about it."""
+        n_choose = settings.n_choose
+        requested = make_plan(
+            *source.shape,
+            self.n_features_to_select if n_choose is None else count_candidates(n_choose, source.shape[1]),
+            rereads=settings.statistic.rereads,
+            pvalues=bool(settings.pvalues),
+            n_selected=n_choose,
+            design=design,
+            **self._plan_options(),
+        )
+        return self._faster_plan(requested, source)
 
     def _check_size(self) -> Any:
         """The number of features to select, None for the default, or "fdr"."""

@@ -106,7 +106,7 @@ class ScreeningResult:
         Versions of the software that made the result.
     notes : tuple of str
         Remarks for the reader.
-    names : sequence or mapping of str, or None
+    names : sequence of str or None
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
         What else the data say about every feature, such as chromosome, position and alleles of a variant:
@@ -175,7 +175,7 @@ class ScreeningResult:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    names: Sequence[str] | Mapping[int, str] | None = None
+    names: Sequence[str] | None = None
     annotations: Mapping[str, Array] = field(default_factory=dict)
     one_sided: bool = False
     by_evidence: bool = False
@@ -248,8 +248,6 @@ class ScreeningResult:
 
     def name(self, feature: int) -> str:
         """Name of a feature."""
-        if isinstance(self.names, Mapping):
-            return self.names.get(int(feature), f"x{feature}")
         return f"x{feature}" if self.names is None else str(self.names[feature])
 
     @property
@@ -487,9 +485,9 @@ class ScreeningResult:
             return "the variance inflation was not measured"
         return self.no_floor_reason
 
-    def keep(self, features: Indices) -> ScreeningResult:
-        """The same result with some of the selected features only; the last round kept no others."""
-        kept = np.isin(self.selected, features)
+    def keep_significant(self, fdr: float) -> ScreeningResult:
+        """The same result with only the selected features that :meth:`select` returns."""
+        kept = np.isin(self.selected, self.select(fdr))
         selected = self.selected[kept]
         weakest = float(self.strength[selected].min()) if len(selected) else 1.0
         last = replace(self.rounds[-1], n_kept=len(selected), cutoff=weakest)

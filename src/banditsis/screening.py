@@ -290,8 +290,9 @@ class Run:
             self._bind(values if len(kept) == len(members) else values[:, kept], rows) if kept else None
         )
         self.plan, self.row_order, self.strata, notes = self._make_plan(plan)
-        if rows is not None:
-            notes = [describe_unknown(source.shape[0] - len(rows)), *notes]
+        complete = source.shape[0] if settings.complete is None else len(settings.complete)
+        if rows is not None and len(rows) < complete:  # a note of the covariates counts the other rows
+            notes = [describe_unknown(complete - len(rows)), *notes]
         self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]
         on_round = getattr(settings.progress, "round_done", None)
         self.traces = [Trace(self.plan.n_features, self.kind.one_sided, on_round) for _ in members]

@@ -222,3 +222,16 @@ def test_a_response_that_the_covariates_explain_in_the_present_rows():
     assert abs(exact(x, y, covariates=group.astype(float)).scores[0]) < 1e-6
     x[:, 1] = np.where(np.isnan(x[:, 1]), np.nan, Z[:, 0] * 3 + 1)
     assert exact(x).scores[1] == 0
+
+
+def test_notes_count_missing_covariates_and_missing_responses_separately():
+    rng = np.random.default_rng(0)
+    x, y, z = rng.standard_normal((60, 3)), rng.standard_normal(60), rng.standard_normal(60)
+    z[:4] = np.nan
+    plan = Plan.exact(60, 3, 1)
+    notes = screen(x, y, plan, covariates=z, missing="pairwise").notes
+    assert any("4 rows with missing covariates were omitted" in note for note in notes)
+    assert not any("response is missing" in note for note in notes)
+    y[2:10] = np.nan  # two of these have no covariate either
+    notes = screen(x, y, plan, covariates=z, missing="pairwise").notes
+    assert any("6 rows were left out, because their response is missing" in note for note in notes)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from banditsis.arrays import Array, Indices
 from banditsis.cli.covariates import columns_in_data, id_names, read_covariates
 from banditsis.cli.errors import (
@@ -43,7 +41,7 @@ from banditsis.sources.interactions.source import Interactions
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
 from banditsis.store.metadata import read_record
-from banditsis.validation import check_choice, check_real, find_missing
+from banditsis.validation import Responses, check_choice, check_real, rows_by_missingness
 
 
 @dataclass(frozen=True)
@@ -207,14 +205,13 @@ def _run(options: ScreenOptions) -> None:
 
 def group_responses(values: Sequence[Array]) -> Iterator[tuple[list[int], Indices | None]]:
     """Group responses that can share a pass: all numbers or all labels, and known in the same rows."""
-    groups: dict[tuple[bool, bytes], list[int]] = {}
-    known = [~find_missing(response) for response in values]
-    for k, response in enumerate(values):
-        key = response.dtype.kind in "fiub", np.packbits(known[k]).tobytes()
-        groups.setdefault(key, []).append(k)
-    for members in groups.values():
-        rows = known[members[0]]
-        yield members, None if rows.all() else np.flatnonzero(rows)
+    are_numbers = [response.dtype.kind in "fiub" for response in values]
+    for kind in dict.fromkeys(are_numbers):
+        numbers = [k for k, is_number in enumerate(are_numbers) if is_number == kind]
+        together = Responses(stack_columns([values[k] for k in numbers]), has_missing=True)
+        for members, rows in rows_by_missingness(together):
+            complete = rows is None or len(rows) == len(together.values)
+            yield [numbers[k] for k in members], None if complete else rows
 
 
 def _screen(
@@ -265,7 +262,7 @@ def _screen(
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     results = [found] if isinstance(found, ScreeningResult) else list(found)
     if options.fdr is not None:
-        results = [result.keep(result.select(options.fdr)) for result in results]
+        results = [result.keep_significant(options.fdr) for result in results]
     return {
         target: replace(result, response=target, data=shown(options.data))
         for target, result in zip(responses, results, strict=True)
@@ -284,9 +281,11 @@ def _stored_target(path: str) -> str:
 
 def _missing(options: ScreenOptions) -> str:
     """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
+    if options.missing is not None:
+        return options.missing
     path = options.data
     original = read_record(Path(path)).source if find_format(path) == "shuffled" else path
-    return options.missing or ("pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise")
+    return "pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise"
 
 
 def _wrap(
@@ -311,7 +310,7 @@ def _make_plan(options: ScreenOptions, n: int, p: int, design: SamplingDesign | 
         return make_plan(
             n,
             p,
-            p if options.exact and options.fdr is not None else options.keep,
+            options.keep if options.fdr is None else "fdr",
             exact=options.exact,
             alpha=options.alpha,
             budget=options.budget,

@@ -17,7 +17,7 @@ DEFAULT_ALPHA = 0.5
 def make_plan(
     n: int,
     p: int,
-    d: int | None = None,
+    d: int | str | None = None,
     *,
     exact: bool = False,
     max_samples: int | float | None = None,
@@ -41,9 +41,10 @@ def make_plan(
     ----------
     n, p : int
         Rows and features.
-    d : int, optional
+    d : int or "fdr", optional
         Features to keep. By default :func:`~banditsis.plans.plan.default_size`, but with ``min_correlation``
-        every feature that passes.
+        every feature that passes. "fdr" keeps all features in exact runs and the default number in others,
+        because p-values decide afterwards.
     exact : bool
         Read every row: :meth:`Plan.exact`.
     max_samples : int or float, optional
@@ -80,11 +81,12 @@ def make_plan(
             "minimum correlation": min_correlation,
         }
     )
-    if d is not None:
-        check_integer("the number of features to keep", d, 1)
+    size = (p if exact else None) if isinstance(d, str) else d
+    if size is not None:
+        check_integer("the number of features to keep", size, 1)
     if min_correlation is not None:
-        return Plan.guaranteed(n, p, d, min_correlation, confidence, design=design)
-    d = default_size(max(n, 3), p) if d is None else d
+        return Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
+    d = default_size(max(n, 3), p) if size is None else size
     if exact:
         return Plan.exact(n, p, d).rereading(rereads)
     if max_samples is not None:
