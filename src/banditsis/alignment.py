@@ -9,9 +9,9 @@ from typing import Any
 def align_rows(X: Any, **others: Any) -> tuple[dict[str, Any], list[str]]:
     """Bring pandas objects into the row order of the pandas frame X, if they have its labels.
 
-    Equal indexes, and objects without labels of their own (NumPy arrays, a default index 0, 1, ...), are
-    paired by position. The same unique labels in another order are aligned with X. Everything else raises an
-    error, because pairing by position would be a guess.
+    The same unique labels in another order are aligned with X. Equal indexes, NumPy arrays, and otherwise a
+    default index 0, 1, … on either side are paired by position. Everything else raises an error, because
+    pairing by position would be a guess.
 
     Parameters
     ----------

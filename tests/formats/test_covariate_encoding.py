@@ -114,3 +114,17 @@ def test_values_of_mixed_types_are_rejected():
 def test_iterative_screening_expands_text():
     a = IterativeSIS(2).fit(X, Y, covariates=FRAME).support_
     np.testing.assert_array_equal(a, IterativeSIS(2).fit(X, Y, covariates=NUMBERS).support_)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Categorical([1, 2, 3, 1] * 5),
+        pd.Categorical(["1", "2", "3", "1"] * 5),
+        ["1", "2", "3", "1"] * 5,
+    ],
+)
+def test_categories_that_look_like_numbers_are_categories(column):
+    encoded = encode_covariates(pd.DataFrame({"batch": column}), 20, allow_missing=False)
+    assert encoded.values.shape == (20, 2)
+    assert "'batch' was expanded into 2 indicator columns" in encoded.notes[0]

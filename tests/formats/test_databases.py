@@ -194,10 +194,18 @@ def test_columns_that_are_not_used_are_not_read(tmp_path):
     frame = FRAME.assign(order_id=np.arange(3000))
     relation = duckdb.sql(broken)
     assert len(frame) == 3000
-    with pytest.raises(ValueError, match="x"):
+    with pytest.raises(ValueError, match="Conversion Error"):
         open_source(relation, target="y")
     for options in ({"drop": "broken"}, {"columns": ["a", "order_id", "2"]}):
         source, y = open_source(relation, target="y", **options)
         assert "broken" not in source.names
         np.testing.assert_array_equal(y, FRAME["y"])
     assert source.names == ["a", "b", "order_id"]  # an id that was asked for is a feature
+
+
+def test_ids_by_number_if_columns_are_chosen():
+    frame = FRAME.assign(who=np.arange(3000)[::-1])
+    relation = duckdb.sql("FROM frame")
+    assert len(frame) == 3000
+    source = open_source(relation, id="8", columns="d")
+    assert source.names == ["d"]

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from banditsis import SIS, BanditSIS, Plan, open_source, screen, shuffle
 from banditsis.cli.app import app
 from banditsis.formats.options import ReadOptions, choose_columns
+from banditsis.sources.views import ColumnSubset
 
 N = 600
 
@@ -175,6 +176,28 @@ def test_frames_with_text_are_transformed_as_they_were_fitted():
             selector.transform(frame.drop(columns="visits"))
     output = SIS(2).set_output(transform="pandas").fit(source, y).transform(frame)
     assert list(output.columns) == ["city=Rome", "visits"]
+
+
+def test_frames_of_any_kind_are_encoded():
+    frame, y = FRAME.drop(columns=["spent", "comment"]), FRAME["spent"]
+    selector = SIS(3).fit(open_source(frame, one_hot=True), y)
+    expected = selector.transform(frame)
+    np.testing.assert_allclose(selector.transform(pa.Table.from_pandas(frame)), expected)
+    numbered = FRAME[NUMERIC].set_axis(range(len(NUMERIC)), axis=1)
+    selector = SIS(3).fit(open_source(numbered), y)
+    np.testing.assert_allclose(
+        selector.transform(numbered), FRAME[NUMERIC].to_numpy()[:, selector.get_support()]
+    )
+
+
+def test_options_may_be_numbers():
+    X = np.arange(40.0).reshape(10, 4)
+    assert open_source(X, columns=1).names == ["x0"]
+    assert open_source(X, id=2, drop=[1]).names == ["x2", "x3"]
+    part = ColumnSubset(open_source(X), np.array([2, 3]))
+    assert open_source(part, columns=["1"]).names == ["x2"]  # numbers count the columns that the user has
+    with pytest.raises(TypeError, match=r"na must be the text of missing values, such as '-9', got -9\.5"):
+        open_source("x.csv", na=-9.5)
 
 
 def test_a_lasso_on_a_mixed_frame_in_cross_validation():

@@ -16,6 +16,7 @@ import zarr
 
 from banditsis import Plan, open_source, screen
 from banditsis.formats.registry import open_file
+from banditsis.sources.views import RowSubset
 from banditsis.store.layout import make_layout
 from banditsis.store.metadata import find_compressor, read_record, read_vector, verify, write_vector
 from banditsis.store.reader import ShuffledSource
@@ -537,3 +538,13 @@ def test_too_few_file_descriptors(tmp_path):
     assert done[0] == "(3000, 301)\n"
     assert "too many open files" in done[1]
     assert "ulimit -n" in done[1]
+
+
+def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
+    X = normal(100, 3)
+    np.save(tmp_path / "y.npy", np.arange(50.0))
+    part = RowSubset(open_source(X), np.arange(50, 100))
+    path = shuffle(part, tmp_path / "x.zarr", target=str(tmp_path / "y.npy"), seed=0)
+    source = open_source(path)
+    assert sorted(source.original_rows) == list(range(50))
+    np.testing.assert_array_equal(source.read(slice(0, 50), None), X[50:][source.original_rows])

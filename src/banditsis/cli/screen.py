@@ -173,7 +173,7 @@ def _run(options: ScreenOptions) -> None:
     # Workers open the file by its targets alone, so the ids of the covariates must not matter.
     ids_like = id_names(path, options.covariates, na) if options.scheduler is None else None
     in_data = columns_in_data(path, options.covariates)
-    opened, values, joined, ids, others = open_with_targets(
+    opened, values, joined, ids, _, others = open_with_targets(
         path, targets, ReadOptions(**options.opening, ids_like=ids_like), others=in_data
     )
     covariates = dict(zip(in_data, others, strict=True)) or None

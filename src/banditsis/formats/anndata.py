@@ -150,7 +150,7 @@ def open_anndata(
     source = _open_matrix(path, file, matrix, storage, shape, names, options.memory_limit)
     columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
     others = {name: partial(_read_column, obs, name) for name in columns}
-    return take_apart(source, apart, path, ids, others)
+    return take_apart(source, apart, path, options, ids, others)
 
 
 def _anndata_matrices(file: Any) -> list[str]:

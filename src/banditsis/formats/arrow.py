@@ -12,10 +12,9 @@ from urllib.parse import unquote
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.options import DEFAULTS, ReadOptions
+from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids
 from banditsis.formats.registry import Opened, find_format, import_optional
 from banditsis.formats.tables import (
-    as_ids,
     check_unique_names,
     damaged,
     find_roles,
@@ -260,19 +259,24 @@ def open_frame(
 
 def encode_frame(frame: Any, features: Sequence[tuple[str, object]]) -> Array:
     """Features of a frame, each given by a column and a level as in :attr:`Source.encoding`."""
-    names = list(dict.fromkeys(column for column, _ in features))
-    missing = [name for name in names if name not in set(frame_names(frame))]
+    places = {name: k for k, name in enumerate(frame_names(frame))}
+    used = {column: j for j, column in enumerate(dict.fromkeys(column for column, _ in features))}
+    missing = [column for column in used if column not in places]
     if missing:
         raise ValueError(f"the frame has no column {missing[0]!r}, which the selector was fitted on.")
-    table = _frame_table(frame[names] if hasattr(frame, "columns") else frame.select(names), names)
+    numbers = [places[column] for column in used]
+    if hasattr(frame, "iloc"):
+        part = frame.iloc[:, numbers]
+    else:
+        part = frame[:, numbers] if hasattr(frame, "get_columns") else frame.select(numbers)
     levels: dict[int, list[Any]] = {}
     encoded = []
     for column, level in features:
-        j = names.index(column)
+        j = used[column]
         encoded.append(Feature(j) if level is None else Feature(j, len(levels.setdefault(j, []))))
         if level is not None:
             levels[j].append(level)
-    source = FrameSource(table, encoded, [""] * len(encoded), levels)
+    source = FrameSource(_frame_table(part, list(used)), encoded, [""] * len(encoded), levels)
     return source.read(slice(0, source.shape[0]), None)
 
 

@@ -44,7 +44,7 @@ def find_converted(path: Path, write: Callable[[str], None], reason: str, na: Se
     for file in files:
         if _write_once(file, write):
             if file.parent != temporary:
-                _remove_stale(path, file)
+                _remove_stale(path, file, f"{path.name}.{size:x}-{time:x}")
             warn_user(f"{path} {reason}: it was converted once to {file}, which you may delete.")
             return file
     raise ValueError(
@@ -85,10 +85,10 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o022
 
 
-def _remove_stale(path: Path, current: Path) -> None:
-    """Remove conversions of earlier versions of the table."""
+def _remove_stale(path: Path, current: Path, version: str) -> None:
+    """Remove conversions of other versions of the table than that whose names start with ``version``."""
     own = re.compile(re.escape(path.name) + r"\.[0-9a-f]+-[0-9a-f]+(-[0-9a-f]+)?\.parquet")
     for file in current.parent.iterdir():
-        if own.fullmatch(file.name) and file != current:
+        if own.fullmatch(file.name) and not file.name.startswith(version):
             with suppress(OSError):  # another process may use it
                 file.unlink()

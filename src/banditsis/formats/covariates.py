@@ -14,7 +14,7 @@ from banditsis.formatting import count
 from banditsis.validation import NUMBERS, find_missing, from_numbers
 
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
-MAX_LEVELS, MIN_MAX_LEVELS = 1000, 10
+MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
 DATES = (datetime.date, datetime.time, datetime.timedelta)
 
 
@@ -59,7 +59,7 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
                 f"covariates must have one value for each of the {n:,} rows of X, got {len(column):,} of "
                 f"{label!r}."
             )
-        numbers = _as_numbers(column, label)
+        numbers = _as_numbers(column, label, from_array=array is not None)
         if numbers is None:
             numbers = _indicators(column, label)
             was = f"covariate {label!r} was expanded into"
@@ -94,15 +94,18 @@ def _columns(covariates: Any) -> Iterator[tuple[str, Array]]:
     names = getattr(covariates, "column_names", None) or covariates.columns  # may be repeated
     for k, name in enumerate(map(str, names)):
         if hasattr(covariates, "iloc"):
-            yield name, np.asarray(covariates.iloc[:, k])
+            series = covariates.iloc[:, k]
+            yield name, np.asarray(series.cat.rename_categories(str) if hasattr(series, "cat") else series)
         elif hasattr(covariates, "get_columns"):
             yield name, covariates.get_columns()[k].to_numpy()
         else:
-            yield name, np.array(covariates.column(k).to_pylist())
+            values = covariates.column(k).to_pylist()
+            is_category = str(covariates.column(k).type).startswith("dictionary")
+            yield name, np.array([v if v is None else str(v) for v in values] if is_category else values)
 
 
-def _as_numbers(column: Array, label: object) -> Array | None:
-    """A column of numbers; None if it holds text."""
+def _as_numbers(column: Array, label: object, *, from_array: bool) -> Array | None:
+    """A column of numbers; None if it holds text, or categories, whose numbers are only codes."""
     if column.dtype.kind in "fiub":
         return column
     known = column[~find_missing(column)] if column.dtype.kind == "O" else column
@@ -118,6 +121,8 @@ def _as_numbers(column: Array, label: object) -> Array | None:
         raise TypeError(
             f"covariates must hold numbers or text, got values of type {kinds} in {label!r}: convert them."
         )
+    if not from_array:
+        return None
     try:  # text of numbers, as in an array that also has text in other columns
         numbers = np.full(len(column), np.nan)
         numbers[~find_missing(column)] = known.astype(np.float64)
@@ -130,7 +135,7 @@ def _indicators(column: Array, label: object) -> Array:
     """Indicators of all levels but the first; NaN where the label is missing."""
     missing = find_missing(column)
     levels, codes = np.unique(column[~missing].astype(str), return_inverse=True)
-    n_max = min(MAX_LEVELS, max(MIN_MAX_LEVELS, len(column) // 10))
+    n_max = min(MAX_LEVELS, max(SMALLEST_LEVEL_LIMIT, len(column) // 10))
     if len(levels) > n_max:
         raise ValueError(
             f"covariate {label!r} is text with {len(levels):,} different values in {len(column):,} rows, "

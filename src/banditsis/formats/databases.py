@@ -65,7 +65,8 @@ def open_relation(
     if len(used) < len(names):  # the database need not read the others
         relation = relation.project(", ".join(_quote(names[j]) for j in used))
         columns = [names[j] for j in chosen] if options.columns else ()
-        options = options._replace(columns=columns, drop=())
+        own_id = None if options.id is None else names[ids[0]]
+        options = options._replace(columns=columns, drop=(), id=own_id)
         apart = [names[j] for j in taken]
     return _open_rows(partial(_run_relation, relation, where), apart, options, where)
 

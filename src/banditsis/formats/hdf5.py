@@ -132,7 +132,7 @@ def open_hdf5(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFA
         members = _datasets(dataset.parent)
         rows, columns = find_coordinates(dataset, members)
         names = find_names(path, [dataset.attrs, dataset.parent.attrs], members, p, columns)
-        return take_members(_open_dataset(dataset, names), apart, path, members, rows)
+        return take_members(_open_dataset(dataset, names), apart, path, options, members, rows)
 
 
 def _open_file(path: Path) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.formats.options import ColumnNotFoundError
+from banditsis.formats.options import ColumnNotFoundError, ReadOptions
 from banditsis.formats.packing import find_packing
 from banditsis.formats.registry import Opened, take_apart
 from banditsis.formats.tables import check_unique_names
@@ -72,9 +72,7 @@ def find_coordinates(array: Any, members: Members) -> list[Any | None]:
 
 def _is_bare_dimension(scale: Any) -> bool:
     """Whether netCDF stored a dimension without values."""
-    return to_text(scale.attrs.get("NAME", "")).startswith(
-        "This is a netCDF dimension but not a netCDF variable"
-    )
+    return to_text(scale.attrs.get("NAME", "")).startswith(BARE_DIMENSION)
 
 
 def find_names(
@@ -102,7 +100,12 @@ def find_names(
 
 
 def take_members(
-    source: Source, apart: Sequence[str], where: object, members: Members, coordinate: Any | None = None
+    source: Source,
+    apart: Sequence[str],
+    where: object,
+    options: ReadOptions,
+    members: Members,
+    coordinate: Any | None = None,
 ) -> Opened:
     """Find the ids, and the columns that are not features: vectors among the members, or features.
 
@@ -115,7 +118,7 @@ def take_members(
         ids = labels
     try:
         others = {name: partial(read_vector, member) for name, member in vectors.items()}
-        return take_apart(source, apart, where, ids, others)
+        return take_apart(source, apart, where, options, ids, others)
     except ColumnNotFoundError as error:
         hint = f" Arrays of {n:,} values: {', '.join(sorted(vectors))}." if vectors else ""
         raise ColumnNotFoundError(f"{error}{hint}") from None

@@ -41,7 +41,7 @@ def open_npy(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
     array = load_npy(path)
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}: features have two dimensions, rows × features.")
-    return take_apart(MappedSource(array), apart, path)
+    return take_apart(MappedSource(array), apart, path, options)
 
 
 def load_npy(path: Path) -> Array:
@@ -77,7 +77,9 @@ def open_npz(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
             source = SparseSource(load_npz(path))
         else:
             arrays = {name: archive[name] for name in archive.files}
-    return take_apart(source, apart, path) if is_sparse else _open_arrays(path, arrays, apart)
+    if is_sparse:
+        return take_apart(source, apart, path, options)
+    return _open_arrays(path, arrays, apart, options)
 
 
 @contextmanager
@@ -89,13 +91,13 @@ def _readable(path: Path, format_name: str) -> Iterator[None]:
         raise ValueError(f"{path} cannot be read as {format_name}: {' '.join(str(error).split())}") from error
 
 
-def _open_arrays(path: Path, arrays: dict[str, Any], apart: Sequence[str]) -> Opened:
+def _open_arrays(path: Path, arrays: dict[str, Any], apart: Sequence[str], options: ReadOptions) -> Opened:
     matrices = [array for array in arrays.values() if array.ndim == 2]
     if len(matrices) != 1:
         content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
         raise ValueError(f"{path} must contain one two-dimensional array, and contains {content}.")
     vectors = {name: partial(np.asarray, array) for name, array in arrays.items() if array.ndim == 1}
-    return take_apart(ArraySource(matrices[0]), apart, path, others=vectors)
+    return take_apart(ArraySource(matrices[0]), apart, path, options, others=vectors)
 
 
 def open_matrixmarket(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
@@ -108,7 +110,7 @@ def open_matrixmarket(path: Path, apart: Sequence[str] = (), options: ReadOption
             text: Any = _CheckedText(file)
             matrix = mmread(text)
         source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
-    return take_apart(source, apart, path)
+    return take_apart(source, apart, path, options)
 
 
 class _CheckedText:
@@ -146,4 +148,4 @@ def open_svmlight(path: Path, apart: Sequence[str] = (), options: ReadOptions = 
         matrix, labels = load_svmlight_file(str(path))
         source = SparseSource(matrix)
     others = {name: lambda: labels for name in ("label", "target", "y")}
-    return take_apart(source, apart, f"{path}, whose target is called 'label',", others=others)
+    return take_apart(source, apart, f"{path}, whose target is called 'label',", options, others=others)

@@ -18,7 +18,6 @@ from banditsis.formats.labelled import Labelled, is_labelled, take_labels
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.formats.registry import (
     Opened,
-    choose_from_matrix,
     find_format,
     import_optional,
     is_query,
@@ -159,12 +158,8 @@ def open_data(
 
         return open_frame(data, apart, options, names)
     if is_labelled(data):
-        labelled = take_labels(data)
-        return choose_from_matrix(
-            lambda apart: _open_labelled(labelled, apart, options, names), apart, options, "X"
-        )
-    source = _open_in_memory(data, names)
-    return choose_from_matrix(lambda apart: take_apart(source, apart, "X"), apart, options, "X")
+        return _open_labelled(take_labels(data), apart, options, names)
+    return take_apart(_open_in_memory(data, names), apart, "X", options)
 
 
 def open_features(X: Any) -> Source:
@@ -177,9 +172,10 @@ def _open_labelled(
 ) -> Opened:
     if isinstance(data.cells, (str, os.PathLike)):
         source = open_file(data.cells, (), ReadOptions(memory_limit=options.memory_limit)).source
+        source.names = data.names if names is None else names  # they may have changed in memory
     else:
         source = _open_in_memory(data.cells, data.names if names is None else names)
-    return take_apart(source, apart, "X", data.ids, data.columns)
+    return take_apart(source, apart, "X", options, data.ids, data.columns)
 
 
 def _open_named(data: str | os.PathLike[str], apart: Sequence[str], options: ReadOptions) -> Opened:
@@ -288,7 +284,7 @@ def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULT
 
         url = url.replace(".zarr:/", ".zarr/")
         _connect(url)
-        return choose_from_matrix(lambda apart: open_zarr(url, apart, options), apart, options, url)
+        return open_zarr(url, apart, options)
     outer, inner = split_url(url)
     folder = tempfile.mkdtemp(prefix="banditsis-")
     try:

@@ -8,6 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from banditsis.arrays import Array
 from banditsis.validation import check_choice
 
 #: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
@@ -39,25 +42,32 @@ class ColumnNotFoundError(ValueError):
 
 
 def check_options(
-    *, columns: Patterns = (), drop: Patterns = (), na: Patterns = (), dates: str = "skip", **options: Any
+    *,
+    columns: Patterns = (),
+    drop: Patterns = (),
+    id: str | int | None = None,
+    na: Patterns = (),
+    dates: str = "skip",
+    **options: Any,
 ) -> ReadOptions:
     """Validate the options that a user passed."""
+    of_columns = "names, 1-based numbers or patterns of columns"
     return ReadOptions(
-        columns=_as_tuple("columns", columns),
-        drop=_as_tuple("drop", drop),
-        na=_as_tuple("na", na),
+        columns=_as_tuple("columns", columns, of_columns),
+        drop=_as_tuple("drop", drop, of_columns),
+        id=None if id is None else str(id),
+        na=_as_tuple("na", na, "the text of missing values, such as '-9'"),
         dates=check_choice("dates", dates, DATES),
         **options,
     )
 
 
-def _as_tuple(name: str, patterns: Any) -> tuple[str, ...]:
-    """One pattern or several as a tuple of text."""
-    if isinstance(patterns, str):
-        return (patterns,)
-    if not all(isinstance(pattern, (str, int)) for pattern in patterns):
-        raise TypeError(f"{name} must be names, 1-based numbers or patterns of columns, got {patterns!r}.")
-    return tuple(map(str, patterns))
+def _as_tuple(name: str, given: Any, what: str) -> tuple[str, ...]:
+    """One text or several as a tuple."""
+    several = [given] if isinstance(given, (str, int, float)) else list(given)
+    if not all(isinstance(item, (str, int)) for item in several):
+        raise TypeError(f"{name} must be {what}, got {given!r}.")
+    return tuple(map(str, several))
 
 
 def choose_columns(names: Sequence[str], options: ReadOptions, where: object) -> list[int]:
@@ -120,3 +130,25 @@ def find_column(names: Sequence[str], column: str, where: object) -> int:
         more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
         hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
     raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
+
+
+def as_ids(columns: Sequence[Sequence[Any]]) -> Array:
+    """Ids as text; several columns are joined by tabs, and integers have no decimal point.
+
+    Examples
+    --------
+    >>> as_ids([np.array([7.0, 8.0])]), as_ids([["a", "a"], [1, 2]])
+    (array(['7', '8'], dtype='<U1'), array(['a\\t1', 'a\\t2'], dtype='<U3'))
+    """
+    return np.array(["\t".join(map(_as_id, row)) for row in zip(*columns, strict=True)])
+
+
+def _as_id(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        if abs(value) >= 2**53:
+            raise ValueError(
+                f"sample ids such as {value:.0f} have too many digits for floating-point numbers: write them "
+                "as text, or as integers in a Parquet file."
+            )
+        return str(int(value))
+    return "" if value is None else str(value).strip()

@@ -104,7 +104,7 @@ def open_pgen(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFA
         for name, values in columns.items()
         if name not in ("FID", "IID", *PEDIGREE)
     }
-    return take_apart(source, apart, path, ids, others)
+    return take_apart(source, apart, path, options, ids, others)
 
 
 def _find_part(path: Path, *endings: str) -> Path:

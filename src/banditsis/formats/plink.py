@@ -77,7 +77,7 @@ def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
     }
     source = PlinkSource(bed, names)
     source.annotations = annotations
-    return take_apart(source, apart, path, ids, phenotype)
+    return take_apart(source, apart, path, options, ids, phenotype)
 
 
 def _count_lines(path: Path) -> int:

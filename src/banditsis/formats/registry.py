@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices
-from banditsis.formats.options import DEFAULTS, ReadOptions, choose_columns, find_column
+from banditsis.arrays import Array
+from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids, choose_columns, find_column
 from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
@@ -91,8 +91,6 @@ SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items(
 SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
 #: Where Linux describes processes, and the limits of containers.
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
-#: Formats whose columns may be text, dates or ids.
-TABLES = ("parquet", "arrow", "csv", "duckdb", "sqlite")
 #: How the text of a query starts.
 QUERY = "duckdb:"
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
@@ -117,10 +115,7 @@ def open_file(
     module, function = FORMATS[format_name].opener.split(":")
     module = module if "." in module else f"banditsis.formats.{module}"
     open_format = getattr(import_module(module), function)
-    if format_name in TABLES:  # which choose columns before they read them
-        opened: Opened = open_format(path, apart, options)
-    else:
-        opened = choose_from_matrix(lambda apart: open_format(path, apart, options), apart, options, path)
+    opened: Opened = open_format(path, apart, options)
     n, p = opened.source.shape
     if n == 0 or p == 0:
         what = "rows" if n == 0 else "features besides the target" if apart else "features"
@@ -382,10 +377,11 @@ def take_apart(
     source: Source,
     apart: Sequence[str],
     where: object,
+    options: ReadOptions = DEFAULTS,
     ids: Array | None = None,
     others: Mapping[str, Callable[[], Array]] | None = None,
 ) -> Opened:
-    """Separate some columns from the features of a source.
+    """Separate some columns from the features of a source, and choose among the features.
 
     Parameters
     ----------
@@ -395,61 +391,33 @@ def take_apart(
         Columns by name, or features by 1-based number.
     where : object
         The name of the data in messages.
+    options : ReadOptions
+        Which columns are features (``columns``, ``drop``) and which one has the sample ids (``id``).
     ids : ndarray of str, optional
-        Sample ids.
+        Sample ids that the format has.
     others : mapping of str to callable, optional
         Columns that are not features, and the functions that read them. They take precedence.
     """
-    if not apart:
+    wanted = [*apart, *([] if options.id is None else [options.id])]
+    if not (wanted or options.columns or options.drop):
         return Opened(source, ids)
-    others = others or {}
     n, p = source.shape
     names = [source.name(j) for j in range(p)]
-    values, labels, taken = [], [], []
-    for wanted in apart:
-        if wanted in others:
-            values.append(others[wanted]())
-            labels.append(wanted)
+    values, labels, taken = [], [], set[int]()
+    for name in wanted:
+        if others and name in others:
+            values.append(others[name]())
+            labels.append(name)
             continue
-        choices = names if wanted in names or wanted.isdigit() else [*others, *names]
-        column = find_column(choices, wanted, where)
-        taken.append(column)
+        choices = names if name in names or name.isdigit() else [*(others or ()), *names]
+        column = find_column(choices, name, where)
+        taken.add(column)
         values.append(np.array(source.read(slice(0, n), slice(column, column + 1))[:, 0]))
         labels.append(names[column])
-    if taken:
-        source = _subset(source, np.setdiff1d(np.arange(p), taken))
-    return Opened(source, ids, values, labels)
-
-
-def choose_from_matrix(
-    open_matrix: Callable[[Sequence[str]], Opened], apart: Sequence[str], options: ReadOptions, where: object
-) -> Opened:
-    """Open a matrix with the columns and the ids that the options choose."""
-    from banditsis.formats.tables import as_ids  # which imports this module
-
-    opened = open_matrix(apart if options.id is None else [*apart, options.id])
+    kept = [j for j in choose_columns(names, options, where) if j not in taken]
+    if len(kept) < p:
+        source = ColumnSubset(source, np.array(kept, dtype=np.intp))
+        source.names = [names[j] for j in kept]
     if options.id is not None:
-        *values, ids = opened.values
-        opened = opened._replace(ids=as_ids([ids.tolist()]), values=values, labels=opened.labels[:-1])
-    return opened._replace(source=_select_columns(opened.source, options, where))
-
-
-def _select_columns(source: Source, options: ReadOptions, where: object) -> Source:
-    """The features that ``columns`` and ``drop`` leave; numbers count those that were taken apart, too."""
-    if not options.columns and not options.drop:
-        return source
-    base, kept = source, np.arange(source.shape[1])
-    if isinstance(source, ColumnSubset):
-        base, kept = source.base, source.columns
-    names = [base.name(j) for j in range(base.shape[1])]
-    chosen = np.intersect1d(choose_columns(names, options, where), kept)
-    if chosen.size == 0:
-        raise ValueError(f"no column of {where} is left: check which columns are chosen and dropped.")
-    return _subset(base, chosen)
-
-
-def _subset(source: Source, columns: Indices) -> ColumnSubset:
-    """Some columns of a source, with the names that they have there."""
-    subset = ColumnSubset(source, columns)
-    subset.names = [source.name(int(j)) for j in columns]
-    return subset
+        ids = as_ids([values.pop().tolist()])
+    return Opened(source, ids, values, labels[: len(apart)])

@@ -8,16 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from banditsis.arrays import Array, are_distinct_integers
-from banditsis.formats.options import ReadOptions, choose_columns, find_column
+from banditsis.arrays import are_distinct_integers
+from banditsis.formats.options import ReadOptions, as_ids, choose_columns, find_column
 from banditsis.formats.registry import Opened
 from banditsis.formatting import count
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
 #: A column of text with more distinct values, or more than one in two rows, holds ids rather than classes.
-MAX_LEVELS, MIN_LEVELS = 10_000, 20
+MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 10_000, 20
 TIMES = ("date", "time", "duration")
 NEVER_ENCODED = ("list", "struct", "map", "binary", "fixed_size")
 
@@ -60,7 +58,7 @@ def open_table(
         _raise_not_numeric(table, skipped)
     chosen = [j for j in left if j not in skipped]
     levels = {j: table.levels(j) for j in chosen if _is_text(table.schema.field(j).type)}
-    limit = min(MAX_LEVELS, max(MIN_LEVELS, sum(group.n_rows for group in table.groups) // 2))
+    limit = min(MAX_LEVELS, max(SMALLEST_LEVEL_LIMIT, sum(group.n_rows for group in table.groups) // 2))
     for j in [j for j in levels if len(levels[j]) > limit]:
         skipped[j] = TOO_MANY
         chosen.remove(j)
@@ -254,28 +252,6 @@ def find_id_columns(names: Sequence[str], *, exclude: Sequence[int] = ()) -> lis
     if len(names) > 1 and lower[0] == "" and 0 not in exclude:  # row names of pandas and R
         return [0]
     return [k for k, name in enumerate(lower) if name in ID_NAMES and k not in exclude and len(names) > 1][:1]
-
-
-def as_ids(columns: Sequence[Sequence[Any]]) -> Array:
-    """Ids as text; several columns are joined by tabs, and integers have no decimal point.
-
-    Examples
-    --------
-    >>> as_ids([np.array([7.0, 8.0])]), as_ids([["a", "a"], [1, 2]])
-    (array(['7', '8'], dtype='<U1'), array(['a\\t1', 'a\\t2'], dtype='<U3'))
-    """
-    return np.array(["\t".join(map(_as_id, row)) for row in zip(*columns, strict=True)])
-
-
-def _as_id(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        if abs(value) >= 2**53:
-            raise ValueError(
-                f"sample ids such as {value:.0f} have too many digits for floating-point numbers: write them "
-                "as text, or as integers in a Parquet file."
-            )
-        return str(int(value))
-    return "" if value is None else str(value).strip()
 
 
 def damaged(path: Path | str, format_name: str, error: Exception) -> Exception:

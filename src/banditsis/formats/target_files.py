@@ -11,8 +11,8 @@ import numpy as np
 from banditsis.arrays import Array
 from banditsis.formats.arrow import read_table
 from banditsis.formats.numpy import load_npy
-from banditsis.formats.options import find_column
-from banditsis.formats.tables import as_ids, find_id_columns, find_index, lower_names
+from banditsis.formats.options import as_ids, find_column
+from banditsis.formats.tables import find_id_columns, find_index, lower_names
 from banditsis.formats.text import DECIMAL_COMMA, MISSING, find_dialect, is_number, is_value, read_rows
 
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")

@@ -11,9 +11,9 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names, copy_url, is_text, named_as, open_data
-from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions
+from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions, as_ids
 from banditsis.formats.registry import TEXT, Opened, find_format, is_url
-from banditsis.formats.tables import as_ids, match_names
+from banditsis.formats.tables import match_names
 from banditsis.formats.target_files import (
     TargetValues,
     first_row_number,
@@ -42,7 +42,9 @@ class Target(NamedTuple):
     how: list[str]
     #: ids of all rows of the data, including rows without a value, if they are known
     ids: Array | None = None
-    #: other columns of the data that are not features, in the rows of the source
+    #: the rows of the data that are left; None if all are
+    rows: Indices | None = None
+    #: other columns of the data that are not features, in these rows
     others: Sequence[Array] = ()
 
 
@@ -95,8 +97,8 @@ def open_with_targets(
         else:
             known.append(match_rows(opened, read, place.file))
     joined = _combine(opened, known)
-    rows = joined.source.rows if isinstance(joined.source, RowSubset) else slice(None)
-    return joined._replace(others=[column[rows] for column in values])
+    rows = joined.rows
+    return joined._replace(others=[column if rows is None else column[rows] for column in values])
 
 
 class UnjoinedTargets(NamedTuple):
@@ -331,9 +333,10 @@ def _combine(opened: Opened, known: Sequence[Known]) -> Target:
     else:
         rows = np.unique(np.concatenate([response.rows for response in known]))
         values = [_expand(response, rows) for response in known]
-    if rows.size < source.shape[0]:
-        source = RowSubset(source, rows)
-    return Target(source, values, [response.how for response in known], opened.ids)
+    how = [response.how for response in known]
+    if rows.size == source.shape[0]:
+        return Target(source, values, how, opened.ids)
+    return Target(RowSubset(source, rows), values, how, opened.ids, rows)
 
 
 def _expand(known: Known, rows: Indices) -> Array:

@@ -148,7 +148,7 @@ def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions 
     rows, columns = find_coordinates(array, beside)
     attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
     source = _open_array(path, array, find_names(path, attributes, members, p, columns))
-    return take_members(source, apart, path, beside, rows)
+    return take_members(source, apart, path, options, beside, rows)
 
 
 def _check_all_codecs(path: Path | str, arrays: Mapping[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Indices, Rows
@@ -44,13 +46,24 @@ class RowSubset(SourceView):
         return self.base.calibrate(self.rows[rows])
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        self.base.sums(self.rows[rows], columns, self._base_weights(weights), context)
+
+    def sums_by_stratum(
+        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> None:
+        base_strata = [self.rows[rows] for rows in strata]
+        self.base.sums_by_stratum(base_strata, columns, self._base_weights(weights), context)
+
+    def _base_weights(self, weights: WeightFunction) -> WeightFunction:
+        """The weights of rows by their numbers in the base."""
+
         def base_weights(base_rows: Rows) -> Weights:
             if isinstance(base_rows, slice):  # consecutive in the base, so consecutive here
                 first = int(np.searchsorted(self.rows, base_rows.start))
                 return weights(slice(first, first + base_rows.stop - base_rows.start))
             return weights(np.searchsorted(self.rows, base_rows))
 
-        self.base.sums(self.rows[rows], columns, base_weights, context)
+        return base_weights
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         if scattered or self.base.block_rows == 1:
@@ -105,8 +118,20 @@ class ColumnSubset(SourceView):
         return self.base.calibrate(rows).take(self.columns)
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        self.base.sums(rows, self._base_columns(columns), weights, self._base_context(context))
+
+    def sums_by_stratum(
+        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> None:
+        chosen = self._base_columns(columns)
+        self.base.sums_by_stratum(strata, chosen, weights, self._base_context(context))
+
+    def _base_columns(self, columns: Columns) -> Indices:
+        return self.columns if columns is None else self.columns[columns]
+
+    def _base_context(self, context: SumContext) -> SumContext:
+        """The context with the calibration of all columns of the base."""
         shift = np.zeros(self.base.shape[1], context.calibration.shift.dtype)
         scale = np.ones_like(shift)
         shift[self.columns], scale[self.columns] = context.calibration.shift, context.calibration.scale
-        chosen = self.columns if columns is None else self.columns[columns]
-        self.base.sums(rows, chosen, weights, context._replace(calibration=Calibration(shift, scale)))
+        return context._replace(calibration=Calibration(shift, scale))

@@ -188,4 +188,4 @@ def open_shuffled(path: Path, apart: Sequence[str] = (), options: ReadOptions = 
     record = source.record
     ids = source.read_vector("ids") if "ids" in record.vectors else None
     stored = {str(record.target): lambda: source.read_vector("target")} if "target" in record.vectors else {}
-    return take_apart(source, apart, path, ids, stored)
+    return take_apart(source, apart, path, options, ids, stored)

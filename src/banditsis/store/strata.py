@@ -10,6 +10,7 @@ from banditsis.arrays import Array, Indices
 from banditsis.formats.members import to_text
 from banditsis.statistics import Anova, MomentStatistic, Pearson
 from banditsis.store.layout import HEAD
+from banditsis.validation import find_missing
 
 #: numpy.random.Generator.multivariate_hypergeometric, which draws uniform samples of strata, allows no more.
 MAX_ROWS = 10**9 - 1
@@ -52,7 +53,7 @@ def find_strata(y: Array) -> Array | None:
     """
     from banditsis.engine.strata import Strata  # the engine is above the store, and reading does not need it
 
-    known = _find_known(y)
+    known = ~find_missing(y)
     values = y[known]
     statistic = _bind(values) if len(y) <= MAX_ROWS else None
     if statistic is None:
@@ -65,13 +66,6 @@ def find_strata(y: Array) -> Array | None:
     codes = np.full(len(y), strata.n_strata, np.uint8)
     codes[known] = strata.codes
     return codes
-
-
-def _find_known(y: Array) -> Array:
-    """Which rows have a value."""
-    if y.dtype.kind == "O":
-        return np.array([not (value is None or value != value) for value in y.tolist()], dtype=bool)
-    return ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=bool)
 
 
 def _bind(y: Array) -> MomentStatistic | None:

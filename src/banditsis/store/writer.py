@@ -17,7 +17,6 @@ from banditsis.formats.options import ReadOptions, check_options
 from banditsis.formats.registry import local_path
 from banditsis.formats.targets import join, open_unjoined
 from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
 from banditsis.store.layout import is_shuffled
 from banditsis.store.metadata import (
     ANNOTATION,
@@ -198,8 +197,8 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
         else:
             joined = join(opened, read, place.file)
             source, (y,) = joined.source, joined.values
-            if isinstance(source, RowSubset):
-                rows = source.rows
+            rows = joined.rows
+            if rows is not None:
                 ids = None if ids is None else ids[rows]
             if not label or label.isdigit():  # a number would be read as the number of a feature
                 label = " ".join(filter(None, (Path(place.file).stem, label)))
