@@ -186,7 +186,7 @@ def test_frames_of_any_kind_are_encoded():
     numbered = FRAME[NUMERIC].set_axis(range(len(NUMERIC)), axis=1)
     selector = SIS(3).fit(open_source(numbered), y)
     np.testing.assert_allclose(
-        selector.transform(numbered), FRAME[NUMERIC].to_numpy()[:, selector.get_support()]
+        selector.transform(numbered), FRAME[NUMERIC].to_numpy(float)[:, selector.get_support()]
     )
 
 
