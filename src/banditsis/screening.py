@@ -153,8 +153,7 @@ def screen(
     given, notes = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
     source = open_features(X)
     check_shape(source)
-    if isinstance(plan, Plan) or not callable(plan):
-        check_plan(plan, Plan, source.shape)
+    plan = _check_plan(plan, source.shape)
     settings = Settings.check(
         source,
         statistic=statistic,
@@ -178,6 +177,13 @@ def screen(
     responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
     source, responses = drop_unweighted(source, responses, settings)
     return run_plan(source, responses, plan, settings, single=np.ndim(y) == 1 or not one_column)
+
+
+def _check_plan(plan: PlanLike, shape: tuple[int, int]) -> PlanLike:
+    """Check a plan, or have it checked when it is made."""
+    if callable(plan) and not isinstance(plan, Plan):
+        return lambda design: check_plan(plan(design), Plan, shape)
+    return check_plan(plan, Plan, shape)
 
 
 def drop_unweighted(source: Source, responses: Responses, settings: Settings) -> tuple[Source, Responses]:

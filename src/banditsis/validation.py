@@ -114,8 +114,8 @@ def check_shape(source: Source) -> None:
         )
 
 
-def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> None:
-    """Check that a plan was made for data of this shape."""
+def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> Plan:
+    """Return a plan that was made for data of this shape."""
     n, p = shape
     if not isinstance(plan, kind):
         raise TypeError(f"plan must be a Plan, such as Plan.exact({n}, {p}, 10); got {plan!r}.")
@@ -124,6 +124,7 @@ def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> None:
             f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features, but X has {n:,} × {p:,}: "
             "make the plan for the shape of X."
         )
+    return plan
 
 
 def check_guarantee_possible(
