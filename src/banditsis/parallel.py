@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -75,29 +78,101 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def run(self, jobs: Sequence[tuple[Any, ...]]) -> None:
+    def run(self, jobs: Iterable[tuple[Any, ...]]) -> None:
         """Run all jobs; a job is a function and its arguments, some of which it fills."""
-        helpers = min(self.n_jobs, len(jobs)) - 1
-        if self._pool is None or helpers < 1:
-            for function, *args in jobs:
-                function(*args)
+        self.run_in_order(jobs, lambda job: job[0](*job[1:]))
+
+    def run_in_order(
+        self,
+        tasks: Iterable[T],
+        run: Callable[[T], None],
+        finish: Callable[[T], None] | None = None,
+        max_waiting: int = 1 << 30,
+    ) -> None:
+        """Run tasks in threads, and finish them one at a time, in their order.
+
+        Parameters
+        ----------
+        tasks : iterable
+            Made one at a time, when a thread is free.
+        run : callable
+            Called with each task, by several threads at once.
+        finish : callable, optional
+            Called with each task after it has run, and after all tasks before it are finished.
+        max_waiting : int
+            Tasks that may have been taken and not finished, which limits memory.
+        """
+        queue = _Queue(iter(tasks), run, finish, max(max_waiting, 2 * self.n_jobs))
+        if self._pool is None:
+            queue.drain()
             return
-        queue = iter(jobs)  # next() on it is atomic
-
-        def drain() -> None:
-            try:
-                for function, *args in queue:
-                    function(*args)
-            finally:
-                for _ in queue:  # after a failure, leave no jobs for the others
-                    pass
-
-        futures = [self._pool.submit(drain) for _ in range(helpers)]
+        first = list(islice(queue.tasks, self.n_jobs))  # as many threads as there are tasks
+        queue.tasks = chain(first, queue.tasks)
+        futures = [self._pool.submit(queue.drain) for _ in range(len(first) - 1)]
         try:
-            drain()
+            queue.drain()
         finally:
             for future in futures:
                 future.result()
+
+
+class _Queue(Generic[T]):
+    """Tasks that several threads take, run and finish."""
+
+    def __init__(
+        self,
+        tasks: Iterator[T],
+        run: Callable[[T], None],
+        finish: Callable[[T], None] | None,
+        max_waiting: int,
+    ) -> None:
+        self.tasks, self._run, self._finish, self._max_waiting = tasks, run, finish, max_waiting
+        self._changed = threading.Condition()
+        self._n_taken = self._n_finished = 0
+        self._done: dict[int, T] = {}
+        self._is_finishing = self._ended = False
+
+    def drain(self) -> None:
+        """Run tasks until there are none left."""
+        try:
+            while (taken := self._take()) is not None:
+                number, task = taken
+                self._run(task)
+                self._put(number, task)
+        except BaseException:
+            with self._changed:
+                self._ended = True  # after a failure, leave no tasks for the others
+                self._changed.notify_all()
+            raise
+
+    def _take(self) -> tuple[int, T] | None:
+        with self._changed:
+            while not self._ended and self._n_taken - self._n_finished >= self._max_waiting:
+                self._changed.wait()
+            for task in () if self._ended else self.tasks:
+                self._n_taken += 1
+                return self._n_taken - 1, task
+            self._ended = True
+            return None
+
+    def _put(self, number: int, task: T) -> None:
+        """Finish the tasks whose turn it is, unless another thread is doing so."""
+        with self._changed:
+            self._done[number] = task
+            if self._is_finishing:
+                return
+            self._is_finishing = True
+        while True:
+            with self._changed:
+                if self._n_finished not in self._done:
+                    self._is_finishing = False
+                    return
+                task = self._done.pop(self._n_finished)
+            if self._finish is not None:
+                self._finish(task)
+            with self._changed:
+                self._n_finished += 1
+                self._changed.notify_all()
 
 
 class RoundError(RuntimeError):

@@ -17,8 +17,23 @@ PANEL = 2048
 
 
 @reduction
-def moments(flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | None, out: Array) -> None:
-    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to the first lines of ``out``.
+def moments_by_stratum(
+    flat: Array, starts: Array, shift: Array, y: Array, edges: Array, fourth: Array | None, out: Array
+) -> None:
+    """Add the sums of :func:`moments` for the rows between each edge and the next, the strata of ``out``.
+
+    Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None.
+    """
+    for h in range(edges.size - 1):
+        part, powers = y[edges[h] : edges[h + 1]], None if fourth is None else fourth[h, -1]
+        moments(flat, starts, edges[h], shift, part, powers, out[h])
+
+
+@reduction
+def moments(
+    flat: Array, starts: Array, first: int, shift: Array, y: Array, fourth: Array | None, out: Array
+) -> None:
+    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to the first lines of ``out``, from row ``first`` on.
 
     Σz⁴ is added to ``fourth`` (columns,) unless it is None; Numba compiles the two cases separately.
     """
@@ -34,10 +49,10 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | 
         for i in range(0, y.size, PANEL):
             m = min(PANEL, y.size - i)
             v = y[i : i + m]
-            a = flat[starts[ka] + i : starts[ka] + i + m]
-            b = flat[starts[kb] + i : starts[kb] + i + m]
-            c = flat[starts[kc] + i : starts[kc] + i + m]
-            d = flat[starts[kd] + i : starts[kd] + i + m]
+            a = flat[starts[ka] + first + i : starts[ka] + first + i + m]
+            b = flat[starts[kb] + first + i : starts[kb] + first + i + m]
+            c = flat[starts[kc] + first + i : starts[kc] + first + i + m]
+            d = flat[starts[kd] + first + i : starts[kd] + first + i + m]
             a0, b0, c0, d0 = zero, zero, zero, zero
             a1, b1, c1, d1 = zero, zero, zero, zero
             a2, b2, c2, d2 = zero, zero, zero, zero
@@ -73,7 +88,7 @@ def moments(flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | 
                     if is_in_range(squares[j], values[j], least):
                         fourth[k + j] += values[j]
                     else:
-                        fourth[k + j] += _sum_fourth(flat, starts[k + j] + i, m, shift[k + j])
+                        fourth[k + j] += _sum_fourth(flat, starts[k + j] + first + i, m, shift[k + j])
 
 
 @reduction

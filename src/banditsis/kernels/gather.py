@@ -34,18 +34,21 @@ def moments_by_row(
     offsets: Array,
     shift: Array,
     y: Array,
+    edges: Array,
     tile: Array,
     lines: Array,
     part: Array,
     fourth: Array | None,
     out: Array,
 ) -> None:
-    """Add the sums of :func:`row_moments.moments`, packing the rows of one tile at a time."""
+    """Add the sums of :func:`row_moments.moments_by_stratum`, packing the rows of one tile at a time."""
     packed = tile.reshape(-1)
-    for i in range(0, starts.size, tile.shape[0]):
-        stop = min(i + tile.shape[0], starts.size)
-        gather(flat, starts, offsets, i, tile)
-        row_moments.moments(packed, lines[: stop - i], shift, y[i:stop], part, fourth, out)
+    for h in range(edges.size - 1):
+        powers = None if fourth is None else fourth[h, -1]
+        for i in range(edges[h], edges[h + 1], tile.shape[0]):
+            stop = min(i + tile.shape[0], edges[h + 1])
+            gather(flat, starts[:stop], offsets, i, tile)
+            row_moments.moments(packed, lines[: stop - i], shift, y[i:stop], part, powers, out[h])
 
 
 @elementwise
@@ -55,15 +58,18 @@ def moments_by_column(
     offsets: Array,
     shift: Array,
     y: Array,
+    edges: Array,
     tile: Array,
     lines: Array,
     fourth: Array | None,
     out: Array,
 ) -> None:
-    """Add the sums of :func:`column_moments.moments`, packing the columns of one tile at a time."""
+    """Add the sums of :func:`column_moments.moments_by_stratum`, packing a few columns at a time."""
     packed = tile.reshape(-1)
     for k in range(0, starts.size, tile.shape[0]):
         stop = min(k + tile.shape[0], starts.size)
         gather(flat, starts, offsets, k, tile)
-        powers = None if fourth is None else fourth[k:stop]
-        column_moments.moments(packed, lines[: stop - k], shift[k:stop], y, powers, out[:, k:stop])
+        powers = None if fourth is None else fourth[:, :, k:stop]
+        column_moments.moments_by_stratum(
+            packed, lines[: stop - k], shift[k:stop], y, edges, powers, out[:, :, k:stop]
+        )

@@ -30,6 +30,26 @@ LINE = 64  # bytes of a cache line
 
 
 @elementwise
+def moments_by_stratum(
+    flat: Array,
+    starts: Array,
+    shift: Array,
+    y: Array,
+    edges: Array,
+    part: Array,
+    fourth: Array | None,
+    out: Array,
+) -> None:
+    """Add the sums of :func:`moments` for the rows between each edge and the next, the strata of ``out``.
+
+    Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None.
+    """
+    for h in range(edges.size - 1):
+        rows, powers = slice(edges[h], edges[h + 1]), None if fourth is None else fourth[h, -1]
+        moments(flat, starts[rows], shift, y[rows], part, powers, out[h])
+
+
+@elementwise
 def moments(
     flat: Array, starts: Array, shift: Array, y: Array, part: Array, fourth: Array | None, out: Array
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,40 +33,73 @@ from banditsis.sources.base import (
     calibrate,
     summing_dtype,
 )
-from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten, fourth_line
+from banditsis.sources.products import FlatArray, Strips, add_by_stratum, fits_kernels, flatten
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
-MAX_WEIGHTS = 1 << 22  # that are computed at once
-MAX_TILE_ROWS = 17 * PANEL  # of a tile that is read by row
 # Cells of a tile that keep a thread busy: read in place, or copied to a buffer first.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
+MAX_TILE_CELLS = 1 << 24  # of a tile that is read in place
+# Rows and columns of a tile that is read in place by column: the weights of the rows stay in the cache, and
+# computing them takes little time compared to reading that many columns.
+ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 512
 
 #: A function and its arguments; the last one is filled by the call.
 Job: TypeAlias = "tuple[Any, ...]"
-#: The number of rows of a tile, the part of the result to which its sums belong, and the call that
-#: computes them.
-TileJob: TypeAlias = "tuple[int, Floats, Job]"
 
 
-def add_tiles(jobs: Iterator[TileJob], context: SumContext, batch_size: int) -> None:
-    """Compute the sums of tiles in parallel, some at a time, and add them to the result in order."""
-    while batch := list(islice(jobs, batch_size)):
-        context.workers.run([job for _, _, job in batch])
-        for n_rows, result, job in batch:
-            result += job[-1]
-            context.tick(n_rows * result.shape[1])
+class TileJob(NamedTuple):
+    """A call that computes the sums of a tile, and where they belong."""
+
+    n_rows: int
+    #: the part of the result to which the sums are added
+    result: Floats
+    job: Job
+    #: the columns of the tile that are part of the result
+    picked: Indices | slice = slice(None)
+
+    def run(self) -> None:
+        """Compute the sums."""
+        function, *args = self.job
+        function(*args)
+
+    def add(self) -> None:
+        """Add the sums to the result."""
+        result = self.result
+        result += self.job[-1][..., self.picked]
+
+    def run_and_add(self) -> None:
+        """Do both."""
+        self.run()
+        self.add()
+
+
+def add_tiles(jobs: Iterator[TileJob], context: SumContext, max_waiting: int, overlap: bool = True) -> None:
+    """Compute the sums of tiles in parallel, and add them to the result in order.
+
+    If no two tiles ``overlap`` in the result, they are added in parallel.
+    """
+
+    def finish(tile: TileJob) -> None:
+        if overlap:
+            tile.add()
+        context.tick(tile.n_rows * tile.result.shape[-1])
+
+    run = TileJob.run if overlap else TileJob.run_and_add
+    context.workers.run_in_order(jobs, run, finish, max_waiting)
 
 
 class Tile(NamedTuple):
-    """Some rows × columns, the position of their sums in the result, and the weights of the rows."""
+    """Some rows × columns, and the strata of the rows."""
 
     rows: Rows
     columns: Indices | slice
-    position: slice
-    weights: Weights
+    #: where the rows of each stratum begin, and where the last one ends
+    edges: Indices
+    #: gives the weights of the rows
+    weights: WeightFunction
 
 
 class ArraySource(Source):
@@ -120,25 +152,43 @@ class ArraySource(Source):
         self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
     ) -> None:
         """Compute the tiles of all strata together, because those of one may be too few for all threads."""
-        out, n_sums = context.out, context.out.shape[1]
-        if columns is not None and self._is_faster_whole(len(columns), n_sums):
-            share = len(columns) / self.shape[1]
-            everything = np.zeros((*out.shape[:2], self.shape[1]))
-            whole = context._replace(out=everything, tick=lambda cells: context.tick(round(cells * share)))
-            self.sums_by_stratum(strata, None, weights, whole)
-            out += everything[..., columns]
+        rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
+        n, n_sums = count_rows(rows), context.out.shape[1]
+        if n == 0:
             return
+        edges = np.cumsum([0, *map(count_rows, strata)])
+        whole = columns is None or self._is_faster_whole(len(columns), n_sums)
+        p = self.shape[1] if columns is None or whole else len(columns)
+        height, width = self._tile_shape(rows, p, whole, weights(take(rows, 0, 1)))
         jobs = (
-            self._job(tile, context.calibration, sums)
-            for rows, sums in zip(strata, out, strict=True)
-            for tile in self._tiles(rows, columns, weights, n_sums, len(strata))
+            self._job(
+                Tile(take(rows, i, i + height), tile_columns, edges - i, weights), place, picked, context
+            )
+            for i in range(0, n, height)
+            for tile_columns, place, picked in self._column_strips(columns, whole, width)
         )
-        batch_size = MAX_PARTIAL_SUMS // (n_sums * min(out.shape[2], 8192))
-        add_tiles(jobs, context, max(4, min(batch_size, 64)))
+        max_waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * n_sums * min(p, width))
+        add_tiles(jobs, context, min(max_waiting, 64), overlap=height < n)
 
     def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
         """Whether reading whole rows is faster: if the columns touch nearly every cache line of a row."""
         return n_sums <= 8 and self.by_row and n_columns * CACHE_LINE >= self.row_bytes
+
+    def _column_strips(
+        self, columns: Columns, whole: bool, width: int
+    ) -> Iterator[tuple[Indices | slice, slice, Indices | slice]]:
+        """The columns of each tile, where they belong in the result, and which of them do."""
+        p = self.shape[1] if columns is None or whole else len(columns)
+        for j in range(0, p, width):
+            strip = slice(j, min(j + width, p))
+            if columns is None:
+                yield strip, strip, slice(None)
+            elif not whole:
+                yield columns[strip], strip, slice(None)
+            else:
+                place = slice(*np.searchsorted(columns, [strip.start, strip.stop]).tolist())
+                if place.start < place.stop:
+                    yield strip, place, columns[place] - j
 
     def _is_in_strips(self, rows: Rows, columns: Columns | slice) -> bool:
         """Whether kernels can read these cells in place."""
@@ -148,64 +198,67 @@ class ArraySource(Source):
             return self._flat.stride[1] == 1 and not isinstance(columns, np.ndarray)
         return self._flat.stride[0] == 1 and isinstance(rows, slice)
 
-    def _tiles(
-        self, rows: Rows, columns: Columns, weights: WeightFunction, n_sums: int, n_strata: int
-    ) -> Iterator[Tile]:
-        """Cut the rows of one stratum × columns into tiles; the cuts do not depend on the threads."""
-        n, p = count_rows(rows), self.shape[1] if columns is None else len(columns)
-        step = MAX_TILE_ROWS * max(1, min(MAX_WEIGHTS // (MAX_TILE_ROWS * n_sums), 32))
-        in_place = self._is_in_strips(rows, columns)
-        for start in range(0, n, step):
-            run = take(rows, start, start + step)
-            run_weights, m = weights(run), count_rows(run)
-            if fits_kernels(run_weights, self.by_row):
-                height, width = self._tile_shape(m, p, in_place, n_strata)
-            else:  # tall tiles, because the products of each tile have to be added up
-                height, width = 8192, 2048 if m > 8192 else 1024
-            for i in range(0, m, height):
-                tile_rows, tile_weights = take(run, i, i + height), run_weights.part(slice(i, i + height))
-                for j in range(0, p, width):
-                    position = slice(j, min(j + width, p))
-                    tile_columns = position if columns is None else columns[position]
-                    yield Tile(tile_rows, tile_columns, position, tile_weights)
+    def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
+        """Rows and columns of a tile: small enough for the cache, large enough for a thread.
 
-    def _tile_shape(self, n: int, p: int, in_place: bool, n_strata: int) -> tuple[int, int]:
-        """Rows and columns of a tile: small enough for the cache, large enough for a thread."""
+        They do not depend on the number of threads.
+        """
+        n = count_rows(rows)
+        if not fits_kernels(weights, self.by_row):
+            # Tall tiles, because the products of each tile have to be added up.
+            return 8192, 2048 if n > 8192 else 1024
+        in_place = whole and self._is_in_strips(rows, slice(0, 1))
         if not self.by_row:
-            return n, 64 if in_place else max(4, min(CELLS_IN_PLACE // n, 128))
+            return (
+                (ROWS_BY_COLUMN, COLUMNS_BY_COLUMN)
+                if in_place
+                else (n, max(4, min(CELLS_IN_PLACE // n, 128)))
+            )
         width = _round_up(p / -(-p // 8192), 16)  # partial sums stay in the cache
-        if in_place:
-            pieces = _count_pieces(n * p, CELLS_IN_PLACE, n_strata)
-            return min(MAX_TILE_ROWS, _round_up(n / pieces, PANEL)), width
-        max_rows = max(8, 4 * CELLS_PACKED // width)
-        return min(max_rows, _round_up(n / _count_pieces(n * p, CELLS_PACKED, n_strata), 8)), width
+        most, cells, unit = (
+            (MAX_TILE_CELLS, CELLS_IN_PLACE, PANEL) if in_place else (4 * CELLS_PACKED, CELLS_PACKED, 8)
+        )
+        height = _round_up(n / _count_pieces(n * p, cells), unit)
+        return min(max(unit, most // width // unit * unit), height), width
 
-    def _job(self, tile: Tile, calibration: Calibration, sums: Floats) -> TileJob:
-        calibration, w = calibration.take(tile.columns), tile.weights
-        out = np.zeros((len(sums), len(calibration.shift)))
-        job: Job = (self._add_copied, tile, calibration, out)
+    def _job(self, tile: Tile, place: slice, picked: Indices | slice, context: SumContext) -> TileJob:
+        """The job of a tile, with the strata of which it has rows."""
+        n = count_rows(tile.rows)
+        first = int(np.searchsorted(tile.edges, 0, side="right")) - 1
+        last = int(np.searchsorted(tile.edges, n))
+        tile = tile._replace(edges=np.clip(tile.edges[first : last + 1], 0, n))
+        out = np.zeros((last - first, context.out.shape[1], count_rows(tile.columns)))
+        result = context.out[first:last, :, place]
+        return TileJob(n, result, (self._add_tile, tile, context.calibration, out), picked)
+
+    def _add_tile(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
+        """Sum a tile, whose strata are the first dimension of ``out``."""
+        calibration, w = calibration.take(tile.columns), tile.weights(tile.rows)
         if self._flat is not None and (calibration.scale == 1).all():
             if fits_kernels(w, self.by_row) and self._is_in_strips(tile.rows, tile.columns):
                 strips = self._strips(self._flat, tile.rows, tile.columns)
-                job = (add_products, None, strips, calibration.shift, w, out)
-            elif not w.needs_products and w.codes is None and not w.pairwise:
-                job = self._packed_job(self._flat, tile, calibration.shift, out)
-        return count_rows(tile.rows), sums[:, tile.position], job
+                add_by_stratum(None, strips, calibration.shift, w, tile.edges, out)
+                return
+            if w.is_plain:
+                self._add_packed(self._flat, tile, calibration.shift, w, out)
+                return
+        self._add_copied(tile, calibration, w, out)
 
-    def _packed_job(self, flat: FlatArray, tile: Tile, shift: Array, out: Floats) -> Job:
+    def _add_packed(self, flat: FlatArray, tile: Tile, shift: Array, w: Weights, out: Floats) -> None:
         """Copy cells to a buffer that stays in the cache, a few strips at a time, and sum them."""
         rows, columns = flat.stride[0] * as_indices(tile.rows), flat.stride[1] * as_indices(tile.columns)
         starts, offsets = (rows, columns) if self.by_row else (columns, rows)
-        y = tile.weights.linear[:, 0].astype(self.dtype)
+        y = w.linear[:, 0].astype(self.dtype)
         buffer = np.empty((24 if self.by_row else 4, offsets.size), self.dtype)
         buffer_starts = np.arange(len(buffer)) * offsets.size
-        arguments = flat.memory, flat.first + starts, offsets, shift, y, buffer, buffer_starts
-        fourth = fourth_line(tile.weights, out)
+        arguments = flat.memory, flat.first + starts, offsets, shift, y, tile.edges, buffer, buffer_starts
+        fourth = out if w.fourth else None
         if self.by_row:
-            return gather.moments_by_row, *arguments, np.empty(out.shape, self.dtype), fourth, out
-        return gather.moments_by_column, *arguments, fourth, out
+            gather.moments_by_row(*arguments, np.empty(out.shape[1:], self.dtype), fourth, out)
+        else:
+            gather.moments_by_column(*arguments, fourth, out)
 
-    def _add_copied(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
+    def _add_copied(self, tile: Tile, calibration: Calibration, w: Weights, out: Floats) -> None:
         """Sum a tile that is converted, scaled, copied or multiplied as a matrix."""
         block = self.read(tile.rows, tile.columns)
         shift = calibration.shift
@@ -219,7 +272,7 @@ class ArraySource(Source):
         flat = flatten(block)
         assert flat is not None
         strips = self._strips(flat, slice(0, block.shape[0]), slice(0, block.shape[1]))
-        add_products(block, strips, shift, tile.weights, out)
+        add_by_stratum(block, strips, shift, w, tile.edges, out)
 
     def _strips(self, flat: FlatArray, rows: Rows, columns: Indices | slice) -> Strips:
         """The strips of some cells; the index along a strip must be a slice."""
@@ -293,6 +346,6 @@ def _round_up(value: float, multiple: int) -> int:
     return max(multiple, -(-int(np.ceil(value)) // multiple) * multiple)
 
 
-def _count_pieces(cells: int, cells_per_piece: int, n_strata: int) -> int:
-    """A power of two, at most 16 over all strata: enough pieces to keep all threads busy to the end."""
-    return max(1, (1 << min(int(n_strata * cells // cells_per_piece).bit_length(), 4)) // n_strata)
+def _count_pieces(cells: int, cells_per_piece: int) -> int:
+    """A power of two, at most 16: enough pieces to keep all threads busy to the end."""
+    return 1 << min(int(cells // cells_per_piece).bit_length(), 4)

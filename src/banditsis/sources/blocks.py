@@ -58,7 +58,7 @@ class BlockSource(Source):
                 position = slice(position.stop, position.stop + count_rows(tile_columns))
                 part = np.zeros((len(context.out), position.stop - position.start))
                 job = self._add, run, tile_columns, position, run_weights, context.calibration, part
-                yield count_rows(run), context.out[:, position], job
+                yield TileJob(count_rows(run), context.out[:, position], job)
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""

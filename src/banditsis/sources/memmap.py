@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows
-from banditsis.sources.array import ArraySource, Tile, TileJob
+from banditsis.sources.array import ArraySource, Tile
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import chunk_bytes
 
@@ -51,13 +51,9 @@ class MappedSource(ArraySource):
         self._prepare(rows, slice(0, self.shape[1]) if columns is None else columns)
         return super().read(rows, columns)
 
-    def _job(self, tile: Tile, calibration: Calibration, sums: Floats) -> TileJob:
-        n_rows, result, job = super()._job(tile, calibration, sums)
-        return n_rows, result, (self._run, tile, *job)
-
-    def _run(self, tile: Tile, function: Any, *args: Any) -> None:
+    def _add_tile(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
         self._prepare(tile.rows, tile.columns)
-        function(*args)
+        super()._add_tile(tile, calibration, out)
 
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
         """Check that the file still has these cells, and request scattered ones from the disk together.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,10 @@ class Strips(NamedTuple):
     starts: Indices
     along_rows: bool
 
+    def take_rows(self, rows: slice) -> Strips:
+        """The strips of some rows of the tile."""
+        return self._replace(starts=self.starts[rows] if self.along_rows else self.starts + rows.start)
+
 
 def fits_kernels(weights: Weights, along_rows: bool) -> bool:
     """Whether kernels can add these sums and are faster than matrix products."""
@@ -71,9 +76,32 @@ def add_products(block: Array | None, strips: Strips, shift: Array, weights: Wei
         _add_matrix_products(block, strips, shift, weights, out)
 
 
+def add_by_stratum(
+    block: Array | None, strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats
+) -> None:
+    """Add the sums of each stratum of a tile to its part of ``out``; its rows end at the next edge."""
+    if weights.is_plain:
+        _add_moments(strips, shift, weights, edges, out)
+        return
+    for part, sums in zip(starmap(slice, pairwise(edges.tolist())), out, strict=True):
+        cells = None if block is None else block[part]
+        add_products(cells, strips.take_rows(part), shift, weights.part(part), sums)
+
+
 def fourth_line(weights: Weights, out: Floats) -> Floats | None:
     """The line of the sums for Σz⁴, the last one; None if it is not asked for."""
     return out[-1] if weights.fourth else None
+
+
+def _add_moments(strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats) -> None:
+    """Add the sums of the strata of a tile for the only column of linear weights."""
+    y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
+    fourth = out if weights.fourth else None
+    if strips.along_rows:
+        part = np.empty(out.shape[1:], shift.dtype)
+        row_moments.moments_by_stratum(strips.memory, strips.starts, shift, y, edges, part, fourth, out)
+    else:
+        column_moments.moments_by_stratum(strips.memory, strips.starts, shift, y, edges, fourth, out)
 
 
 def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -83,16 +111,14 @@ def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> Non
         kernel = row_moments.classes if along_rows else column_moments.classes
         kernel(memory, starts, shift, weights.codes, weights.n_classes, out)
         return
+    if not weights.pairwise:
+        _add_moments(strips, shift, weights, np.array([0, len(weights.linear)]), out[None])
+        return
     y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
-    fourth, part = fourth_line(weights, out), np.empty(out.shape, shift.dtype)
-    if weights.pairwise and along_rows:
-        row_moments.moments_present(memory, starts, shift, y, part, out)
-    elif weights.pairwise:
-        column_moments.moments_present(memory, starts, shift, y, out)
-    elif along_rows:
-        row_moments.moments(memory, starts, shift, y, part, fourth, out)
+    if along_rows:
+        row_moments.moments_present(memory, starts, shift, y, np.empty(out.shape, shift.dtype), out)
     else:
-        column_moments.moments(memory, starts, shift, y, fourth, out)
+        column_moments.moments_present(memory, starts, shift, y, out)
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -140,8 +166,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     for i in range(0, len(block), ROWS_OF_PRODUCT):
         rows = slice(i, i + ROWS_OF_PRODUCT)
         part, x = weights.part(rows), block[rows]
-        starts = strips.starts[rows] if strips.along_rows else strips.starts + i
-        _add_one(strips._replace(starts=starts), shift, part, plain)
+        _add_one(strips.take_rows(rows), shift, part, plain)
         w = part.linear.T.astype(x.dtype)
         if not part.pairwise and part.square is None and _is_near_zero(shift, plain[2] / (i + len(x))):
             # Σ(x - s)w = Σxw - sΣw needs no shifted copy, and loses no digits if s is not larger than x - s.

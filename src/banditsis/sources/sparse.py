@@ -146,7 +146,7 @@ class SparseSource(BlockSource):
                 job: Job = (kernels.column_moments, *self.cells, start, stop, y, fourth_line(w, out), out)
             else:
                 job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
-            yield count_rows(rows), context.out[:, tile], job
+            yield TileJob(count_rows(rows), context.out[:, tile], job)
 
     def _row_jobs(
         self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
@@ -165,7 +165,8 @@ class SparseSource(BlockSource):
             tile = row_indices[start:stop]
             w = weights(rows if n_tiles == 1 else tile)
             out = np.repeat(_baseline(w, n_sums)[:, None], width, axis=1)
-            yield stop - start, context.out, (self._add_strips, tile, scale, positions, w, out)
+            job = self._add_strips, tile, scale, positions, w, out
+            yield TileJob(stop - start, context.out, job)
 
     def _add_strips(self, strips: Indices, scale: Floats, positions: Array, w: Weights, out: Floats) -> None:
         """Add the sums of some rows, or columns if the matrix is stored by column."""

@@ -73,6 +73,11 @@ class Weights:
         """Whether there are several linear weights, or square weights."""
         return self.linear.shape[1] > 1 or self.square is not None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one linear weight, for complete data, and nothing else."""
+        return not self.needs_products and self.codes is None and not self.pairwise
+
     def part(self, rows: slice | Indices) -> Weights:
         """Weights of some of the rows."""
         codes = None if self.codes is None else self.codes[rows]
