@@ -112,7 +112,8 @@ def null(small: bool) -> Iterator[Figure]:
         for Z in (None, z):
             ys = responses(np.zeros(n) if Z is None else 0.4 * z[:, 0], rng)
             for statistic in TESTED:
-                result = screen(X, ys[statistic], Plan.exact(n, p, 5), statistic=statistic, covariates=Z)
+                plan = Plan.exact(n, p, 5)
+                result = screen(X, ys[statistic], plan, statistic=statistic, covariates=Z, pvalues=True)
                 label = f"`{statistic}`{'' if Z is None else ' given 3 covariates'}"
                 pvalues.setdefault(label, []).append(result.pvalues)
     for label, parts in pvalues.items():

@@ -395,8 +395,9 @@ class SIS(Screener):
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool or "robust"
-        Whether a run on a subsample reads the selected features in full at the end, for exact scores and
-        p-values (``result_.pvalues``, ``result_.select()``). Otherwise p-values come from the subsample.
+        Whether small p-values of all features are checked, for ``result_.pvalues`` and ``result_.select()``,
+        and not only those of the selected features. A run on a subsample then reads the selected features in
+        full at the end; otherwise p-values come from the subsample.
         "robust" p-values allow the variance of the response to depend on the feature; see :func:`screen`.
     avoid_redundancy : bool
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and

@@ -296,8 +296,10 @@ class ScreeningResult:
 
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
         association. NaN also if the null distribution of a single feature is not known. A constant feature
-        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected. The p-values are not
-        adjusted for multiple testing; see :attr:`qvalues` and :meth:`select`.
+        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected. This needs another reading
+        of the features, so those of features that were not selected are NaN unless p-values were requested
+        (``pvalues=True``). The p-values are not adjusted for multiple testing; see :attr:`qvalues` and
+        :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
 
@@ -318,8 +320,8 @@ class ScreeningResult:
     def select(self, fdr: float = 0.05, method: str = "bh") -> Indices:
         r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
-        All features count as tested. A feature that an adaptive run dropped counts with p-value 1, so the
-        selection is conservative.
+        All features count as tested. A feature without a p-value, such as one that an adaptive run dropped,
+        counts with p-value 1, so the selection is conservative.
 
         Parameters
         ----------

@@ -122,10 +122,12 @@ def screen(
         of weight 0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
     pvalues : bool or "robust"
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
-        reads every row does not need this, nor one of a single step. The cells are additional to the plan's;
-        :meth:`Plan.optimal` can account for them. Raises if the null distribution of the statistic is not
-        known. "robust", for correlations, also allows the variance of the response to depend on the feature:
-        small p-values are at least those of the slope with the sandwich variance HC3.
+        reads every row, or has a single step, has p-values without this, except small ones of features that
+        are not selected if the response is skewed or heavy-tailed: those need a check, for which the features
+        are read again. The cells are additional to the plan's; :meth:`Plan.optimal` can account for those of
+        the selected features. Raises if the null distribution of the statistic is not known. "robust", for
+        correlations, also allows the variance of the response to depend on the feature: small p-values are at
+        least those of the slope with the sandwich variance HC3.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional

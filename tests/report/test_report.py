@@ -14,6 +14,7 @@ import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, screen
 from banditsis.report import render
+from banditsis.report.overview import overview_columns
 from banditsis.results import describe_associated, describe_floor, feature_columns
 
 rng = np.random.default_rng(7)
@@ -512,6 +513,13 @@ def test_exact_runs():
     np.testing.assert_allclose(columns["qvalue"], result.qvalues[order], rtol=1e-5)
     assert "Holm&#x27;s correction" in text
     assert "<img" not in text
+
+
+def test_the_overview_says_if_more_features_may_be_significant():
+    rare = X[:, :2] + X[:, 2:4] > 3
+    for pvalues, expected in ((False, ["≥ 1", "≥ 1"]), (True, ["2", "2"])):
+        results = screen(X, rare, Plan.exact(2000, 60, 1), pvalues=pvalues)
+        assert overview_columns(results)["5% FDR over all tests"] == expected
 
 
 def test_several_responses():

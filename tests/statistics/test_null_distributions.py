@@ -259,5 +259,6 @@ def test_uniform_under_the_null(statistic, given):
         "poisson": generator.poisson(np.exp(predictor)) if given else generator.poisson(1.0, n),
         "cox": np.column_stack([generator.exponential(np.exp(-predictor)), generator.random(n) < 0.7]),
     }[statistic]
-    result = screen(x, y, Plan.exact(n, p, 5), statistic=statistic, covariates=z if given else None)
+    covariates = z if given else None
+    result = screen(x, y, Plan.exact(n, p, 5), statistic=statistic, covariates=covariates, pvalues=True)
     assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01 / 10  # there are ten such tests

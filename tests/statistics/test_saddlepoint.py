@@ -101,6 +101,26 @@ def test_pvalues_hold_under_the_null(statistic, given):
     assert np.mean(p <= 0.01) >= 0.003  # and they are not useless
 
 
+@pytest.mark.parametrize("statistic", ["logistic", "anova", "pearson"])
+def test_small_pvalues_that_were_not_checked_are_not_known(statistic):
+    n_found = 0
+    for seed in range(5):
+        x, y = NULLS[statistic](np.random.default_rng(seed), 500, 400)
+        found = exact(x, y, statistic=statistic, pvalues=False)
+        checked = exact(x, y, statistic=statistic)
+        unknown = np.isnan(found.pvalues)
+        np.testing.assert_array_equal(found.log10_pvalues[~unknown], checked.log10_pvalues[~unknown])
+        assert not unknown[found.selected].any()
+        assert 500 * (1 + unknown.sum()) == checked.cells_reread
+        assert set(found.select(0.1)) <= set(checked.select(0.1))
+        assert f"{unknown.sum()} small p-values" in str(found)
+        assert (np.isnan(found.qvalues) == unknown).all()
+        back = ScreeningResult.from_json(found.to_json())
+        np.testing.assert_array_equal(back.log10_pvalues, found.log10_pvalues)
+        n_found += len(checked.select(0.1))
+    assert n_found <= 1
+
+
 def test_normal_data_keep_their_pvalues():
     generator = np.random.default_rng(3)
     x = generator.standard_normal((300, 2000))

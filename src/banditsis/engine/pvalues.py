@@ -66,48 +66,39 @@ def correct_pvalues(
     """Check small p-values of a statistic with one response, which come from these rows.
 
     Unless ``pvalues`` are requested, only those of the selected features are checked: there may be thousands
-    of others.
+    of others, and those are not available.
     """
-    robust = pvalues == "robust"
-    if trace.null_distribution is None or (parts := statistic.score_parts(rows)) is None:
+    robust, null = pvalues == "robust", trace.null_distribution
+    if null is None:
+        return
+    tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
+    log10 = null.log10_pvalues(null.drop_weak(trace.scores[tested]))
+    chosen = find_candidates(log10, trace.scores.size)
+    # The parts take memory and time for every row, so candidates come first.
+    if chosen.size == 0 or (parts := statistic.score_parts(rows)) is None:
         return
     test = TailTest(parts)
     if test.has_normal_residuals and not robust:
         return
-    tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
-    null = trace.null_distribution
-    log10 = null.log10_pvalues(null.drop_weak(trace.scores[tested]))
-    chosen = find_candidates(log10, trace.scores.size)
-    if not pvalues:
-        is_selected = np.isin(tested[chosen], trace.selected)
-        if n_left := int(np.count_nonzero(~is_selected)):
-            trace.notes.append(
-                f"{count(n_left, 'small p-value')} of features that were not selected may be too small, "
-                "because the data are not normal: set pvalues=True to check them."
-            )
-        chosen = chosen[is_selected]
-    if chosen.size == 0:
-        return
+    checked = np.ones(chosen.size, bool) if pvalues else np.isin(tested[chosen], trace.selected)
+    logs = np.where(checked, log10[chosen], np.nan)
     check = Check(statistic, rows, test, robust)
-    logs = log10[chosen] * np.log(10)
-    usual = logs.copy()
-    n = count_rows(rows)
-    width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
-    for i in range(0, chosen.size, width):
-        block = near_zero(source.read(rows, tested[chosen[i : i + width]]))
-        here = logs[i : i + width]
-        pieces = [slice(j, j + COLUMNS_OF_JOB) for j in range(0, len(here), COLUMNS_OF_JOB)]
-        workers.run([(check.raise_pvalues, block[:, piece], here[piece]) for piece in pieces])
-    cells = n * chosen.size
+    logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked], workers)
+    cells = count_rows(rows) * int(checked.sum())
     trace.cells_reread += cells
-    raised = logs > usual
-    if raised.any():
-        corrected = CorrectedNull(null, chosen[raised], logs[raised] / np.log(10))
-        trace.null_distribution = corrected
+    changed = logs != log10[chosen]
+    if changed.any():
+        trace.null_distribution = CorrectedNull(null, chosen[changed], logs[changed])
+    if n_raised := int(np.count_nonzero(changed & checked)):
         trace.notes.append(
-            f"{count(chosen.size, 'feature')} with small p-values were read again ({cells:,} "
-            f"cells), and {count(int(raised.sum()), 'p-value')} raised, because feature and response are "
+            f"{count(int(checked.sum()), 'feature')} with small p-values were read again ({cells:,} "
+            f"cells), and {count(n_raised, 'p-value')} raised, because feature and response are "
             f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
+        )
+    if n_left := int(np.count_nonzero(~checked)):
+        trace.notes.append(
+            f"{count(n_left, 'small p-value')} of features that were not selected are not available, because "
+            "the data are not normal and they were not checked: set pvalues=True to get them."
         )
 
 
@@ -118,6 +109,18 @@ class Check(NamedTuple):
     rows: Rows
     test: TailTest
     robust: bool
+
+    def corrected(self, source: Source, features: Indices, log10: Floats, workers: Workers) -> Floats:
+        """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
+        logs = log10 * np.log(10)
+        usual = logs.copy()
+        width = max(1, BYTES_AT_ONCE // (count_rows(self.rows) * source.dtype.itemsize))
+        for i in range(0, features.size, width):
+            block = near_zero(source.read(self.rows, features[i : i + width]))
+            here = logs[i : i + width]
+            pieces = [slice(j, j + COLUMNS_OF_JOB) for j in range(0, len(here), COLUMNS_OF_JOB)]
+            workers.run([(self.raise_pvalues, block[:, piece], here[piece]) for piece in pieces])
+        return np.where(logs > usual, logs / np.log(10), log10)
 
     def raise_pvalues(self, block: Array, logs: Floats) -> None:
         """Raise the logarithms of p-values of the columns of a block, over the rows that are present."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from banditsis.formatting import short_labels
 from banditsis.multiresponse import ScreeningResults
 from banditsis.report.tables import escape_text, signed
@@ -24,7 +26,10 @@ def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]
         ],
     }
     if all(result.has_pvalues for result in several):
-        columns["5% FDR over all tests"] = [f"{len(found):,}" for found in several.select().values()]
+        columns["5% FDR over all tests"] = [
+            f"{'≥ ' * has_unknown_pvalues(result)}{len(found):,}"
+            for result, found in zip(several, several.select().values(), strict=True)
+        ]
     best = [result.selected[:1] for result in several]
     columns["best feature"] = [
         short_labels([result.name(k) for k in first], 24)[0] if len(first) else ""
@@ -35,6 +40,11 @@ def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]
         for result, first in zip(several, best, strict=True)
     ]
     return columns
+
+
+def has_unknown_pvalues(result: ScreeningResult) -> bool:
+    """Whether features were tested whose p-values are not known, so more may be significant."""
+    return bool(np.isnan(result.log10_pvalues[result.tested]).any())
 
 
 def overview(results: Sequence[ScreeningResult]) -> str:

@@ -153,7 +153,7 @@ class CorrectedNull(NullDistribution):
     features : ndarray of int
         Positions of these features.
     log10 : ndarray
-        Decimal logarithms of their p-values.
+        Decimal logarithms of their p-values; NaN if they are not known.
     """
 
     usual: NullDistribution

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc, gammaln, log_ndtr, ndtri_exp
 
-from banditsis.arrays import SMALLEST, Array, Floats
+from banditsis.arrays import SMALLEST, Array, Floats, Indices
 from banditsis.kernels.saddlepoint import signed_root
 from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
@@ -223,7 +223,8 @@ class TailTest:
         else:
             self.basis = np.linalg.qr(parts.design * self.roots[:, None])[0]
         self.residuals = []
-        for column in np.asarray(parts.residuals, np.float64).T:
+        for column in parts.residuals.T:
+            column = np.asarray(column, np.float64)  # one at a time, because there may be many classes
             # with variances they are residuals of a fitted model
             values = self.project(column) if parts.variances is None else column
             if np.ptp(values) > 1e-9 * np.abs(column).max(initial=0.0):
@@ -305,18 +306,21 @@ class TailTest:
 
     def _log_class_tail(self, g: Floats) -> float:
         """By the rate of large deviations of the sums of all classes."""
-        members = self.parts.residuals[:, self.parts.residuals.any(axis=0)]
-        sums, share = g @ members, members.mean(axis=0)
-        between = np.square(whiten(self._class_products(members)) @ sums).sum() * self._freedom
+        codes, share, contrasts = self._classes
+        sums: Floats = np.bincount(codes, g, len(share)).astype(np.float64)
+        between = np.square(contrasts @ sums).sum() * self._freedom
         sums *= np.sqrt(between / np.sum(np.square(sums) / share))
         rate = _class_rate(sums, share, find_atoms(g))
-        return _log_chi_squared_tail(2 * rate, members.shape[1] - 1)
+        return _log_chi_squared_tail(2 * rate, len(share) - 1)
 
-    def _class_products(self, members: Array) -> Floats:
-        """Sums of products of the residuals of class indicators."""
-        counts = np.diag(members.sum(axis=0).astype(np.float64))
+    @cached_property
+    def _classes(self) -> tuple[Indices, Floats, Floats]:
+        """The class of each row, the share of each, and what makes their sums independent; no empty class."""
+        members = self.parts.residuals[:, self.parts.residuals.any(axis=0)]
+        counts = members.sum(axis=0)
         explained = self.basis.T @ members
-        return np.asarray(counts - explained.T @ explained)
+        contrasts = whiten(np.diag(counts.astype(np.float64)) - explained.T @ explained)
+        return members.argmax(axis=1), counts / len(members), contrasts
 
     def _log_robust(self, g: Floats) -> float:
         """By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
