@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -64,6 +65,33 @@ def one_blas_thread(wanted: bool) -> Iterator[None]:
                 _blas_limits.pop().restore_original_limits()
 
 
+#: The workers of the run that is under way in a thread.
+_current = threading.local()
+
+
+def map_in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Apply a function to each item, in the threads of the run that is under way in this thread.
+
+    Without one, or in one of its helpers, this thread does everything.
+
+    Examples
+    --------
+    >>> with Workers(2):
+    ...     map_in_threads(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
+    workers, listed = getattr(_current, "workers", None), list(items)
+    if workers is None or len(listed) < 2:
+        return [function(item) for item in listed]
+    results: list[Any] = [None] * len(listed)
+
+    def run(number: int) -> None:
+        results[number] = function(listed[number])
+
+    workers.run_in_order(range(len(listed)), run)
+    return results
+
+
 class Workers:
     """Threads for a screening run; the calling thread is one of them."""
 
@@ -72,9 +100,11 @@ class Workers:
         self._pool = ThreadPoolExecutor(n_jobs - 1, "banditsis") if n_jobs > 1 else None
 
     def __enter__(self) -> Workers:
+        self._outer, _current.workers = getattr(_current, "workers", None), self
         return self
 
     def __exit__(self, *exception: object) -> None:
+        _current.workers = self._outer
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
@@ -109,9 +139,11 @@ class Workers:
         first = list(islice(queue.tasks, self.n_jobs))  # as many threads as there are tasks
         queue.tasks = chain(first, queue.tasks)
         futures = [self._pool.submit(queue.drain) for _ in range(len(first) - 1)]
+        outer, _current.workers = getattr(_current, "workers", None), None  # tasks run in one thread each
         try:
             queue.drain()
         finally:
+            _current.workers = outer
             for future in futures:
                 future.result()
 

@@ -24,7 +24,7 @@ from banditsis.engine.strata import Strata, draw_uniformly, find_strata
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
 from banditsis.multiresponse import ScreeningResults
-from banditsis.parallel import Workers, one_blas_thread
+from banditsis.parallel import Workers, map_in_threads, one_blas_thread
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.keeping import KeepRule
@@ -202,21 +202,20 @@ def run_plan(
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
     groups = _group(responses, settings)
     constant = _find_constant(groups)
-    runs = [Run(source, values, members, rows, plan, settings, constant) for members, rows, values in groups]
     use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
-    with (
-        Workers(settings.n_jobs) as workers,
-        one_blas_thread(use_blas),
-        show_progress(settings.progress, sum(run.total_cells for run in runs)) as tick,
-    ):
-        try:
-            for run in runs:
-                run.run(workers, tick)
-        except KeyboardInterrupt:
-            raise Interrupted(_partial_results(runs, "interrupted", single)) from None
-        except Exception as error:
-            attach_partial(error, _partial_results(runs, "ended by an error", single))
-            raise
+    with Workers(settings.n_jobs) as workers, one_blas_thread(use_blas):
+        runs = [
+            Run(source, values, members, rows, plan, settings, constant) for members, rows, values in groups
+        ]
+        with show_progress(settings.progress, sum(run.total_cells for run in runs)) as tick:
+            try:
+                for run in runs:
+                    run.run(workers, tick)
+            except KeyboardInterrupt:
+                raise Interrupted(_partial_results(runs, "interrupted", single)) from None
+            except Exception as error:
+                attach_partial(error, _partial_results(runs, "ended by an error", single))
+                raise
     results: list[Any] = [flag_features(result, source) for result in _results(runs) if result is not None]
     return results[0] if single else ScreeningResults(results)
 
@@ -397,7 +396,7 @@ class Run:
                     choose_features(self.source, trace, rows, self._row_weights, n_choose)
             if self.settings.pvalues:
                 read_in_full(self.source, statistic, traces, workers, tick)
-            self._correct_pvalues(statistic, traces, read[0], workers)
+            self._correct_pvalues(statistic, traces, read[0])
 
     def _row_weights(self, rows: Rows) -> Floats | None:
         """Weights by which rows represent all rows, including the user's; None if they are equal."""
@@ -407,20 +406,21 @@ class Run:
         own = given.values if self.known is None else given.values[self.known]
         return own[rows] if weights is None else own[rows] * weights
 
-    def _correct_pvalues(
-        self, statistic: Statistic, traces: list[Trace], first_rows: Rows, workers: Workers
-    ) -> None:
+    def _correct_pvalues(self, statistic: Statistic, traces: list[Trace], first_rows: Rows) -> None:
         """Check the small p-values, which come from all rows or from the rows of a single step."""
         n = self.source.shape[0]
-        for k, trace in enumerate(traces):
-            if trace.rounds[-1].n_rows >= n:
+
+        def correct(k: int) -> None:
+            if traces[k].rounds[-1].n_rows >= n:
                 rows: Rows = slice(0, n)
-            elif len(trace.rounds) == 1 and not self.plan.by_evidence:
+            elif len(traces[k].rounds) == 1 and not self.plan.by_evidence:
                 rows = first_rows
             else:
-                continue
+                return
             bound = statistic.subset([k]).calibrate(rows)
-            correct_pvalues(self.source, bound, trace, rows, workers, self.settings.pvalues)
+            correct_pvalues(self.source, bound, traces[k], rows, self.settings.pvalues)
+
+        map_in_threads(correct, range(len(traces)))
 
     def _groups(self, bound: Statistic) -> list[list[int]]:
         """Responses that have the same steps."""

@@ -14,7 +14,7 @@ from banditsis.engine.evidence import MAX_PROBED, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
-from banditsis.parallel import Workers
+from banditsis.parallel import Workers, map_in_threads
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.results import strength
 from banditsis.sources.base import Calibration, Source, SumContext
@@ -24,7 +24,7 @@ from banditsis.statistics.sample import SampleStatistic
 # Costs relative to reading and summing one scattered cell for one response. They decide whether responses
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
-SCORES_AT_ONCE = 1 << 15
+SCORES_AT_ONCE = 1 << 14
 
 
 #: Positions of the features to keep and the cutoff, given their strengths and informative rows.
@@ -87,7 +87,12 @@ class MomentAccumulator:
         """The sums of some columns over all strata."""
         if len(self.sums) == 1:
             return np.asarray(self.sums[0][:, columns])
-        combined: Floats = np.tensordot(self.strata.weights(self.counts), self.sums[:, :, columns], 1)
+        combined: Floats
+        combined, *more = (
+            w * sums[:, columns] for w, sums in zip(self.strata.weights(self.counts), self.sums, strict=True)
+        )
+        for some in more:
+            combined += some
         return combined
 
     def _summary(self) -> Floats:
@@ -100,59 +105,68 @@ class MomentAccumulator:
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
         sums = self.sums[:, :-1] if self.statistic.evidence else self.sums
-        if np.isfinite(sums).all():
+        if all(map_in_threads(lambda of_stratum: np.isfinite(of_stratum).all(), sums)):
             return np.arange(0)
         return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=(0, 1))))
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep some of them, and return the cutoffs."""
-        cutoffs, summary, statistic = [], self._summary(), self.statistic
-        for k, trace in enumerate(traces):
-            left = self.left[k]
-            scores = self._scores(k, left, summary)
-            trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
-            if statistic.pairwise:
-                sums = self._combine(left)
-                trace.null_distribution = statistic.null_distribution(sums, summary, k, slice(None))
-                present = statistic.present(sums, slice(None))
-                assert present is not None
-                n_read = int(self.counts.sum())
-                trace.record_present(self.features(left), present, n_read, statistic.min_present)
-            else:
-                trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
-            if not self.strata.is_uniform(self.counts):
-                trace.null_distribution = None
-            informative = self._informative_rows(k, left, summary) if statistic.evidence else None
-            kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
-            trace.record_evidence(informative, kept, self.features(left), int(self.counts.sum()))
-            self.left[k] = kept if isinstance(left, slice) else left[kept]
-            cutoffs.append(cutoff)
-        return cutoffs
+        summary = self._summary()
+        return map_in_threads(lambda k: self._keep_best(k, summary, keep, traces[k]), range(len(traces)))
 
-    def _informative_rows(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
+    def _keep_best(self, k: int, summary: Floats, keep: Keep, trace: Trace) -> float:
+        """The same for one of the members."""
+        statistic, left = self.statistic, self.left[k]
+        scores, informative = self._scores(k, left, summary)
+        trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
+        if statistic.pairwise:
+            sums = self._combine(left)
+            trace.null_distribution = statistic.null_distribution(sums, summary, k, slice(None))
+            present = statistic.present(sums, slice(None))
+            assert present is not None
+            n_read = int(self.counts.sum())
+            trace.record_present(self.features(left), present, n_read, statistic.min_present)
+        else:
+            trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
+        if not self.strata.is_uniform(self.counts):
+            trace.null_distribution = None
+        if informative is not None:
+            informative = self._informative_rows(k, left, informative)
+        kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
+        trace.record_evidence(informative, kept, self.features(left), int(self.counts.sum()))
+        self.left[k] = kept if isinstance(left, slice) else left[kept]
+        return cutoff
+
+    def _informative_rows(self, k: int, left: Indices | slice, informative: Floats) -> Floats:
         """Number of rows that say something about each remaining feature and the response of a member."""
-        squares = self.statistic.squares(self._combine(left), summary, slice(None))
-        fourth = self._fourth_powers(left)
-        informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
-        # Fourth powers of very small values are 0, which says nothing.
-        informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
         if (informative < MAX_PROBED).any():
             rows = reduce(join_rows, self.rows)
             informative = discount(informative, self.features(left), self.source, rows, self.strata)
         return np.asarray(np.minimum(informative, self._rows_of_response(k)))
 
-    def _fourth_powers(self, left: Indices | slice) -> Floats:
-        """Σw²(z - z̄)⁴ of each remaining feature.
+    def _informative_rows_of_features(
+        self, combined: Floats, columns: Indices | slice, summary: Floats
+    ) -> Floats:
+        """Number of rows that say something about some features."""
+        squares, fourth = self.statistic.squares(combined, summary, slice(None)), self._fourth_powers(columns)
+        informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
+        # Fourth powers of very small values are 0, which says nothing.
+        informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
+        return np.asarray(informative)
+
+    def _fourth_powers(self, columns: Indices | slice) -> Floats:
+        """Σw²(z - z̄)⁴ of some features.
 
         The sums of z³ that this needs are not known, so the features are taken to be symmetric about their
         mean; the shift of a column is close to it, so this hardly matters.
         """
         weights = self.strata.weights(self.counts)
-        plain, square = (self.sums[:, line, left] for line in (0, self.statistic.n_sums - 2))
+        plain, square = (self.sums[:, line, columns] for line in (0, self.statistic.n_sums - 2))
         mean = weights @ plain / self.counts.sum()
         with np.errstate(over="ignore", invalid="ignore"):
-            centred = self.sums[:, -1, left] - 6 * mean**2 * square + 8 * mean**3 * plain
-            centred -= 3 * mean**4 * self.counts[:, None]
+            mean2 = mean * mean
+            centred = self.sums[:, -1, columns] - 6 * mean2 * square + (8 * mean2 * mean) * plain
+            centred -= 3 * (mean2 * mean2) * self.counts[:, None]
         return np.asarray(np.square(weights) @ np.maximum(centred, 0.0))
 
     def _rows_of_response(self, k: int) -> float:
@@ -163,25 +177,31 @@ class MomentAccumulator:
             return first * n_read / n_first  # it grows with the sample
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 
-    def _scores(self, k: int, left: Indices | slice, summary: Floats) -> Floats:
-        """Scores of one member, computed in pieces that fit in the cache."""
+    def _scores(self, k: int, left: Indices | slice, summary: Floats) -> tuple[Floats, Floats | None]:
+        """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
         size = self.n_left[k]
-        scores = np.empty(size)
-        for i in range(0, size, SCORES_AT_ONCE):
-            piece = slice(i, i + SCORES_AT_ONCE)
+        scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
+
+        def score_some(start: int) -> None:
+            piece = slice(start, start + SCORES_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            if len(self.sums) == 1:
+            if len(self.sums) == 1 and informative is None:  # nothing is copied
                 scores[piece] = self.statistic.scores(self.sums[0], summary, k, columns)
-            else:
-                scores[piece] = self.statistic.scores(self._combine(columns), summary, k, slice(None))
-        return scores
+                return
+            combined = self._combine(columns)
+            scores[piece] = self.statistic.scores(combined, summary, k, slice(None))
+            if informative is not None:
+                informative[piece] = self._informative_rows_of_features(combined, columns, summary)
+
+        map_in_threads(score_some, range(0, size, SCORES_AT_ONCE))
+        return scores, informative
 
     def narrow(self, n_rows: int) -> list[MomentAccumulator]:
         """Drop features that no member has left; split the members if separate passes are cheaper."""
         if len(self.members) == 1:
             (left,) = self.left
             if not isinstance(left, slice):
-                self.columns, self.sums = self.features(left), np.take(self.sums, left, axis=-1)
+                self._restrict(left)
                 self.left = [slice(None)]
             return [self]
         in_use = np.zeros(self.sums.shape[-1], bool)
@@ -194,9 +214,18 @@ class MomentAccumulator:
             return [self._single(k) for k in range(len(self.members))]
         position = np.cumsum(in_use) - 1
         self.left = [position[left] for left in self.left]
-        self.columns = self.features(union)
-        self.sums = self.sums[..., union]
+        self._restrict(union)
         return [self]
+
+    def _restrict(self, positions: Indices) -> None:
+        """Drop the sums of all features but those at some positions."""
+        before, after = self.sums, np.empty((*self.sums.shape[:2], len(positions)))
+
+        def take(line: tuple[int, int]) -> None:
+            np.take(before[line], positions, out=after[line], mode="clip")  # which needs no buffer
+
+        map_in_threads(take, np.ndindex(after.shape[:2]))
+        self.columns, self.sums = self.features(positions), after
 
     def _single(self, k: int) -> MomentAccumulator:
         """One of the members by itself."""

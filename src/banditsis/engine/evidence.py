@@ -18,6 +18,7 @@ import numpy as np
 
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.engine.strata import Strata
+from banditsis.parallel import map_in_threads
 from banditsis.plans.detection_floor import is_scarce
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MomentStatistic, Statistic
@@ -92,17 +93,18 @@ def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     unread = np.ones(n, bool)
     for rows in read:
         unread[rows] = False
-    total, squares = np.zeros(q), np.zeros(q)
-    low, high = np.full(q, np.inf), np.full(q, -np.inf)
-    for part in chunks(slice(0, n), max(1, (1 << 17) // q)):
-        d = statistic.deviations(part)
-        total += d.sum(axis=0)
-        squares += np.einsum("ij,ij->j", d, d)
-        if (d := d[unread[part]]).size:
-            low, high = np.minimum(low, d.min(axis=0)), np.maximum(high, d.max(axis=0))
     if not unread.any():
         return np.zeros(q)
-    mean = total / n
+
+    def measure(part: Rows) -> tuple[Floats, Floats, Floats, Floats]:
+        d, new = statistic.deviations(part), unread[part][:, None]
+        low, high = np.where(new, d, np.inf).min(axis=0), np.where(new, d, -np.inf).max(axis=0)
+        return d.sum(axis=0), np.einsum("ij,ij->j", d, d), low, high
+
+    parts = map_in_threads(measure, chunks(slice(0, n), max(1, (1 << 16) // q)))
+    totals, squared, lows, highs = map(np.array, zip(*parts, strict=True))
+    total, squares = totals.sum(axis=0), squared.sum(axis=0)
+    low, high, mean = lows.min(axis=0), highs.max(axis=0), total / n
     deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
     reach = np.maximum(high - mean, mean - low)
     share = reach / np.where(deviation > 0, deviation, 1.0)

@@ -13,7 +13,7 @@ from banditsis.engine.accumulators import start_accumulators
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
 from banditsis.formatting import count
-from banditsis.parallel import Workers
+from banditsis.parallel import Workers, map_in_threads
 from banditsis.plans.keeping import strongest
 from banditsis.results import Round
 from banditsis.sources.base import Source
@@ -26,7 +26,7 @@ from banditsis.validation import raise_nonfinite
 MAX_FDR = 0.1
 #: and every feature with a smaller p-value, or about as many of the features without association.
 MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
-BYTES_AT_ONCE = 1 << 28
+BYTES_AT_ONCE = 1 << 26
 COLUMNS_OF_JOB = 8
 
 
@@ -61,7 +61,7 @@ def read_in_full(
 
 
 def correct_pvalues(
-    source: Source, statistic: Statistic, trace: Trace, rows: Rows, workers: Workers, pvalues: bool | str
+    source: Source, statistic: Statistic, trace: Trace, rows: Rows, pvalues: bool | str
 ) -> None:
     """Check small p-values of a statistic with one response, which come from these rows.
 
@@ -83,7 +83,7 @@ def correct_pvalues(
     checked = np.ones(chosen.size, bool) if pvalues else np.isin(tested[chosen], trace.selected)
     logs = np.where(checked, log10[chosen], np.nan)
     check = Check(statistic, rows, test, robust)
-    logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked], workers)
+    logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked])
     cells = count_rows(rows) * int(checked.sum())
     trace.cells_reread += cells
     changed = logs != log10[chosen]
@@ -110,7 +110,7 @@ class Check(NamedTuple):
     test: TailTest
     robust: bool
 
-    def corrected(self, source: Source, features: Indices, log10: Floats, workers: Workers) -> Floats:
+    def corrected(self, source: Source, features: Indices, log10: Floats) -> Floats:
         """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
         logs = log10 * np.log(10)
         usual = logs.copy()
@@ -118,8 +118,9 @@ class Check(NamedTuple):
         for i in range(0, features.size, width):
             block = near_zero(source.read(self.rows, features[i : i + width]))
             here = logs[i : i + width]
-            pieces = [slice(j, j + COLUMNS_OF_JOB) for j in range(0, len(here), COLUMNS_OF_JOB)]
-            workers.run([(self.raise_pvalues, block[:, piece], here[piece]) for piece in pieces])
+            columns = range(0, len(here), COLUMNS_OF_JOB)
+            pieces = ((block[:, j : j + COLUMNS_OF_JOB], here[j : j + COLUMNS_OF_JOB]) for j in columns)
+            map_in_threads(lambda piece: self.raise_pvalues(*piece), pieces)
         return np.where(logs > usual, logs / np.log(10), log10)
 
     def raise_pvalues(self, block: Array, logs: Floats) -> None:

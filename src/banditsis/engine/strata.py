@@ -10,6 +10,7 @@ import numpy as np
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
 from banditsis.engine.sampling import draw_rows, reads_rows_cheaply
 from banditsis.kernels import strata as kernels
+from banditsis.parallel import map_in_threads
 from banditsis.plans.design import SamplingDesign
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
@@ -22,6 +23,8 @@ FRACTION_BITS = 5
 OUTLIER_SHARE, OUTLIER_FACTOR = 0.002, 10.0
 #: Rows whose strata are looked at together.
 BLOCK = 1 << 13
+#: Blocks that a thread looks at.
+BLOCKS_AT_ONCE = 8
 #: Rows of a stratum that a first step has on average; fewer could not represent it.
 MIN_ROWS_PER_STRATUM = 2
 #: Strata pay if a sample needs at most this share of the rows of a uniform one.
@@ -64,24 +67,37 @@ class Strata:
         """
         keys = np.empty(n, np.uint16)
         total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
-        for part in chunks(slice(0, n), 8 * BLOCK):
+
+        def count_some(part: slice) -> tuple[slice, Floats]:
             sizes = row_sizes(part)
             key = sizes.view(np.int64) >> (52 - FRACTION_BITS)
             keys[part] = key
-            kernels.count(sizes, key, total)
+            used = slice(int(key.min()), int(key.max()) + 1)
+            some = np.zeros((3, used.stop - used.start))
+            kernels.count(sizes, key, used.start, some)
+            return used, some
+
+        parts = list(chunks(slice(0, n), 8 * BLOCK))
+        for used, some in map_in_threads(count_some, parts):
+            total[:, used] += some
         count, sums, squares = total
         middle = (np.cumsum(sums) - sums / 2) / max(sums.sum(), SMALLEST)
         stratum = np.minimum(N_STRATA * middle, N_STRATA - 1).astype(np.uint8)
         stratum[sums > max(OUTLIER_SHARE, OUTLIER_FACTOR / n) * sums.sum() * count] = N_STRATA
         # Number the strata that have rows.
-        used = np.unique(stratum[count > 0])
-        stratum = np.searchsorted(used, stratum).astype(np.uint8)
-        counts = np.bincount(stratum, count)[: len(used)]
-        spreads = np.sqrt(np.bincount(stratum, squares)[: len(used)] / counts)
+        labels = np.unique(stratum[count > 0])
+        stratum = np.searchsorted(labels, stratum).astype(np.uint8)
+        counts = np.bincount(stratum, count)[: len(labels)]
+        spreads = np.sqrt(np.bincount(stratum, squares)[: len(labels)] / counts)
         design = SamplingDesign(tuple(int(size) for size in counts), tuple(float(s) for s in spreads))
-        codes, before = np.empty(n, np.uint8), np.zeros((-(-n // BLOCK) + 1, len(used)), np.intp)
-        kernels.encode(keys, stratum, BLOCK, codes, before)
-        return cls(design, codes, before)
+        codes, before = np.empty(n, np.uint8), np.zeros((-(-n // BLOCK) + 1, len(labels)), np.intp)
+
+        def encode_some(part: slice) -> None:
+            counts = before[1 + part.start // BLOCK : 1 + -(-part.stop // BLOCK)]
+            kernels.encode(keys[part], stratum, BLOCK, codes[part], counts)
+
+        map_in_threads(encode_some, parts)
+        return cls(design, codes, before.cumsum(axis=0))
 
     @classmethod
     def stored(cls, sizes: Sequence[int], row_sizes: Callable[[Rows], Floats]) -> Strata:
@@ -172,7 +188,22 @@ class Strata:
         edges = np.cumsum([0, *map(len, positions)])
         sorted_positions = np.concatenate([p[order] for p, order in zip(positions, orders, strict=True)])
         rows = np.empty(edges[-1], np.intp)
-        kernels.find(self.codes, BLOCK, self._before, sorted_positions, edges, rows)
+
+        assert self._before is not None
+        all_before = self._before
+
+        def find_some(first: int) -> None:
+            """Those in a few blocks of rows."""
+            before = all_before[first : first + BLOCKS_AT_ONCE + 1]
+            wanted = [
+                start + np.searchsorted(sorted_positions[start:stop], ends)
+                for (start, stop), ends in zip(pairwise(edges.tolist()), before[[0, -1]].T, strict=True)
+            ]
+            kernels.find(self.codes[first * BLOCK :], BLOCK, before, sorted_positions, np.array(wanted), rows)
+            for start, stop in wanted:
+                rows[start:stop] += first * BLOCK
+
+        map_in_threads(find_some, range(0, len(all_before) - 1, BLOCKS_AT_ONCE))
         found = np.split(rows, edges[1:-1])
         for k, order in enumerate(orders):
             in_order = np.empty_like(found[k])

@@ -21,7 +21,7 @@ from banditsis.arrays import (
     spread,
     take,
 )
-from banditsis.parallel import Workers
+from banditsis.parallel import Workers, map_in_threads
 from banditsis.statistics.base import Weights
 
 #: Gives the weights of some rows.
@@ -227,7 +227,8 @@ def calibrate(source: Source, rows: Rows, pilot: Indices, dtype: np.dtype) -> Ca
     Both come from the pilot rows, or from the first of ``rows`` with a value if the pilot rows have none.
     """
     found = Calibration(*np.empty((2, source.shape[1]), dtype))
-    for start in range(0, source.shape[1], COLUMNS_AT_ONCE):
+
+    def calibrate_some(start: int) -> None:
         columns = np.arange(start, min(start + COLUMNS_AT_ONCE, source.shape[1]))
         block = source.read(pilot, slice(start, columns[-1] + 1))
         _fill(found, columns, block)
@@ -238,6 +239,8 @@ def calibrate(source: Source, rows: Rows, pilot: Indices, dtype: np.dtype) -> Ca
             block = source.read(take(rows, i, i + SEARCHED_AT_ONCE), empty)
             _fill(found, empty, block)
             empty = _empty_columns(block, empty)
+
+    map_in_threads(calibrate_some, range(0, source.shape[1], COLUMNS_AT_ONCE))
     return found
 
 

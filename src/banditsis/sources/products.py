@@ -163,6 +163,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     """
     q = weights.linear.shape[1]
     plain = np.zeros((6 if weights.pairwise else 3 + weights.fourth, len(shift)))
+    unshifted = np.zeros(q)  # the sums of the weights of rows that were not shifted
     for i in range(0, len(block), ROWS_OF_PRODUCT):
         rows = slice(i, i + ROWS_OF_PRODUCT)
         part, x = weights.part(rows), block[rows]
@@ -171,7 +172,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
         if not part.pairwise and part.square is None and _is_near_zero(shift, plain[2] / (i + len(x))):
             # Σ(x - s)w = Σxw - sΣw needs no shifted copy, and loses no digits if s is not larger than x - s.
             out[1 : q + 1] += w @ x
-            out[1 : q + 1] -= np.outer(w.sum(axis=1, dtype=np.float64), shift)
+            unshifted += w.sum(axis=1, dtype=np.float64)
             continue
         z = np.subtract(x, shift)
         if part.pairwise:
@@ -183,6 +184,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
         out[1 : q + 1] += w @ z
         if part.square is not None:
             out[q + 1] += part.square.astype(x.dtype) @ np.square(z, out=z)
+    out[1 : q + 1] -= np.outer(unshifted, shift)
     out[0] += plain[0]
     if weights.square is None:
         out[q + 1] += plain[2]

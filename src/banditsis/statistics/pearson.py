@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, near_zero, spread
+from banditsis.parallel import map_in_threads
 from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
@@ -15,7 +16,7 @@ from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
 from banditsis.statistics.saddlepoint import ScoreParts
 
-CELLS_AT_ONCE = 1 << 17
+CELLS_AT_ONCE = 1 << 16
 
 
 class Pearson(MomentStatistic):
@@ -71,8 +72,12 @@ class Pearson(MomentStatistic):
 
         The scale is exact in floating point, and keeps the squares of the response from overflowing.
         """
-        parts = (self.values(part) for part in chunks(rows, self._rows_at_once))
-        ends = [(part.min(axis=0), part.max(axis=0)) for part in parts]
+
+        def find_ends(part: Rows) -> tuple[Floats, Floats]:
+            values = self.values(part)
+            return values.min(axis=0), values.max(axis=0)
+
+        ends = map_in_threads(find_ends, chunks(rows, self._rows_at_once))
         low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
         if (low == high).any():
             k = int(np.argmax(low == high))
@@ -150,11 +155,13 @@ class Pearson(MomentStatistic):
                 y, w = self.scaled(part), self.sample_weight[part]
                 total += [np.full(y.shape[1], w.sum()), w @ y, w @ np.square(y), np.full(y.shape[1], len(y))]
             return total
-        for part in chunks(rows, self._rows_at_once):
+
+        def sums(part: Rows) -> Floats:
             y = self.scaled(part)
-            total[0] += len(y)
-            total[1] += y.sum(axis=0)
-            total[2] += np.square(y, out=y).sum(axis=0)
+            return np.array([np.full(y.shape[1], len(y)), y.sum(axis=0), np.einsum("ij,ij->j", y, y)])
+
+        for some in map_in_threads(sums, chunks(rows, self._rows_at_once)):
+            total += some
         return total
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
@@ -247,7 +254,7 @@ class Pearson(MomentStatistic):
         if w is not None:
             mean = float(np.divide(*ready.summary(everything)[1::-1, 0]))
             return lambda rows: w[rows] * np.abs(ready.scaled(rows)[:, 0] - mean)
-        mean = sum(ready.scaled(part)[:, 0].sum() for part in chunks(everything, CELLS_AT_ONCE)) / len(self.y)
+        mean = float(ready.summary(everything)[1, 0]) / len(self.y)
         return lambda rows: np.abs(ready.scaled(rows)[:, 0] - mean)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import gammaincc, gammaln, log_ndtr, ndtri_exp
 
 from banditsis.arrays import SMALLEST, Array, Floats, Indices
-from banditsis.kernels.saddlepoint import signed_root
+from banditsis.kernels.saddlepoint import central_sums, signed_root
 from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
 
@@ -170,13 +170,8 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
 
 def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
     """Standardised third and fourth cumulant of a sample; 0 for normal data."""
-    centred = sample - sample.mean()
-    squares = np.square(centred)
-    variance = float(squares.mean())
-    if variance == 0:
-        return 0.0, 0.0
-    skewness = float(squares @ centred) / len(sample) / variance**1.5
-    return skewness, float(squares @ squares) / len(sample) / variance**2 - 3.0
+    second, third, fourth = (s / len(sample) for s in central_sums(sample, sample.mean()))
+    return (third / second**1.5, fourth / second**2 - 3.0) if second > 0 else (0.0, 0.0)
 
 
 def is_like_normal(n: int, skewness: float, kurtosis: float) -> bool:
@@ -214,14 +209,7 @@ class TailTest:
     """
 
     def __init__(self, parts: ScoreParts) -> None:
-        self.parts = parts
-        n = len(parts.residuals)
-        self.roots = np.ones(n) if parts.variances is None else np.sqrt(parts.variances)
-        self.roots = np.maximum(self.roots, 1e-8 * self.roots.max())  # a fitted probability can be 0 or 1
-        if parts.design is None:  # exactly equal elements, so equal values stay equal
-            self.basis = np.full((n, 1), n**-0.5)
-        else:
-            self.basis = np.linalg.qr(parts.design * self.roots[:, None])[0]
+        self.parts, self.n = parts, len(parts.residuals)
         self.residuals = []
         for column in parts.residuals.T:
             column = np.asarray(column, np.float64)  # one at a time, because there may be many classes
@@ -230,14 +218,28 @@ class TailTest:
             if np.ptp(values) > 1e-9 * np.abs(column).max(initial=0.0):
                 self.residuals.append(Residual(values))
 
+    @cached_property
+    def roots(self) -> Floats:
+        """Standard deviations of the residuals, up to a factor."""
+        roots = np.ones(self.n) if self.parts.variances is None else np.sqrt(self.parts.variances)
+        return np.asarray(np.maximum(roots, 1e-8 * roots.max()))  # a fitted probability can be 0 or 1
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Orthonormal columns that span the design."""
+        if self.parts.design is None:
+            return np.full((self.n, 1), self.n**-0.5)
+        return np.asarray(np.linalg.qr(self.parts.design * self.roots[:, None])[0])
+
     @property
     def has_normal_residuals(self) -> bool:
-        """Whether the response is like normal data, so that scores are normal for any feature."""
-        n = len(self.roots)
-        return all(is_like_normal(n, r.skewness, r.kurtosis) for r in self.residuals)
+        """Whether the response is like normal data, so scores are normal for any feature."""
+        return all(is_like_normal(self.n, r.skewness, r.kurtosis) for r in self.residuals)
 
     def project(self, values: Floats) -> Floats:
         """Residual of some values given the design."""
+        if self.parts.variances is None and self.parts.design is None:
+            return np.asarray(values - values.mean())  # equal values stay equal
         if self.parts.variances is None:
             return np.asarray(values - self.basis @ (self.basis.T @ values))
         return np.asarray(values - self.basis @ (self.basis.T @ (values * self.roots)) / self.roots)
@@ -264,7 +266,7 @@ class TailTest:
 
     def _is_far_from_normal(self, shape: tuple[float, float], deviation: float) -> bool:
         """Whether the p-value of a score, in standard deviations, is likely to change."""
-        n = len(self.roots)
+        n = self.n
         far = not is_like_normal(n, *shape)
         for r in self.residuals:
             change = expected_correction(n, shape[0] * r.skewness, shape[1] * r.kurtosis, deviation)
@@ -274,7 +276,7 @@ class TailTest:
 
     @property
     def _freedom(self) -> int:
-        return len(self.roots) - int(self.basis.shape[1])
+        return self.n - int(self.basis.shape[1])
 
     def _deviation(self, g: Floats, residual: Residual) -> float:
         """The score in standard deviations."""
@@ -369,9 +371,19 @@ class Residual:
     """Residuals of a response with mean square 1."""
 
     def __init__(self, values: Floats) -> None:
-        self.values = values / np.sqrt(np.mean(np.square(values)))
-        self.largest = float(np.abs(self.values).max())
-        self.skewness, self.kurtosis = skewness_and_kurtosis(self.values)
+        scale = float(np.sqrt(values @ values / len(values)))
+        self._unscaled, self._scale = values, scale
+        self.skewness, self.kurtosis = skewness_and_kurtosis(values)
+
+    @cached_property
+    def values(self) -> Floats:
+        """The residuals."""
+        return self._unscaled / self._scale
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute value."""
+        return float(np.abs(self.values).max())
 
     @cached_property
     def atoms(self) -> Atoms:
