@@ -26,8 +26,8 @@ CASES = (
 )
 
 
-def measure(gigabytes: float, profile: bool) -> Iterator[Figure]:
-    for name, rows, p, order, goal in CASES:
+def measure(gigabytes: float, profile: bool, only: str) -> Iterator[Figure]:
+    for name, rows, p, order, goal in (case for case in CASES if only in case[0]):
         X, y = make(int(rows * gigabytes / 16), p, "float32", order)
         label = f"{name}, {len(X):,} × {p:,}"
         yield from one_response(X, y, label, goal, profile)
@@ -75,8 +75,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=16.0)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--only", help="cases whose name contains this", default="")
     options = parser.parse_args()
-    figures = collect(measure(options.gigabytes, options.profile))
+    figures = collect(measure(options.gigabytes, options.profile, options.only))
     print(f"\n{table(figures)}\n\nMeasured by `make bench-cores` on {machine()}; best of several turns.")
 
 
