@@ -107,6 +107,18 @@ def test_another_number_of_rows_raises_as_before(data):
         fit_scores(X, y[:-1])
 
 
+def test_reports_align(data):
+    """The plots of a report pair rows as the run did."""
+    X, y = data
+    result, results = screen_scores(X, y), screen_scores(X, pd.DataFrame({"y": y, "z": -y}))
+    shuffled = pd.DataFrame({"y": y, "z": -y}).sample(frac=1, random_state=1)
+    assert result.to_html(X=X, y=shuffled["y"]) == result.to_html(X=X, y=y)
+    assert result.to_html(X=X, y=shuffled["y"].to_numpy()) != result.to_html(X=X, y=y)
+    assert results.to_html(X=X, Y=shuffled) == results.to_html(X=X, Y=np.column_stack([y, -y]))
+    with pytest.raises(ValueError, match="the row label 'row 0' of X is not in the index of y"):
+        result.to_html(X=X, y=y.rename({"row 0": "other"}))
+
+
 def test_bandit_and_iterative_screening_align(data):
     X, y = data
     shuffled = y.sample(frac=1, random_state=1)

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from banditsis.alignment import align_rows
 from banditsis.arrays import Indices
 from banditsis.formatting import count, printable, shorten, text_table, to_single_line, write_text
 from banditsis.results import ScreeningResult
@@ -118,6 +119,7 @@ class ScreeningResults(Sequence[ScreeningResult]):
         """
         from banditsis.report import render  # only needed here
 
+        Y = align_rows(X, Y=Y)[0]["Y"]
         page = render(self.results, title, X, None if Y is None else list(np.asarray(Y).T))
         if path is None:
             return page

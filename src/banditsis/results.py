@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.formatting import (
     count,
@@ -562,12 +563,14 @@ class ScreeningResult:
         title : str, optional
             Heading of the report; by default it names the response.
         X, y : optional
-            The data that were screened, in any form that :func:`open_source` takes, and the response. A
-            sample of at most 5,000 rows of the best features is read for plots against the response, and for
-            the correlations among the features. Without ``y`` only the latter are shown.
+            The data that were screened, in any form that :func:`open_source` takes, and the response. Rows of
+            pandas objects are paired by their labels, as in :func:`screen`. A sample of at most 5,000 rows
+            of the best features is read for plots against the response, and for the correlations among the
+            features. Without ``y`` only the latter are shown.
         """
         from banditsis.report import render  # only needed here
 
+        y = align_rows(X, y=y)[0]["y"]
         page = render([self], title, X, None if y is None else [y])
         if path is None:
             return page
