@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, screen
+from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, open_source, screen
 from banditsis.report import render
 from banditsis.report.overview import overview_columns
 from banditsis.results import describe_associated, describe_floor, feature_columns
@@ -287,11 +287,11 @@ def test_the_sample_is_of_rows_with_a_response(result):
     from banditsis.report.samples import read_sample
 
     gappy = np.where(np.arange(2000) < 1500, np.nan, Y)
-    sample = read_sample(result, X, gappy)
+    sample = read_sample(result, open_source(X), gappy)
     assert len(sample.y) == 500
     rows = np.searchsorted(np.sort(Y), sample.y)
     np.testing.assert_array_equal(sample.X, X[np.argsort(Y)[rows]][:, result.selected])
-    big = np.tile(X, (3, 1))
+    big = open_source(np.tile(X, (3, 1)))
     assert read_sample(result, big, np.tile(Y, 3)).X.shape == (5000, 6)
     with pytest.raises(ValueError, match="X has 59 features and the result has 60"):
         result.to_html(X=X[:, 1:], y=Y)
@@ -554,6 +554,23 @@ def test_several_responses():
         for data in re.findall(r'class="data">([^<]+)<', render(list(named), max_listed=30))
     ]
     assert [len(index) for index in few] == [10, 10, 10]
+
+
+class CountedArray:
+    """Cells that count how often they are opened."""
+
+    shape, opened = X.shape, 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.opened += 1
+        return X
+
+
+def test_several_responses_open_the_data_once():
+    results = screen(X, np.column_stack([Y, -Y, X[:, 3]]), Plan.exact(2000, 60, 4))
+    cells = CountedArray()
+    assert Page(results.to_html(X=cells)).count("svg", "heat") == 3
+    assert cells.opened == 1
 
 
 def test_needs_no_matplotlib(result, monkeypatch):

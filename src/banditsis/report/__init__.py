@@ -14,10 +14,12 @@ from string import Template
 from typing import Any
 
 import banditsis
+from banditsis.formats.opening import open_source
 from banditsis.report import charts, dataplots, overview, tables, text
 from banditsis.report.samples import read_sample
 from banditsis.report.tables import bullet_list, definition_list, escape_text
 from banditsis.results import ScreeningResult
+from banditsis.sources.base import Source
 
 __all__ = ["render"]
 
@@ -51,10 +53,11 @@ def render(
         "base-uri 'none'; form-action 'none'"
     )
     several = len(results) > 1
+    source = None if X is None else open_source(X)
     ys = [None] * len(results) if responses is None else responses
     each = max_listed // len(results)
     sections = [
-        _section(result, X, y, each, k, overview.section_heading(results, k) if several else "")
+        _section(result, source, y, each, k, overview.section_heading(results, k) if several else "")
         for k, (result, y) in enumerate(zip(results, ys, strict=True))
     ]
     return Template(_asset("page.html")).substitute(
@@ -69,9 +72,11 @@ def render(
     )
 
 
-def _section(result: ScreeningResult, X: Any, y: Any, max_listed: int, number: int, heading: str) -> str:
+def _section(
+    result: ScreeningResult, source: Source | None, y: Any, max_listed: int, number: int, heading: str
+) -> str:
     """Everything about one response, the answer first."""
-    sample = read_sample(result, X, y)
+    sample = None if source is None else read_sample(result, source, y)
     listed = tables.list_features(result, max_listed)
     return Template(_asset("response.html")).substitute(
         number=number,

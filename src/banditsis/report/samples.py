@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.formats.opening import open_source
 from banditsis.results import ScreeningResult
+from banditsis.sources.base import Source
 from banditsis.statistics import STATISTICS
 from banditsis.validation import check_responses, find_missing
 
@@ -35,12 +35,11 @@ class Sample:
     condition: str = ""
 
 
-def read_sample(result: ScreeningResult, X: Any, y: Any) -> Sample | None:
-    """Read a sample of the best features; None if there are no data, or no feature was selected."""
+def read_sample(result: ScreeningResult, source: Source, y: Any) -> Sample | None:
+    """Read a sample of the best features; None if no feature was selected."""
     features = result.selected[:MAX_FEATURES]
-    if X is None or not len(features):
+    if not len(features):
         return None
-    source = open_source(X)
     n, p = source.shape
     if p != result.n_features:
         raise ValueError(
