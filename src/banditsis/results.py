@@ -502,6 +502,7 @@ class ScreeningResult:
             effects=None if self.effects is None else self.effects.take(np.flatnonzero(kept)),
             flags={k: flag for k, flag in self.flags.items() if k in set(selected.tolist())},
             rounds=(*self.rounds[:-1], last),
+            parameters={**self.parameters, "fdr": fdr},
         )
 
     def with_notes(self, notes: Sequence[str]) -> ScreeningResult:

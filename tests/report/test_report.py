@@ -394,7 +394,9 @@ def test_no_code_if_the_result_stores_too_little(result):
     means = screen(moved, Y, Plan.exact(*moved.shape, 2))
     assert means.parameters["features"] == "Interactions(X, center=means)"
     odd = replace(result, parameters={**result.parameters, "features": "print(X)"})
-    for other in (guaranteed, gappy, own, means, odd):
+    significant = SIS("fdr", fdr=0.01).fit(X, Y).result_
+    assert "<dt>False discovery rate</dt><dd>1%</dd>" in significant.to_html()
+    for other in (guaranteed, gappy, own, means, odd, significant):
         assert "<pre>" not in other.to_html()
 
 

@@ -60,6 +60,7 @@ LABELS = {
     "min_correlation": "Minimum |r|",
     "confidence": "Confidence",
     "pvalues": "P-values",
+    "fdr": "False discovery rate",
     "row_order": "Row order",
     "sampling": "Sampling",
     "missing": "Missing values",
@@ -67,7 +68,7 @@ LABELS = {
     "sample_weight": "Sample weights",
 }
 #: What settings between 0 and 1 are a share of.
-SHARES = {"discard": " of the excess features", "budget": " of the cells", "confidence": ""}
+SHARES = {"discard": " of the excess features", "budget": " of the cells", "confidence": "", "fdr": ""}
 #: Features that the code of a report can construct.
 FEATURES_CODE = re.compile(r"X|Interactions\(X(, (main_effects=False|squares=True|center=True))*\)")
 #: Settings that the code must know, and settings that it can ignore or handles.
