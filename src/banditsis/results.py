@@ -492,6 +492,7 @@ class ScreeningResult:
         """The same result with only the selected features that :meth:`select` returns."""
         kept = np.isin(self.selected, self.select(fdr))
         selected = self.selected[kept]
+        left = set(selected.tolist())
         weakest = float(self.strength[selected].min()) if len(selected) else 1.0
         last = replace(self.rounds[-1], n_kept=len(selected), cutoff=weakest)
         return replace(
@@ -500,7 +501,9 @@ class ScreeningResult:
             present=None if self.present is None else self.present[kept],
             informative=None if self.informative is None else self.informative[kept],
             effects=None if self.effects is None else self.effects.take(np.flatnonzero(kept)),
-            flags={k: flag for k, flag in self.flags.items() if k in set(selected.tolist())},
+            flags={k: flag for k, flag in self.flags.items() if k in left},
+            near_duplicates={k: group for k, group in self.near_duplicates.items() if k in left},
+            correlation=None if self.correlation is None else self.correlation[np.ix_(kept, kept)],
             rounds=(*self.rounds[:-1], last),
             parameters={**self.parameters, "fdr": fdr},
         )

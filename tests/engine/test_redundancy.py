@@ -60,6 +60,17 @@ def test_copies_are_not_chosen_twice_and_are_listed():
     assert set(SIS(4).fit(X, y).get_support(indices=True)) <= families[0]
 
 
+def test_significant_features_keep_their_correlations():
+    X, y = simulate()
+    X[:, 1], X[:, 59] = X[:, 0], X[:, 58]
+    result = SIS(40, avoid_redundancy=True).fit(X, y).result_
+    fewer = result.keep_significant(1e-9)
+    assert 1 < len(fewer.selected) < 40
+    np.testing.assert_allclose(fewer.correlation, np.corrcoef(X[:, fewer.selected].T), atol=1e-12)
+    assert 0 < len(fewer.near_duplicates) < len(result.near_duplicates)
+    assert set(fewer.near_duplicates) <= set(fewer.selected)
+
+
 def test_copies_fill_up_by_score_if_nothing_else_is_left():
     x = np.random.default_rng(0).standard_normal((100, 2))
     X = np.column_stack([x[:, 0], x[:, 0], x[:, 1], x[:, 1], np.full(100, 0.1)])
