@@ -36,7 +36,16 @@ def test_frame(result):
     np.testing.assert_array_equal(frame["rank"], np.arange(1, 7))
     everything = result.to_frame(all_features=True)
     np.testing.assert_array_equal(everything["index"], np.argsort(result.ranking))
+    np.testing.assert_array_equal(everything["rank"], np.arange(1, 61))
     np.testing.assert_array_equal(everything["rows_read"], result.rows_read[everything["index"]])
+
+
+def test_a_frame_of_selected_features_ranks_no_others(result):
+    copy = replace(result)
+    copy.to_frame()
+    assert "ranking" not in vars(copy)
+    copy.to_frame(all_features=True)
+    assert copy.ranking is copy.ranking
 
 
 def assert_equal(found, expected):

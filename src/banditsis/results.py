@@ -231,7 +231,7 @@ class ScreeningResult:
         """The values that features are ranked by: absolute scores, or the scores if one-sided."""
         return strength(self.scores, self.one_sided)
 
-    @property
+    @cached_property
     def ranking(self) -> Indices:
         """Rank of every feature, from 1: by the last round it survived, then by score."""
         order = np.lexsort((-self.strength, -self.last_round.astype(np.intp), ~self.support))
@@ -625,7 +625,7 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
     place[result.selected] = np.arange(len(result.selected))
     place = place[chosen]
     columns: dict[str, Any] = {
-        "rank": np.where(place >= 0, place + 1, result.ranking[chosen]),
+        "rank": place + 1 if (place >= 0).all() else result.ranking[chosen],
         "name": [encodable(result.name(k)) for k in chosen],
         "index": chosen,
         **{name: values[chosen] for name, values in result.annotations.items()},
