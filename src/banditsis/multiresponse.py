@@ -135,9 +135,8 @@ class ScreeningResults(Sequence[ScreeningResult]):
             ]
             rows.append([shorten(name), f"{len(result.selected):,}", clear, *(best or [""])])
         headings = ["response", "selected", "clearly associated", "best feature"]
-        first = self.results[0]
-        size = f"{count(first.n_rows, 'row')} × {count(first.n_features, 'feature')}"
-        return printable(f"{count(len(self), 'response')}, {size}\n{text_table(headings, rows, align='<>>')}")
+        head = f"{count(len(self), 'response')}, {describe_size(self)}"
+        return printable(f"{head}\n{text_table(headings, rows, align='<>>')}")
 
     __repr__ = __str__
 
@@ -145,3 +144,12 @@ class ScreeningResults(Sequence[ScreeningResult]):
         from banditsis.report.notebook import summarize_several  # only needed in notebooks
 
         return summarize_several(self)
+
+
+def describe_size(results: Sequence[ScreeningResult]) -> str:
+    """Rows and features of the data; rows without a response do not count, so responses may differ."""
+    rows, features = [r.n_rows for r in results], [r.n_features for r in results]
+    return " × ".join(
+        f"{min(sizes):,} to {count(max(sizes), noun)}" if min(sizes) < max(sizes) else count(max(sizes), noun)
+        for noun, sizes in (("row", rows), ("feature", features))
+    )

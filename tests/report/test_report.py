@@ -575,6 +575,20 @@ def test_several_responses_open_the_data_once():
     assert cells.opened == 1
 
 
+def test_responses_of_different_sizes():
+    """The head of a page is about all responses: rows without a response do not count."""
+    responses = np.column_stack([Y, np.where(np.arange(2000) < 1500, Y, np.nan)])
+    results = screen(X, responses, Plan.exact(2000, 60, 4), missing="pairwise")
+    size = "1,500 to 2,000 rows × 60 features"
+    assert f"<dt>Size</dt><dd>{size}</dd>" in results.to_html()
+    assert f"<b>2 responses</b>, {size}" in results._repr_html_()
+    assert str(results).startswith(f"2 responses, {size}\n")
+    ranks = screen(X, Y, Plan.exact(2000, 60, 4), statistic="spearman")
+    text = type(results)([results[0], ranks]).to_html()
+    assert "<dt>Size</dt><dd>2,000 rows × 60 features</dd>" in text
+    assert "Pearson&#x27;s correlation with the response; Spearman&#x27;s rank correlation" in text
+
+
 def test_needs_no_matplotlib(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert '<table class="ranked">' in result.to_html(X=X, y=Y)

@@ -66,7 +66,7 @@ def render(
         title=escape_text(text.default_title(results) if title is None else title),
         style=style,
         script=script,
-        facts=definition_list(pair for pair in text.facts(results[0]) if not several or pair[0] != "Target"),
+        facts=definition_list(text.facts(results)),
         overview=overview.overview(results) if several else "",
         sections="".join(sections),
     )

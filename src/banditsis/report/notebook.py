@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from banditsis.formatting import count, format_duration, format_share
+from banditsis.multiresponse import describe_size
 from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.report.overview import overview_columns
 from banditsis.report.tables import ROUND_HEADS, escape_text, features_table, round_rows, table
@@ -37,9 +38,7 @@ def summarize(result: ScreeningResult) -> str:
 def summarize_several(results: Sequence[ScreeningResult]) -> str:
     """A table with a row for each response."""
     columns = overview_columns(results)
-    first = results[0]
-    size = f"{count(first.n_rows, 'row')} × {count(first.n_features, 'feature')}"
-    head = f"<p><b>{count(len(results), 'response')}</b>, {size}</p>"
+    head = f"<p><b>{count(len(results), 'response')}</b>, {describe_size(results)}</p>"
     return _wrap(head + table(list(columns), zip(*columns.values(), strict=True)))
 
 

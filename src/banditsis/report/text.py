@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from banditsis.formatting import count, format_duration, format_share, shorten
+from banditsis.multiresponse import describe_size
 from banditsis.results import (
     Round,
     ScreeningResult,
@@ -83,14 +84,23 @@ def default_title(results: Sequence[ScreeningResult]) -> str:
     return f"Features associated with {results[0].response or 'the response'}"
 
 
-def facts(result: ScreeningResult) -> Pairs:
-    """What was screened: the response, the data, their size, the statistic and the date."""
-    date = result.created.replace("T", " ").replace("+00:00", " UTC")
-    known = [("Target", result.response), ("Data", result.data)]
-    size = f"{result.n_rows:,} rows × {result.n_features:,} features"
-    statistic = _describe("statistic", result.parameters.get("statistic", "pearson"))
-    pairs = [*known, ("Size", size), ("Statistic", statistic), ("Date", date)]
+def facts(results: Sequence[ScreeningResult]) -> Pairs:
+    """What was screened: the response if there is one, the data, their size, the statistic and the date."""
+    statistics = [_describe("statistic", r.parameters.get("statistic", "pearson")) for r in results]
+    date = max(result.created for result in results).replace("T", " ").replace("+00:00", " UTC")
+    pairs = [
+        ("Target", results[0].response if len(results) == 1 else ""),
+        ("Data", _list_distinct(result.data for result in results)),
+        ("Size", describe_size(results)),
+        ("Statistic", _list_distinct(statistics)),
+        ("Date", date),
+    ]
     return [(label, value) for label, value in pairs if value]
+
+
+def _list_distinct(values: Iterable[str]) -> str:
+    """The different values, in the order in which they first occur."""
+    return "; ".join(filter(None, dict.fromkeys(values)))
 
 
 def answer(result: ScreeningResult) -> str:
