@@ -636,7 +636,7 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
         columns |= {"low": limits[:, 0], "high": limits[:, 1]}
     if result.has_pvalues:
         columns |= {"pvalue": result.pvalues[chosen], "log10_pvalue": result.log10_pvalues[chosen]}
-        columns["qvalue"] = result.qvalues[chosen]
+        columns |= {"qvalue": result.qvalues[chosen], "log10_qvalue": result.log10_qvalues[chosen]}
     if result.associated is not None:
         columns["associated"] = np.isin(chosen, result.associated)
     if result.effects is not None:

@@ -117,6 +117,29 @@ def test_pvalues_below_the_smallest_number(browser, tmp_path):
     assert browser.complaints() == []
 
 
+def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
+    """A p-value of 0 comes first, and q-values that underflow are ordered by their logarithms."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((5000, 60))
+    X[:, 40] = X[:, 5] + 0.1 * rng.standard_normal(5000)
+    X[:, 41] = X[:, 5] + 0.2 * rng.standard_normal(5000)
+    result = screen(X, X[:, 5], Plan.exact(5000, 60, 4))
+    assert result.log10_pvalues[5] == -np.inf
+    assert (result.qvalues[[5, 40, 41]] == 0).all()
+    result.to_html(tmp_path / "sorted.html")
+    visit(browser, tmp_path / "sorted.html")
+    best = ["x5", "x40", "x41"]
+    for column in (5, 6):
+        browser.click(head(column))
+        assert browser.run(CELLS.format(NAME))[:3] == best
+        assert browser.run(CELLS.format(column))[0] == "0"
+        browser.click(head(column))
+        assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
+    exponent = int(np.floor(result.log10_qvalues[40]))
+    assert browser.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
+    assert browser.complaints() == []
+
+
 def test_downloads_a_csv_file(browser, result, tmp_path):
     """All columns of the features that match, as in a frame; names are quoted where they must be."""
     names = [f'gene "{j}", a\nnew line' for j in range(60)]

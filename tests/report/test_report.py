@@ -513,6 +513,7 @@ def test_exact_runs():
     order = np.argsort(result.ranking)
     np.testing.assert_allclose(columns["log10_pvalue"], result.log10_pvalues[order], rtol=1e-5)
     np.testing.assert_allclose(columns["qvalue"], result.qvalues[order], rtol=1e-5)
+    np.testing.assert_allclose(columns["log10_qvalue"], result.log10_qvalues[order], rtol=1e-5)
     assert "Holm&#x27;s correction" in text
     assert "<img" not in text
 
@@ -522,6 +523,13 @@ def test_the_overview_says_if_more_features_may_be_significant():
     for pvalues, expected in ((False, ["≥ 1", "≥ 1"]), (True, ["2", "2"])):
         results = screen(X, rare, Plan.exact(2000, 60, 1), pvalues=pvalues)
         assert overview_columns(results)["5% FDR over all tests"] == expected
+
+
+def test_pvalues_of_zero_are_stored():
+    result = screen(X, X[:, 5], Plan.exact(2000, 60, 6))
+    assert result.log10_pvalues[5] == -np.inf
+    columns = Page(result.to_html()).features["columns"]
+    assert columns["log10_pvalue"][0] == columns["log10_qvalue"][0] == -1e308
 
 
 def test_several_responses():

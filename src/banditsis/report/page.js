@@ -14,10 +14,10 @@ const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "qvalue
 const count = (x) => x.toLocaleString("en");
 const signed = (x, digits) => (x === null ? "" : (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits));
 
-// P-values below 1e-308 underflow, so their logarithms are used if there are any.
+// P-values below 1e-308 underflow, so their logarithms are used; -1e308 is that of 0.
 function formatPvalue(log10) {
   if (log10 === null) return "";
-  if (log10 === -Infinity) return "0";
+  if (log10 <= -1e308) return "0";
   if (log10 > -3) return (10 ** log10).toFixed(4);
   const exponent = Math.floor(log10);
   return `${(10 ** (log10 - exponent)).toFixed(1)}e${exponent}`.replace("-", "−");
@@ -102,8 +102,8 @@ class FeatureTable {
       name, title: TITLES[name] || name.replaceAll("_", " "), key: (i) => values[i],
       text: (i) => formatValue(values[i]), kind: MINOR.has(name) ? "minor" : "",
     };
+    const log10 = (i) => this.values[`log10_${name}`][i];
     const isSelected = (i) => i < this.selected;
-    const log10 = (i) => (values[i] === null ? null : Math.log10(values[i]));
     const changes = {
       name: { key: (i) => this.naturalKey(i), text: (i) => shorten(values[i]), kind: "name" },
       score: { text: (i) => signed(values[i], 4) },
@@ -112,8 +112,8 @@ class FeatureTable {
         text: (i) => (values[i] === null ? "" : `${signed(values[i], 3)}\u00a0to ${signed(this.values.high[i], 3)}`),
         kind: "ends",
       },
-      pvalue: { key: (i) => this.values.log10_pvalue[i], text: (i) => formatPvalue(this.values.log10_pvalue[i] ?? log10(i)) },
-      qvalue: { text: (i) => formatPvalue(log10(i)) },
+      pvalue: { key: log10, text: (i) => formatPvalue(log10(i)) },
+      qvalue: { key: log10, text: (i) => formatPvalue(log10(i)) },
       associated: {
         key: (i) => (isSelected(i) ? Number(!values[i]) : 2),
         text: () => "", kind: "evidence",

@@ -13,6 +13,7 @@ import numpy as np
 
 from banditsis.arrays import Indices
 from banditsis.formatting import format_duration, printable, short_labels
+from banditsis.records import LOG_OF_ZERO
 from banditsis.results import ScreeningResult, feature_columns
 
 #: Maximum number of features in the tables of a report, of all responses together.
@@ -50,8 +51,12 @@ def _features_by_rank(result: ScreeningResult, max_listed: int) -> Indices:
 
 
 def _as_list(values: Any) -> list[Any]:
-    """Values for JSON: floats with six digits, which keep the page small, and None for NaN and infinity."""
+    """Values for JSON: floats with six digits, which keep the page small, and None for NaN.
+
+    The logarithm of a p-value of 0 becomes :data:`LOG_OF_ZERO`, which sorts before all others.
+    """
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        values = np.where(np.isneginf(values), LOG_OF_ZERO, values)
         return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
