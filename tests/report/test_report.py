@@ -242,6 +242,26 @@ def test_near_duplicates_are_named():
     assert f"x5 and x20: r = +{r:.3f}" in text or f"x20 and x5: r = +{r:.3f}" in text
 
 
+def test_a_choice_without_redundancy_shows_its_correlations():
+    """They come with the result, and so do the features that were left out; the data are not needed."""
+    copies = X.copy()
+    copies[:, 20:32] = -X[:, 5:6]
+    result = SIS(4, avoid_redundancy=True).fit(copies, Y).result_
+    assert result.near_duplicates[5].tolist() == list(range(20, 32))
+    text = result.to_html()
+    page = Page(text)
+    assert page.count("svg", "heat") == 1
+    left_out = ", ".join(f"x{k}" for k in range(20, 30))
+    assert f"<li>x5: {left_out} and 2 more</li>" in text
+    largest = np.abs(result.correlation[np.triu_indices(4, 1)]).max()
+    assert f"the largest is {largest:.2f}" in text
+    assert "No two of them have |r| &gt; 0.95" in text
+    other = replace(result, correlation=np.where(np.eye(4) == 1, 1.0, 0.25))
+    assert "the largest is 0.25" in other.to_html(X=copies, y=Y)
+    single = SIS(1, avoid_redundancy=True).fit(copies, Y).result_
+    assert "<li>x5: x20, " in single.to_html()
+
+
 def test_correlations_of_the_sample_with_missing_values():
     from banditsis.report.dataplots import correlations
 

@@ -94,7 +94,7 @@ def _section(
         ),
         redundancy=_part(
             "Correlations among the selected features",
-            "" if sample is None else dataplots.redundancy(result, sample),
+            dataplots.redundancy(result, sample),
         ),
         rounds=charts.rounds_table(result),
         reliability=bullet_list(text.reliability(result)),

@@ -8,8 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from banditsis.arrays import Array, Floats
-from banditsis.formatting import short_labels
-from banditsis.report.samples import MAX_PLOTTED, MAX_PLOTTED_ROWS, Sample, find_classes
+from banditsis.engine.redundancy import DUPLICATE
+from banditsis.formatting import count, short_labels
+from banditsis.report.samples import MAX_FEATURES, MAX_PLOTTED, MAX_PLOTTED_ROWS, Sample, find_classes
 from banditsis.report.tables import bullet_list, escape_text, evidence, signed
 from banditsis.results import ScreeningResult
 
@@ -20,9 +21,8 @@ VIEW_BOX = f"0 0 {LEFT + WIDTH + 4} {TOP + HEIGHT + 18}"
 N_BINS, MAX_POINTS = 22, 300
 #: Equal parts of the rows, by the feature, whose means are the line of a scatter plot.
 N_MEANS = 8
-#: Absolute correlation above which features are called near-duplicates.
-DUPLICATE = 0.9
-MAX_PAIRS = 10
+#: Near-duplicates that are named: pairs, or features that one stands for.
+MAX_NAMED = 10
 
 
 def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
@@ -189,19 +189,26 @@ def _tick(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def redundancy(result: ScreeningResult, sample: Sample) -> str:
-    """Correlations among the selected features as a heat map, and the near-duplicates among them."""
-    k = len(sample.features)
-    if k < 2:
-        return ""
-    labels = short_labels([result.name(j) for j in sample.features], 22)
-    r = correlations(sample.X)
+def redundancy(result: ScreeningResult, sample: Sample | None) -> str:
+    """Correlations among the selected features as a heat map, and their near-duplicates.
+
+    The correlations are those of the result if it has any, else those of the sample.
+    """
+    features = result.selected[:MAX_FEATURES]
+    k = len(features)
+    r = result.correlation
+    if r is None and sample is not None:
+        r = correlations(sample.X)
+    if k < 2 or r is None:
+        return _represented(result)
+    r = r[:k, :k]
+    labels = short_labels([result.name(j) for j in features], 22)
     pairs = np.abs(r[np.triu_indices(k, 1)])
     of = "selected" if k == len(result.selected) else f"best {k}"
     text = (
         f"The mean |r| among the {of} features is {pairs.mean():.2f}, and the largest is {pairs.max():.2f}."
     )
-    return f"<p>{text}</p>{_duplicates(labels, r)}{_heat_map(labels, r)}"
+    return f"<p>{text}</p>{_duplicates(labels, r)}{_represented(result)}{_heat_map(labels, r)}"
 
 
 def correlations(X: Floats) -> Floats:
@@ -219,14 +226,30 @@ def correlations(X: Floats) -> Floats:
 
 def _duplicates(labels: Sequence[str], r: Floats) -> str:
     """The pairs of near-duplicates, most similar first."""
-    pairs = [(i, j) for i, j in combinations(range(len(labels)), 2) if abs(r[i, j]) >= DUPLICATE]
+    pairs = [(i, j) for i, j in combinations(range(len(labels)), 2) if abs(r[i, j]) > DUPLICATE]
     if not pairs:
-        return f"<p>No two of them have |r| ≥ {DUPLICATE:g}.</p>"
+        return f"<p>No two of them have |r| &gt; {DUPLICATE:g}.</p>"
     pairs.sort(key=lambda pair: -abs(r[pair]))
-    sentences = [f"{labels[i]} and {labels[j]}: r = {signed(r[i, j], 3)}" for i, j in pairs[:MAX_PAIRS]]
-    if len(pairs) > MAX_PAIRS:
-        sentences.append(f"and {len(pairs) - MAX_PAIRS:,} more pairs")
-    return f"<p>Near-duplicates, with |r| ≥ {DUPLICATE:g}:</p>{bullet_list(sentences)}"
+    sentences = [f"{labels[i]} and {labels[j]}: r = {signed(r[i, j], 3)}" for i, j in pairs[:MAX_NAMED]]
+    if len(pairs) > MAX_NAMED:
+        sentences.append(f"and {count(len(pairs) - MAX_NAMED, 'more pair')}")
+    return f"<p>Near-duplicates, with |r| &gt; {DUPLICATE:g}:</p>{bullet_list(sentences)}"
+
+
+def _represented(result: ScreeningResult) -> str:
+    """The features that were not selected because a near-duplicate was; nothing without such a choice."""
+    sentences = []
+    for feature in result.selected[:MAX_FEATURES]:
+        group = result.near_duplicates.get(int(feature), ())
+        if not len(group):
+            continue
+        named = short_labels([result.name(k) for k in [feature, *group[:MAX_NAMED]]], 22)
+        more = f" and {len(group) - MAX_NAMED:,} more" if len(group) > MAX_NAMED else ""
+        sentences.append(f"{named[0]}: {', '.join(named[1:])}{more}")
+    if not sentences:
+        return ""
+    text = f"Not selected, because |r| &gt; {DUPLICATE:g} with a selected feature:"
+    return f"<p>{text}</p>{bullet_list(sentences)}"
 
 
 def _heat_map(labels: Sequence[str], r: Floats) -> str:
