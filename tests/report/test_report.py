@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, open_source, screen
+from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, open_source, screen, shuffle
 from banditsis.report import render
 from banditsis.report.overview import overview_columns
 from banditsis.results import describe_associated, describe_floor, feature_columns
@@ -404,6 +404,24 @@ def test_shows_the_parameters_of_the_plan(plan, shown):
     assert "<dt>P-values</dt><dd>from all rows" in text
     assert ScreeningResult.from_json(result.to_json()).parameters == result.parameters
     assert plan == replace(plan, parameters=())
+
+
+def test_all_settings_have_labels(tmp_path):
+    from banditsis.statistics import SlicedWasserstein
+
+    store = open_source(shuffle(X, tmp_path / "x.zarr", seed=0))
+    results = [
+        SIS(3, avoid_redundancy=True).fit(X, Y, sample_weight=np.arange(2000)).result_,
+        SIS("fdr", pvalues=True).fit(Interactions(X[:, :5]), Y).result_,
+        screen(store, Y, Plan.paper(2000, 60, 3), missing="pairwise", covariates=X[:, 0]),
+        screen(X, Y, Plan.exact(2000, 60, 3), statistic=SlicedWasserstein(n_directions=4)),
+    ]
+    text = "".join(result.to_html() for result in results)
+    for result in results:
+        for key in result.parameters:
+            assert f"<dt>{key}</dt>" not in text
+    assert "<dt>Redundant features</dt><dd>left out</dd>" in text
+    assert "<dt>Stored rows</dt><dd>shuffled beforehand</dd>" in text
 
 
 def test_no_code_if_the_result_stores_too_little(result):
