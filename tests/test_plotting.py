@@ -234,14 +234,7 @@ def test_volcano():
     expected = np.column_stack([result.scores, heights])
     np.testing.assert_allclose(clear.get_offsets(), expected[result.associated])
     assert len(others.get_offsets()) + len(clear.get_offsets()) == 80
-    slopes = plotting.volcano(result, effects=2 * result.scores)
-    assert slopes.get_xlabel() == "effect"
-    np.testing.assert_allclose(
-        slopes.collections[1].get_offsets()[:, 0], 2 * result.scores[result.associated]
-    )
     assert drawn(axes)
-    with pytest.raises(ValueError, match="effects must have one value for each of 80"):
-        plotting.volcano(result, effects=[1.0])
     with pytest.raises(ValueError, match="no p-values"):
         plotting.volcano(screen(X, Y, Plan.paper(3000, 80, 6), random_state=0))
 

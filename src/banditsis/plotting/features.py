@@ -203,10 +203,8 @@ def _minus_log10(result: ScreeningResult) -> Floats:
     return np.where(np.isposinf(heights), 1.1 * finite.max(initial=300.0), heights)
 
 
-def volcano(
-    result: ScreeningResult, axes: Axes | None = None, *, effects: Sequence[float] | Array | None = None
-) -> Axes:
-    """Plot -log10 p of each tested feature against its effect.
+def volcano(result: ScreeningResult, axes: Axes | None = None) -> Axes:
+    """Plot -log10 p of each tested feature against its score.
 
     The line is the Bonferroni threshold 0.05 / p. The best of the clearly associated features are labelled.
 
@@ -216,16 +214,9 @@ def volcano(
         A result with p-values.
     axes : Axes, optional
         Axes to draw on; a new figure by default.
-    effects : array-like of shape (n_features,), optional
-        Effect of each feature, such as a slope; the scores by default.
     """
-    heights = _minus_log10(result)
+    heights, x = _minus_log10(result), result.scores
     axes = axes or new_axes(6.4, 4.4)
-    x = result.scores if effects is None else np.asarray(effects, dtype=np.float64)
-    if x.shape != heights.shape:
-        raise ValueError(
-            f"effects must have one value for each of {result.n_features:,} features, got {x.shape}."
-        )
     clear = result.associated if result.associated is not None else result.selected[:0]
     others = np.setdiff1d(np.flatnonzero(np.isfinite(heights)), clear)
     axes.scatter(x[others], heights[others], s=6, color=GREY, linewidths=0, rasterized=True)
@@ -233,7 +224,7 @@ def volcano(
     axes.axvline(0, color=GREY, linewidth=0.8)
     _draw_threshold(axes, result)
     _label_points(axes, result, clear, x, heights)
-    axes.set_xlabel("effect" if effects is not None else f"score ({result.parameters.get('statistic', '')})")
+    axes.set_xlabel(f"score ({result.parameters.get('statistic', '')})")
     axes.set_ylabel(LOG_P)
     axes.set_ylim(bottom=0)
     tidy(axes)
