@@ -1,4 +1,4 @@
-"""The detection floor: its law against simulation, its printed form, and where it is withheld."""
+"""The detection floor: its distribution in simulations, its printed form, and when it is not available."""
 
 import math
 from dataclasses import replace

@@ -380,7 +380,7 @@ def test_invalid_input(name):
             screen(Z, np.round(y > 0), plan, statistic=name, missing=missing)
 
 
-def test_floors_and_intervals_are_withheld():
+def test_floors_and_intervals_are_not_available():
     X, y = make(500, 20)
     result = screen(X, y, Plan.paper(500, 20, 3), statistic="kendall", random_state=0)
     assert "only known for correlations, not for the statistic 'kendall'" in str(result)
@@ -461,7 +461,7 @@ def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
 
 
 def test_chatterjees_pvalues_with_equal_values():
-    """Uniform while there are many values; withheld where there are few, and then never selected."""
+    """Uniform if there are many values; not available if there are few, and then never selected."""
     rng = np.random.default_rng(2)
     X, y = np.round(rng.standard_normal((600, 3000)), 2), rng.poisson(3.0, 600)
     result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee")

@@ -71,7 +71,7 @@ def _describe_reading(result: ScreeningResult) -> str:
 
 def _short_floor(result: ScreeningResult) -> str:
     if result.why_no_floor() is not None:
-        return "detection floor: withheld"
+        return "detection floor: not available"
     return (
         f"detection floor: {result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
     )
