@@ -157,6 +157,8 @@ def test_integer_weights_repeat_rows():
     np.testing.assert_allclose(weighted.scores_, repeated.scores_, atol=1e-12)
     n_zero = np.count_nonzero(counts == 0)
     assert f"{n_zero} of the {N} rows have weight 0 and were left out." in weighted.result_.notes
+    without_first = SIS(3).fit(X, Y, sample_weight=(np.arange(N) > 0) * 1.0)
+    assert f"1 of the {N} rows has weight 0 and was left out." in without_first.result_.notes
 
 
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])

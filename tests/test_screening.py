@@ -131,7 +131,7 @@ def test_scarce_columns_are_reported():
     gappy = X.copy()
     gappy[5:, 4] = np.nan
     result = screen(gappy, Y, Plan.exact(N, P, D), missing="pairwise")
-    assert "1 features were present in fewer than 10" in result.notes[-1]
+    assert "1 feature was present in fewer than 10" in result.notes[-1]
     assert "x4" in result.notes[-1]
 
 
@@ -299,7 +299,7 @@ def test_features_that_are_complete_are_scored_in_few_rows(statistic):
     few[5, 3] = np.nan
     found = screen(few, y, plan, statistic=statistic, missing="pairwise")
     assert found.scores[3] == 0
-    assert any("1 features were present in fewer than 10" in note for note in found.notes)
+    assert any("1 feature was present in fewer than 10" in note for note in found.notes)
 
 
 def test_labels_with_different_gaps_are_as_if_single():

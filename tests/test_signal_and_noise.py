@@ -47,6 +47,12 @@ def test_signals_are_told_from_noise(method):
     assert false <= 0.05 * SEEDS + 2 * math.sqrt(0.05 * 0.95 * SEEDS)
 
 
+def test_one_feature_is_read_again():
+    y = np.arange(300) < 15
+    result = screen(y[:, None] * 1.0, y * 1.0, Plan.exact(300, 1, 1))
+    assert any(note.startswith("1 feature with small p-values was read again") for note in result.notes)
+
+
 @pytest.mark.parametrize("selector", [SIS("fdr"), BanditSIS("fdr", budget=0.5)])
 def test_the_false_discovery_rate_of_a_pipeline(selector):
     rates = []

@@ -66,6 +66,17 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def were(number: int) -> str:
+    """The verb of so many things in the past.
+
+    Examples
+    --------
+    >>> were(1), were(2)
+    ('was', 'were')
+    """
+    return "was" if number == 1 else "were"
+
+
 def to_single_line(name: str) -> str:
     """Replace line breaks and tabs by spaces, and escape other characters that are not printable.
 

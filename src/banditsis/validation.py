@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import MAX_EXACT_INTEGER, Array, Columns, Indices, Rows, count_rows, take
+from banditsis.formatting import were
 
 if TYPE_CHECKING:
     from banditsis.plans.plan import Plan
@@ -173,7 +174,9 @@ class SampleWeights(NamedTuple):
         """What to remark about the n rows."""
         if self.kept is None:
             return []
-        return [f"{n - len(self.kept):,} of the {n:,} rows have weight 0 and were left out."]
+        n_zero = n - len(self.kept)
+        have = "has" if n_zero == 1 else "have"
+        return [f"{n_zero:,} of the {n:,} rows {have} weight 0 and {were(n_zero)} left out."]
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:

@@ -80,6 +80,8 @@ def test_the_best_are_kept_and_the_rest_reported():
     assert result.cells_read < 0.5 * X.size
     (note,) = [note for note in result.notes if "were to be kept" in note]
     assert note.startswith("8 features have |r| ≥ 0.15, but only 3 were to be kept: 5 of them were dropped")
+    one_less = screen(X, y, Plan.guaranteed(20_000, 200, 7, 0.15), random_state=0)
+    assert any("only 7 were to be kept: 1 of them was dropped" in note for note in one_less.notes)
     everything = screen(X, y, Plan.guaranteed(20_000, 200, None, 0.15), random_state=0)
     assert sorted(everything.selected) == list(range(8))
 
@@ -91,6 +93,9 @@ def test_fewer_than_asked_for_are_filled_up():
     assert len(result.selected) == 10
     assert result.selected[0] == 0
     assert any("because 10 were to be kept" in note for note in result.notes)
+    X, y = make("normal", 20_000, 200, rng, np.array([0.9]))
+    (note, *_) = screen(X, y, Plan.guaranteed(20_000, 200, 2, 0.5), random_state=0).notes
+    assert note == "only 1 feature may have |r| ≥ 0.5; the others were kept because 2 were to be kept."
 
 
 def test_nothing_passes():

@@ -12,7 +12,7 @@ from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_row
 from banditsis.engine.accumulators import start_accumulators
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
-from banditsis.formatting import count
+from banditsis.formatting import count, were
 from banditsis.parallel import Workers, map_in_threads
 from banditsis.plans.keeping import strongest
 from banditsis.results import Round
@@ -53,8 +53,8 @@ def read_in_full(
         (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
         trace.add_round(Round(n, d, d, cutoff, n * d, time.perf_counter() - started))
         trace.notes.append(
-            f"p-values are from all {n:,} rows of the {d:,} features selected from {p:,}; selection by false "
-            f"discovery rate accounts for all {p:,}."
+            f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection "
+            f"by false discovery rate accounts for all {p:,}."
         )
         accumulator.finish([trace])
         accumulator.record_effects([trace])
@@ -84,14 +84,15 @@ def correct_pvalues(
     logs = np.where(checked, log10[chosen], np.nan)
     check = Check(statistic, rows, test, robust)
     logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked])
-    cells = count_rows(rows) * int(checked.sum())
+    n_checked = int(checked.sum())
+    cells = count_rows(rows) * n_checked
     trace.cells_reread += cells
     changed = logs != log10[chosen]
     if changed.any():
         trace.null_distribution = CorrectedNull(null, chosen[changed], logs[changed])
     if n_raised := int(np.count_nonzero(changed & checked)):
         trace.notes.append(
-            f"{count(int(checked.sum()), 'feature')} with small p-values were read again ({cells:,} "
+            f"{count(n_checked, 'feature')} with small p-values {were(n_checked)} read again ({cells:,} "
             f"cells), and {count(n_raised, 'p-value')} raised, because feature and response are "
             f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
         )

@@ -13,6 +13,7 @@ import numpy as np
 import banditsis
 from banditsis.arrays import Columns, Floats, Indices
 from banditsis.engine.evidence import VarianceInflation
+from banditsis.formatting import count, were
 from banditsis.plans.detection_floor import is_scarce
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
@@ -179,10 +180,11 @@ class Trace:
     def _missing_note(self, result: ScreeningResult) -> list[str]:
         if not self.mostly_missing:
             return []
+        n = len(self.mostly_missing)
         shown = ", ".join(result.name(k) for k in sorted(self.mostly_missing)[:5])
-        more = ", …" if len(self.mostly_missing) > 5 else ""
+        more = ", …" if n > 5 else ""
         return [
-            f"{len(self.mostly_missing):,} features were present in fewer than {self.min_present} of the "
+            f"{count(n, 'feature')} {were(n)} present in fewer than {self.min_present} of the "
             f"rows read and scored 0: {shown}{more}."
         ]
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from banditsis.arrays import Floats, Indices
+from banditsis.formatting import count, were
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import (
     excess_inflation,
@@ -154,15 +155,17 @@ class EvidenceRule:
 def _stopping_notes(step: EvidenceStep, size: Floats, n_stay: int) -> Iterator[str]:
     if step.n_keep and n_stay > step.n_keep:
         largest_lost = np.partition(size, len(size) - step.n_keep - 1)[len(size) - step.n_keep - 1]
+        n_lost = n_stay - step.n_keep
         yield (
-            f"{n_stay:,} features have |r| ≥ {step.min_correlation:g}, but only {step.n_keep:,} were to be "
-            f"kept: {n_stay - step.n_keep:,} of them were dropped, the largest with |r| = {largest_lost:.4f} "
-            f"over {step.n_rows:,} rows. Give no number of features to keep all of them."
+            f"{n_stay:,} features have |r| ≥ {step.min_correlation:g}, but only {step.n_keep:,} "
+            f"{were(step.n_keep)} to be kept: {n_lost:,} of them {were(n_lost)} dropped, the largest with "
+            f"|r| = {largest_lost:.4f} over {step.n_rows:,} rows. Give no number of features to keep "
+            "all of them."
         )
     elif n_stay < step.n_keep:
         yield (
-            f"only {n_stay:,} features may have |r| ≥ {step.min_correlation:g}; the others were kept because "
-            f"{step.n_keep:,} were to be kept."
+            f"only {count(n_stay, 'feature')} may have |r| ≥ {step.min_correlation:g}; the others were kept "
+            f"because {step.n_keep:,} {were(step.n_keep)} to be kept."
         )
     elif n_stay == 0:
         yield f"no feature has |r| ≥ {step.min_correlation:g}."
