@@ -310,13 +310,46 @@ def test_the_sample_is_of_rows_with_a_response(result):
     sample = read_sample(result, open_source(X), gappy)
     assert len(sample.y) == 500
     rows = np.searchsorted(np.sort(Y), sample.y)
-    np.testing.assert_array_equal(sample.X, X[np.argsort(Y)[rows]][:, result.selected])
+    np.testing.assert_array_equal(sample.plotted, X[np.argsort(Y)[rows]][:, result.selected])
+    np.testing.assert_array_equal(sample.X, sample.plotted)
     big = open_source(np.tile(X, (3, 1)))
     assert read_sample(result, big, np.tile(Y, 3)).X.shape == (5000, 6)
     with pytest.raises(ValueError, match="X has 59 features and the result has 60"):
         result.to_html(X=X[:, 1:], y=Y)
     with pytest.raises(ValueError, match=r"2,000 rows and y has 1,999"):
         result.to_html(X=X, y=Y[1:])
+
+
+def test_rare_classes_are_drawn():
+    """At most 500 rows of each class, so the three rows of the rare one are among them."""
+    from banditsis.report.samples import read_sample
+
+    tall = np.tile(X, (10, 1))
+    labels = np.where(np.isin(np.arange(20_000), [17, 9000, 19_999]), "case", "control")
+    result = screen(tall, labels, Plan.exact(20_000, 60, 3))
+    sample = read_sample(result, open_source(tall), labels)
+    assert [np.count_nonzero(sample.y == name) for name in ("case", "control")] == [3, 500]
+    assert len(sample.X) == 5000
+    rare = tall[[17, 9000, 19_999]][:, result.selected]
+    np.testing.assert_array_equal(np.sort(sample.plotted[sample.y == "case"], axis=0), np.sort(rare, axis=0))
+    text = result.to_html(X=tall, y=labels)
+    assert "A random sample of 503 rows, at most 500 of each class. The vertical axis is the feature" in text
+    assert text.count('class="box"') == 6
+
+
+def test_circles_are_shares_of_a_class():
+    """The circles of a class that is drawn as often as it occurs and of one that is not are comparable."""
+    from banditsis.report.dataplots import plot_pair
+
+    x = np.repeat([0.0, 1.0, 0.0, 1.0], [1, 3, 100, 300])
+    y = np.repeat(["rare", "usual"], [4, 400])
+    radii = re.findall(r' r="([^"]+)"', plot_pair(x, y))
+    assert len(radii) == 4
+    assert radii[:2] == radii[2:]
+    genotypes = np.round(X).clip(0, 2)
+    result = screen(genotypes, Y > 0, Plan.exact(2000, 60, 3), statistic="anova")
+    text = result.to_html(X=genotypes, y=Y > 0)
+    assert "rows, at most 500 of each class. The areas of circles are shares of each class." in text
 
 
 def test_survival_times_are_those_of_events():

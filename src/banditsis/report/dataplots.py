@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.arrays import Array, Floats
 from banditsis.engine.redundancy import DUPLICATE
 from banditsis.formatting import count, short_labels
-from banditsis.report.samples import MAX_FEATURES, MAX_PLOTTED, MAX_PLOTTED_ROWS, Sample, find_classes
+from banditsis.report.samples import MAX_FEATURES, MAX_PLOTTED, Sample, class_values, find_classes
 from banditsis.report.tables import bullet_list, escape_text, evidence, signed
 from banditsis.results import ScreeningResult
 
@@ -30,7 +30,7 @@ def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
     if sample.y is None:
         return ""
     features = sample.features[:MAX_PLOTTED]
-    X, y = sample.X[:MAX_PLOTTED_ROWS, :MAX_PLOTTED], sample.y[:MAX_PLOTTED_ROWS]
+    X, y = sample.plotted[:, :MAX_PLOTTED], sample.y
     labels = short_labels([result.name(k) for k in features], 24)
     figures = []
     for j, (feature, label, kind) in enumerate(
@@ -47,20 +47,28 @@ def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
 
 def _explain(result: ScreeningResult, X: Floats, sample: Sample) -> str:
     response = result.response or "the response"
-    by_class = sample.y is not None and find_classes(sample.y) is not None
-    text = f"A random sample of {len(X):,} {sample.condition or 'rows'}. "
-    text += (
-        f"The vertical axis is the feature, by the values of {response}. "
-        if by_class
-        else f"The horizontal axis is the feature, the vertical axis {response}; the line connects means. "
-    )
-    if by_class or any(find_classes(column) is not None for column in X.T):
-        text += "Boxes reach from quartile to quartile, whiskers from 5% to 95%. "
-    return text + ("The values are not adjusted for the covariates." if result.n_covariates else "")
+    few_values = [find_classes(column) is not None for column in X.T]
+    sentences = [f"A random sample of {count(len(X), 'row')}{sample.condition}."]
+    if sample.y is None or find_classes(sample.y) is None:
+        has_boxes = any(few_values)
+        sentences.append(
+            f"The horizontal axis is the feature, the vertical axis {response}; the line connects means."
+        )
+    else:
+        has_boxes = not all(few_values)
+        if has_boxes:
+            sentences.append(f"The vertical axis is the feature, by the values of {response}.")
+        if any(few_values):
+            sentences.append("The areas of circles are shares of each class.")
+    if has_boxes:
+        sentences.append("Boxes reach from quartile to quartile, whiskers from 5% to 95%.")
+    if result.n_covariates:
+        sentences.append("The values are not adjusted for the covariates.")
+    return " ".join(sentences)
 
 
 def plot_pair(x: Floats, y: Array) -> str:
-    """Boxes if one variable has few values, circles for counts if both have, else a scatter plot or bins."""
+    """Boxes if one variable has few values, circles for shares if both have, else a scatter plot or bins."""
     known = np.isfinite(x)
     x, y = x[known], y[known]
     if not len(x):
@@ -108,7 +116,7 @@ def _path(kind: str, across: Floats, down: Floats) -> str:
 def _boxes(values: Floats, groups: Array, classes: Array) -> str:
     """A box of the values of each class."""
     width = WIDTH / len(classes)
-    labels = groups if groups.dtype.kind in "fiu" else groups.astype(str)
+    labels = class_values(groups)
     span = float(values.min()), float(values.max())
     drawn = []
     for k, label in enumerate(classes):
@@ -127,16 +135,20 @@ def _boxes(values: Floats, groups: Array, classes: Array) -> str:
 
 
 def _circles(x: Floats, y: Array, by_x: Array, by_y: Array) -> str:
-    """Counts of each pair of values as the areas of circles."""
-    rows = y if y.dtype.kind in "fiu" else y.astype(str)
+    """The shares of the values of x within each class of y as the areas of circles.
+
+    Counts would show how many rows of each class were drawn.
+    """
+    rows = class_values(y)
     counts = np.array([[np.count_nonzero((x == a) & (rows == b)) for a in by_x] for b in by_y])
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     across, down = WIDTH / len(by_x), HEIGHT / len(by_y)
     largest = 0.48 * min(across, down)
     drawn = []
-    for (i, j), number in np.ndenumerate(counts):
-        radius = largest * np.sqrt(number / max(counts.max(), 1))
+    for (i, j), share in np.ndenumerate(shares):
+        radius = largest * np.sqrt(share / (shares.max() or 1.0))
         centre = f'cx="{LEFT + (j + 0.5) * across:.1f}" cy="{TOP + HEIGHT - (i + 0.5) * down:.1f}"'
-        drawn.append(f'<circle class="count" {centre} r="{radius:.1f}"/>' if number else "")
+        drawn.append(f'<circle class="count" {centre} r="{radius:.1f}"/>' if share else "")
     side = "".join(
         f'<text class="end" x="{LEFT - 3}" y="{TOP + HEIGHT - (i + 0.5) * down + 3:.1f}">{label}</text>'
         for i, label in enumerate(_class_names(by_y, 5))

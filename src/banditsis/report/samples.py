@@ -23,15 +23,17 @@ MAX_CLASSES = 10
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows drawn uniformly from those in which the response is known, in random order."""
+    """Rows drawn from those in which the response is known."""
 
     #: the best features, by rank
     features: Indices
-    #: rows × features; NaN where a value is missing
+    #: rows drawn uniformly × features; NaN where a value is missing
     X: Floats
-    #: numbers or labels; None if the response was not given
+    #: rows for plots × features: as many of each class of the response, else some of those in X
+    plotted: Floats
+    #: the response in these rows, numbers or labels; None if it was not given
     y: Array | None
-    #: what the rows have in common, if not all rows could be drawn
+    #: which rows could be drawn, and how; empty for a uniform sample of all rows
     condition: str = ""
 
 
@@ -48,14 +50,34 @@ def read_sample(result: ScreeningResult, source: Source, y: Any) -> Sample | Non
         )
     response, known, condition = _known_rows(result, y, n)
     rng = np.random.default_rng(0)  # the same result and data give the same report
-    rows = rng.choice(known, min(MAX_ROWS, len(known)), replace=False)
-    order = np.argsort(rows)
-    block = np.empty((len(rows), len(features)))
-    columns = np.sort(features)
-    block[order] = source.read(rows[order], columns)  # sources read in sorted order
-    block = block[:, np.searchsorted(columns, features)]
+    uniform = rng.choice(known, min(MAX_ROWS, len(known)), replace=False)
+    plotted = uniform[:MAX_PLOTTED_ROWS]
+    if response is not None:
+        plotted, how = _draw_plotted(response, known, uniform, rng)
+        condition += how
+    rows, places = np.unique(np.concatenate([uniform, plotted]), return_inverse=True)
+    columns = np.sort(features)  # sources read in sorted order
+    block = np.asarray(source.read(rows, columns), np.float64)[:, np.searchsorted(columns, features)]
     block[~np.isfinite(block)] = np.nan
-    return Sample(features, block, None if response is None else response[rows], condition)
+    values = None if response is None else response[plotted]
+    return Sample(features, block[places[: len(uniform)]], block[places[len(uniform) :]], values, condition)
+
+
+def _draw_plotted(
+    response: Array, known: Indices, uniform: Indices, rng: np.random.Generator
+) -> tuple[Indices, str]:
+    """As many rows of each class of the response, so no rare class is absent; else rows of a uniform sample.
+
+    The second value says how the rows were drawn.
+    """
+    values = response[known]
+    # A continuous response has many values in the sample, which saves the search among all rows.
+    if find_classes(response[uniform]) is None or (classes := find_classes(values)) is None:
+        return uniform[:MAX_PLOTTED_ROWS], ""
+    values, most = class_values(values), MAX_PLOTTED_ROWS // len(classes)
+    members = [known[values == label] for label in classes]
+    rows = [rng.choice(rows, min(most, len(rows)), replace=False) for rows in members]
+    return np.concatenate(rows), f", at most {most:,} of each class"
 
 
 def _known_rows(result: ScreeningResult, y: Any, n: int) -> tuple[Array | None, Indices, str]:
@@ -66,7 +88,7 @@ def _known_rows(result: ScreeningResult, y: Any, n: int) -> tuple[Array | None, 
     values = check_responses(y if kind is None else kind.unpack(y), n, allow_missing=True).values
     response, known = values[:, 0], ~find_missing(values[:, 0])
     if kind is not None and kind.n_columns > 1:
-        return response, np.flatnonzero(known & (values[:, 1] == 1)), "rows with an event"
+        return response, np.flatnonzero(known & (values[:, 1] == 1)), " with an event"
     return response, np.flatnonzero(known), ""
 
 
@@ -83,7 +105,12 @@ def find_classes(values: Array) -> Array | None:
     numeric = values.dtype.kind in "fiu"
     if numeric:
         values = values[np.isfinite(values)]
-    classes, counts = np.unique(values if numeric else values.astype(str), return_counts=True)
+    classes, counts = np.unique(class_values(values), return_counts=True)
     if len(classes) <= MAX_CLASSES:
         return classes
     return None if numeric else np.sort(classes[np.argsort(-counts, kind="stable")[:MAX_CLASSES]])
+
+
+def class_values(values: Array) -> Array:
+    """Values that can be compared with those of :func:`find_classes`: numbers, or labels as text."""
+    return values if values.dtype.kind in "fiu" else values.astype(str)
