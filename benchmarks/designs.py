@@ -59,9 +59,10 @@ DESIGNS = {
 
 
 def correlations(X, y):
-    """Return absolute correlations over all rows."""
-    y = (y - y.mean()) / y.std()
-    return np.abs(y @ (X - X.mean(axis=0)) / X.std(axis=0) / len(y))
+    """Return absolute correlations over all rows; 0 for constant features."""
+    X, y = X - X.mean(axis=0), y - y.mean()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.nan_to_num(np.abs(y @ X / np.sqrt(np.square(X).sum(axis=0) * (y @ y))))
 
 
 class Generated(Source):

@@ -18,6 +18,7 @@ import numpy as np
 
 from banditsis import SIS, ScreeningResult
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, reject_nulls
+from reporting import replace_between
 
 N, P, LEVEL = 1000, 1000, 0.05
 N_WEAK, WEAK = 10, 0.13
@@ -123,9 +124,7 @@ def main() -> None:
             lines.append(f"| {name} | {usual:.1%} | {now:.1%} | {reread:.1%} |")
             print(lines[-1], flush=True)
     if options.write is not None:
-        before, _, after = options.write.read_text().split(MARKER)
-        table = "\n".join(lines)
-        options.write.write_text(f"{before}{MARKER}\n{table}\n{MARKER}{after}")
+        replace_between(options.write, MARKER, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from banditsis.parallel import Workers, count_jobs
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import SumContext
 from banditsis.statistics import Pearson
-from designs import features, noise
+from designs import correlations, features, noise
 from reporting import Figure, at_least, at_most, collect, machine, table
 from timing import interleaved
 
@@ -75,12 +75,6 @@ def plant(kind: str, X: np.ndarray, errors: np.ndarray, r: float) -> np.ndarray:
     return Z[:, :n_planted].sum(axis=1) * r + math.sqrt(1 - n_planted * r * r) * errors
 
 
-def _correlations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    X, y = X - X.mean(axis=0), y - y.mean()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.nan_to_num(np.abs(y @ X / np.sqrt(np.square(X).sum(axis=0) * (y @ y))))
-
-
 def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]:
     """Return, for each run, lost and seen features just above the floor, the share covered, the floor."""
     counts: dict[tuple[str, str], list] = {}
@@ -94,7 +88,7 @@ def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]
             result = screen(X, y, PLANS[key[0]], sampling=key[1], random_state=seed, n_jobs=1, progress=False)
             line = (0, 0, 0.0, math.nan)
             if result.why_no_floor() is None:
-                floor, r = result.detection_floor(), _correlations(X, y)
+                floor, r = result.detection_floor(), correlations(X, y)
                 floors[key] = floor if key not in floors else 0.8 * floors[key] + 0.2 * floor
                 covered = np.ones(P, bool)
                 covered[result.undecided] = False
@@ -120,7 +114,7 @@ def interactions(seed: int, share: float) -> tuple[int, int, float]:
         y = Z.sum(axis=1) * 1.07 * floor + rng.standard_normal(N) * math.sqrt(max(0.1, 1 - 3.4 * floor**2))
         plan = Plan.paper(N, p, D, 0.5)
         result = screen(source, y, plan, random_state=seed, n_jobs=1, progress=False)
-        floor, r = result.detection_floor(), _correlations(everything, y)
+        floor, r = result.detection_floor(), correlations(everything, y)
         decided = np.ones(p, bool)
         decided[result.undecided] = False
         near = (r >= floor) & (r < 1.15 * floor) & decided
@@ -156,7 +150,7 @@ def guaranteed(kind: str, seed: int) -> tuple[bool, int]:
         y = plant(kind, X, noise(kind, n, rng), 0.16)
     plan = partial(Plan.guaranteed, n, X.shape[1], None, 0.15)
     result = screen(X, y, lambda design: plan(design=design), random_state=seed, n_jobs=1, progress=False)
-    lost = (_correlations(X, y) >= 0.15) & ~result.support
+    lost = (correlations(X, y) >= 0.15) & ~result.support
     return bool(lost.any()), result.cells_read
 
 

@@ -24,6 +24,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from banditsis import SIS, BanditSIS, IterativeSIS
 from banditsis.formatting import format_duration
+from reporting import replace_between
 
 try:
     from mrmr import mrmr_classif
@@ -144,8 +145,7 @@ def main() -> None:
     else:
         print("Fashion-MNIST is not installed: apt-get install dataset-fashion-mnist")
     if options.write is not None:
-        before, _, after = options.write.read_text().split(MARKER)
-        options.write.write_text(f"{before}{MARKER}\n" + "\n".join(table) + f"\n{MARKER}{after}")
+        replace_between(options.write, MARKER, "\n".join(table))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -43,6 +44,12 @@ def table(figures: Iterable[Figure]) -> str:
     lines = ["| Benchmark | Measured | Target | |", "|---|---:|---:|---|"]
     lines += [f"| {f.what} | {f.measured} | {f.goal} | {'✓' if f.met else 'missed'} |" for f in figures]
     return "\n".join(lines)
+
+
+def replace_between(path: Path, marker: str, text: str) -> None:
+    """Write text between the two lines of a file that consist of a marker."""
+    before, _, after = path.read_text().split(marker)
+    path.write_text(f"{before}{marker}\n{text}\n{marker}{after}")
 
 
 def machine() -> str:

@@ -15,7 +15,7 @@ import dcor
 import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from reporting import Figure, at_least
+from reporting import Figure, at_least, replace_between
 from timing import interleaved
 
 ROOT = Path(__file__).parents[1]
@@ -187,9 +187,7 @@ def write_table(marker: str, table: str) -> None:
     """Print a table, and write it between two markers of a file if asked to."""
     print(table, end="\n\n")
     if WRITE:
-        path = ROOT / WRITE
-        before, _, after = path.read_text().split(marker)
-        path.write_text(f"{before}{marker}\n{table}\n{marker}{after}")
+        replace_between(ROOT / WRITE, marker, table)
 
 
 #: Response as a function of the associated feature and noise, and formula.

@@ -17,7 +17,7 @@ from sklearn.feature_selection import SelectKBest, r_regression
 
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.engine.sampling import draw_rows
-from reporting import Figure, at_least, at_most, collect, machine, table
+from reporting import Figure, at_least, at_most, collect, machine, replace_between, table
 from timing import interleaved, read_through
 
 ORDERS = {"C": "row-major", "F": "column-major"}
@@ -212,16 +212,8 @@ def startup(gigabytes: float) -> Iterator[Figure]:
     yield at_most("a first fit in a new process, kernels cached (whole process)", best_of(FIRST_FIT), 2, " s")
 
 
+MARKER = "<!-- measured: written by benchmarks/screening.py -->"
 PARTS = {f.__name__: f for f in (exact, bandit, select_k_best, many, missing, memory, startup)}
-
-
-def write(path: Path, text: str) -> None:
-    """Write the table between its two markers."""
-    old = path.read_text()
-    start, end = "<!-- bench -->", "<!-- /bench -->"
-    head, rest = old.split(start)
-    _, tail = rest.split(end)
-    path.write_text(f"{head}{start}\n{text}\n{end}{tail}")
 
 
 def main() -> None:
@@ -234,7 +226,7 @@ def main() -> None:
     text = f"{table(figures)}\n\nMeasured by `make bench` on {machine()}; best of several turns."
     print("\n" + text)
     if options.write:
-        write(options.write, text)
+        replace_between(options.write, MARKER, text)
 
 
 if __name__ == "__main__":
