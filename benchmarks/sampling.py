@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import tracemalloc
+from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -15,10 +16,11 @@ from functools import partial
 import numpy as np
 
 from banditsis import Plan, datasets, screen
-from banditsis.engine.strata import N_STRATA
+from banditsis.engine.strata import N_STRATA, find_strata
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
+from banditsis.statistics import Pearson
 from reporting import Figure, at_least, at_most, collect, machine, table
 from timing import interleaved
 
@@ -210,6 +212,25 @@ def best_kept(name: str, seed: int) -> tuple[float, float]:
     return kept[0], kept[1]
 
 
+def precision() -> Iterator[Figure]:
+    """Count the stratified rows of a million that are as precise as 1,000 uniform rows."""
+    n, rng = 10**6, np.random.default_rng(0)
+    responses = {
+        "normal": rng.standard_normal(n),
+        "counts (Poisson, mean 1.5)": rng.poisson(1.5, n),
+        "t with 3 degrees of freedom": rng.standard_t(3, n),
+        "lognormal": rng.lognormal(size=n),
+        "two classes, 10%": rng.random(n) < 0.1,
+        "two classes, 1%": rng.random(n) < 0.01,
+        "two classes, 50%": rng.random(n) < 0.5,
+    }
+    for name, y in responses.items():
+        source = ArraySource(np.ones((n, 1), np.float32))
+        design = find_strata(source, Pearson.bind(y[:, None] * 1.0, False), "stratified", "random").design
+        rows = bisect_left(range(1001), 1000, key=design.effective_rows)
+        yield at_most(f"rows as precise as 1,000 uniform rows, y {name}", rows, 1000)
+
+
 def never_worse(runs: int) -> Iterator[Figure]:
     for name in RESPONSES:
         with ProcessPoolExecutor() as pool:
@@ -274,11 +295,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500, help="data sets per line")
     parser.add_argument("--figure", help="draw P against cells to this file")
-    parser.add_argument("--only", choices=["paper", "rare", "worse", "cost", "memory", "convergence"])
+    parser.add_argument(
+        "--only", choices=["paper", "rare", "worse", "cost", "memory", "convergence", "precision"]
+    )
     options = parser.parse_args()
     print(f"{machine()}, {options.runs} data sets per line")
     parts = {
         "convergence": convergence,
+        "precision": precision,
         "memory": memory,
         "cost": cost,
         "rare": lambda: rare_class(options.runs),
