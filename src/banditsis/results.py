@@ -454,8 +454,8 @@ class ScreeningResult:
         Raises
         ------
         ValueError
-            If no floor is known: for other statistics than Pearson, with missing values, and if the rows read
-            are not a simple random sample.
+            If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
+            with missing values or sample weights, and if the rows read are not a simple random sample.
 
         Examples
         --------
