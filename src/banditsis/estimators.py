@@ -511,9 +511,9 @@ class BanditSIS(Screener):
         are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random
         rows for arrays; see :func:`screen`.
     sampling : {"auto", "uniform", "stratified"}
-        "stratified" reads more of the rows that tell most: those of a rare class, or far from the mean
-        response; see docs/sampling.md. "auto" does so where rows can be read at random and it is more
-        precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
+        "stratified" reads more of the rows that carry most information: those of a rare class, or far from
+        the mean response; see docs/sampling.md. "auto" does so where rows can be read at random and it is
+        more precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool or "robust"

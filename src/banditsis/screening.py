@@ -102,8 +102,8 @@ def screen(
         two warn if rows stored together are more similar than chance allows. "auto" chooses the stored order
         for shuffled data, and otherwise random rows or blocks, whichever is cheap.
     sampling : {"auto", "uniform", "stratified"}
-        "stratified" reads more of the rows that tell most: those of a rare class, or far from the mean
-        response. It needs rows in random order and a statistic computed from sums, or "cox"; see
+        "stratified" reads more of the rows that carry most information: those of a rare class, or far from
+        the mean response. It needs rows in random order and a statistic computed from sums, or "cox"; see
         docs/sampling.md. Several responses are then screened one by one. "auto" does so for one response,
         unless it would not be more precise or the plan is :meth:`Plan.paper` or :meth:`Plan.subsample`, which
         are uniform.

@@ -239,7 +239,7 @@ def screen(
         str,
         typer.Option(
             autocompletion=_complete("auto", "uniform", "stratified"),
-            help="stratified reads more of the rows that tell most, such as rare classes.",
+            help="stratified reads more of the rows that carry most information, such as rare classes.",
         ),
     ] = "auto",
     output: Annotated[

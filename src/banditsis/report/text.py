@@ -45,7 +45,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
     ("shuffled", True): "shuffled beforehand",
     ("row_order", "blocks"): "whole blocks in random order",
     ("row_order", "stored"): "as stored",
-    ("sampling", "stratified"): "more of the rows that tell most, by strata of the response",
+    ("sampling", "stratified"): "more of the rows that carry most information, by strata of the response",
     ("covariates", 0): "none",
     ("sample_weight", True): "different for each row",
     ("missing", "raise"): "not allowed",
