@@ -69,10 +69,11 @@ def one_blas_thread(wanted: bool) -> Iterator[None]:
 _current = threading.local()
 
 
-def map_in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+def map_in_threads(function: Callable[[T], R], items: Iterable[T], at_least: int = 1) -> list[R]:
     """Apply a function to each item, in the threads of the run that is under way in this thread.
 
-    Without one, or in one of its helpers, this thread does everything.
+    Without one, or in one of its helpers, this thread does everything. It takes a thread about 0.2 ms to
+    begin, so each should have ``at_least`` so many items to work on.
 
     Examples
     --------
@@ -81,14 +82,14 @@ def map_in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     [1, 2, 3]
     """
     workers, listed = getattr(_current, "workers", None), list(items)
-    if workers is None or len(listed) < 2:
+    if workers is None or len(listed) < 2 * at_least:
         return [function(item) for item in listed]
     results: list[Any] = [None] * len(listed)
 
     def run(number: int) -> None:
         results[number] = function(listed[number])
 
-    workers.run_in_order(range(len(listed)), run)
+    workers.run_in_order(range(len(listed)), run, max_threads=len(listed) // at_least)
     return results
 
 
@@ -118,6 +119,7 @@ class Workers:
         run: Callable[[T], None],
         finish: Callable[[T], None] | None = None,
         max_waiting: int = 1 << 30,
+        max_threads: int = 1 << 30,
     ) -> None:
         """Run tasks in threads, and finish them one at a time, in their order.
 
@@ -131,12 +133,15 @@ class Workers:
             Called with each task after it has run, and after all tasks before it are finished.
         max_waiting : int
             Tasks that may have been taken and not finished, which limits memory.
+        max_threads : int
+            Threads that have enough to do to be worth starting.
         """
         queue = _Queue(iter(tasks), run, finish, max(max_waiting, 2 * self.n_jobs))
-        if self._pool is None:
+        n_threads = min(self.n_jobs, max_threads)
+        if self._pool is None or n_threads < 2:
             queue.drain()
             return
-        first = list(islice(queue.tasks, self.n_jobs))  # as many threads as there are tasks
+        first = list(islice(queue.tasks, n_threads))  # as many threads as there are tasks
         queue.tasks = chain(first, queue.tasks)
         futures = [self._pool.submit(queue.drain) for _ in range(len(first) - 1)]
         outer, _current.workers = getattr(_current, "workers", None), None  # tasks run in one thread each

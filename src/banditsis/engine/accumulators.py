@@ -25,6 +25,7 @@ from banditsis.statistics.sample import SampleStatistic
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SCORES_AT_ONCE = 1 << 14
+SUMS_OF_THREAD = 1 << 18  # that are worth another thread
 
 
 #: Positions of the features to keep and the cutoff, given their strengths and informative rows.
@@ -105,7 +106,8 @@ class MomentAccumulator:
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
         sums = self.sums[:, :-1] if self.statistic.evidence else self.sums
-        if all(map_in_threads(lambda of_stratum: np.isfinite(of_stratum).all(), sums)):
+        at_least = 1 + SUMS_OF_THREAD // max(1, sums[0].size)
+        if all(map_in_threads(lambda of_stratum: np.isfinite(of_stratum).all(), sums, at_least)):
             return np.arange(0)
         return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=(0, 1))))
 
@@ -224,7 +226,7 @@ class MomentAccumulator:
         def take(line: tuple[int, int]) -> None:
             np.take(before[line], positions, out=after[line], mode="clip")  # which needs no buffer
 
-        map_in_threads(take, np.ndindex(after.shape[:2]))
+        map_in_threads(take, np.ndindex(after.shape[:2]), 1 + SUMS_OF_THREAD // max(1, len(positions)))
         self.columns, self.sums = self.features(positions), after
 
     def _single(self, k: int) -> MomentAccumulator:

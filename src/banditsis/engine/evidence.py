@@ -101,7 +101,7 @@ def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
         low, high = np.where(new, d, np.inf).min(axis=0), np.where(new, d, -np.inf).max(axis=0)
         return d.sum(axis=0), np.einsum("ij,ij->j", d, d), low, high
 
-    parts = map_in_threads(measure, chunks(slice(0, n), max(1, (1 << 16) // q)))
+    parts = map_in_threads(measure, chunks(slice(0, n), max(1, (1 << 16) // q)), 2)
     totals, squared, lows, highs = map(np.array, zip(*parts, strict=True))
     total, squares = totals.sum(axis=0), squared.sum(axis=0)
     low, high, mean = lows.min(axis=0), highs.max(axis=0), total / n

@@ -78,7 +78,7 @@ class Strata:
             return used, some
 
         parts = list(chunks(slice(0, n), 8 * BLOCK))
-        for used, some in map_in_threads(count_some, parts):
+        for used, some in map_in_threads(count_some, parts, 2):
             total[:, used] += some
         count, sums, squares = total
         middle = (np.cumsum(sums) - sums / 2) / max(sums.sum(), SMALLEST)
@@ -96,7 +96,7 @@ class Strata:
             counts = before[1 + part.start // BLOCK : 1 + -(-part.stop // BLOCK)]
             kernels.encode(keys[part], stratum, BLOCK, codes[part], counts)
 
-        map_in_threads(encode_some, parts)
+        map_in_threads(encode_some, parts, 4)
         return cls(design, codes, before.cumsum(axis=0))
 
     @classmethod
@@ -203,7 +203,7 @@ class Strata:
             for start, stop in wanted:
                 rows[start:stop] += first * BLOCK
 
-        map_in_threads(find_some, range(0, len(all_before) - 1, BLOCKS_AT_ONCE))
+        map_in_threads(find_some, range(0, len(all_before) - 1, BLOCKS_AT_ONCE), 2)
         found = np.split(rows, edges[1:-1])
         for k, order in enumerate(orders):
             in_order = np.empty_like(found[k])

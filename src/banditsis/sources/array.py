@@ -39,9 +39,12 @@ from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
-# Cells of a tile that keep a thread busy: read in place, or copied to a buffer first.
-CELLS_IN_PLACE, CELLS_PACKED = 1 << 18, 1 << 16
+# Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
+# first.
+CELLS_IN_PLACE, CELLS_PACKED = 1 << 20, 1 << 17
 MAX_TILE_CELLS = 1 << 24  # of a tile that is read in place
+MAX_STRIP = 8192  # columns of a tile that is read by row
+MAX_PIECES = 32  # into which a small job is cut
 # Rows and columns of a tile that is read in place by column: the weights of the rows stay in the cache, and
 # computing them takes little time compared to reading that many columns.
 ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 512
@@ -76,7 +79,14 @@ class TileJob(NamedTuple):
         self.add()
 
 
-def add_tiles(jobs: Iterator[TileJob], context: SumContext, max_waiting: int, overlap: bool = True) -> None:
+def add_tiles(
+    jobs: Iterator[TileJob],
+    context: SumContext,
+    max_waiting: int,
+    *,
+    overlap: bool = True,
+    max_threads: int = 1 << 30,
+) -> None:
     """Compute the sums of tiles in parallel, and add them to the result in order.
 
     If no two tiles ``overlap`` in the result, they are added in parallel.
@@ -88,7 +98,7 @@ def add_tiles(jobs: Iterator[TileJob], context: SumContext, max_waiting: int, ov
         context.tick(tile.n_rows * tile.result.shape[-1])
 
     run = TileJob.run if overlap else TileJob.run_and_add
-    context.workers.run_in_order(jobs, run, finish, max_waiting)
+    context.workers.run_in_order(jobs, run, finish, max_waiting, max_threads)
 
 
 class Tile(NamedTuple):
@@ -168,7 +178,8 @@ class ArraySource(Source):
             for tile_columns, place, picked in self._column_strips(columns, whole, width)
         )
         max_waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * n_sums * min(p, width))
-        add_tiles(jobs, context, min(max_waiting, 64), overlap=height < n)
+        max_threads = 1 + n * p // (CELLS_IN_PLACE if whole else CELLS_PACKED)
+        add_tiles(jobs, context, min(max_waiting, 64), overlap=height < n, max_threads=max_threads)
 
     def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
         """Whether reading whole rows is faster: if the columns touch nearly every cache line of a row."""
@@ -214,11 +225,14 @@ class ArraySource(Source):
                 if in_place
                 else (n, max(4, min(CELLS_IN_PLACE // n, 128)))
             )
-        width = _round_up(p / -(-p // 8192), 16)  # partial sums stay in the cache
-        most, cells, unit = (
-            (MAX_TILE_CELLS, CELLS_IN_PLACE, PANEL) if in_place else (4 * CELLS_PACKED, CELLS_PACKED, 8)
-        )
-        height = _round_up(n / _count_pieces(n * p, cells), unit)
+        n_strips = -(-p // MAX_STRIP)  # partial sums stay in the cache
+        if n_strips > 8:
+            n_strips = _round_up(n_strips, MAX_PIECES)
+        width = _round_up(p / n_strips, 16)
+        most, cells, unit = CELLS_PACKED * 2, CELLS_PACKED, 8
+        if in_place:
+            most, cells, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, PANEL
+        height = _round_up(n / max(1, _count_pieces(n * p, cells) // n_strips), unit)
         return min(max(unit, most // width // unit * unit), height), width
 
     def _job(self, tile: Tile, place: slice, picked: Indices | slice, context: SumContext) -> TileJob:
@@ -347,5 +361,5 @@ def _round_up(value: float, multiple: int) -> int:
 
 
 def _count_pieces(cells: int, cells_per_piece: int) -> int:
-    """A power of two, at most 16: enough pieces to keep all threads busy to the end."""
-    return 1 << min(int(cells // cells_per_piece).bit_length(), 4)
+    """A power of two: enough pieces to keep all threads busy to the end."""
+    return min(1 << int(cells // cells_per_piece).bit_length(), MAX_PIECES)

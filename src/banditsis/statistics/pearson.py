@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, near_zero, spread
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
 from banditsis.parallel import map_in_threads
 from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
 from banditsis.statistics.covariates import Covariates
@@ -77,7 +77,7 @@ class Pearson(MomentStatistic):
             values = self.values(part)
             return values.min(axis=0), values.max(axis=0)
 
-        ends = map_in_threads(find_ends, chunks(rows, self._rows_at_once))
+        ends = map_in_threads(find_ends, chunks(rows, self._rows_at_once), 4)
         low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
         if (low == high).any():
             k = int(np.argmax(low == high))
@@ -160,7 +160,9 @@ class Pearson(MomentStatistic):
             y = self.scaled(part)
             return np.array([np.full(y.shape[1], len(y)), y.sum(axis=0), np.einsum("ij,ij->j", y, y)])
 
-        for some in map_in_threads(sums, chunks(rows, self._rows_at_once)):
+        if count_rows(rows) <= self._rows_at_once:
+            return sums(rows)
+        for some in map_in_threads(sums, chunks(rows, self._rows_at_once), 4):
             total += some
         return total
 
