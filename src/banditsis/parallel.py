@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -98,7 +98,6 @@ class Workers:
 
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
-        self._pool = ThreadPoolExecutor(n_jobs - 1, "banditsis") if n_jobs > 1 else None
 
     def __enter__(self) -> Workers:
         self._outer, _current.workers = getattr(_current, "workers", None), self
@@ -106,8 +105,6 @@ class Workers:
 
     def __exit__(self, *exception: object) -> None:
         _current.workers = self._outer
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
 
     def run(self, jobs: Iterable[tuple[Any, ...]]) -> None:
         """Run all jobs; a job is a function and its arguments, some of which it fills."""
@@ -138,19 +135,15 @@ class Workers:
         """
         queue = _Queue(iter(tasks), run, finish, max(max_waiting, 2 * self.n_jobs))
         n_threads = min(self.n_jobs, max_threads)
-        if self._pool is None or n_threads < 2:
-            queue.drain()
-            return
-        first = list(islice(queue.tasks, n_threads))  # as many threads as there are tasks
-        queue.tasks = chain(first, queue.tasks)
-        futures = [self._pool.submit(queue.drain) for _ in range(len(first) - 1)]
+        if n_threads > 1:
+            first = list(islice(queue.tasks, n_threads))  # as many threads as there are tasks
+            queue.tasks = chain(first, queue.tasks)
+            _helpers.call(queue, len(first) - 1)
         outer, _current.workers = getattr(_current, "workers", None), None  # tasks run in one thread each
         try:
             queue.drain()
         finally:
             _current.workers = outer
-            for future in futures:
-                future.result()
 
 
 class _Queue(Generic[T]):
@@ -165,22 +158,36 @@ class _Queue(Generic[T]):
     ) -> None:
         self.tasks, self._run, self._finish, self._max_waiting = tasks, run, finish, max_waiting
         self._changed = threading.Condition()
-        self._n_taken = self._n_finished = 0
+        self._n_taken = self._n_finished = self._n_running = 0
         self._done: dict[int, T] = {}
         self._is_finishing = self._ended = False
+        self._error: BaseException | None = None
 
     def drain(self) -> None:
-        """Run tasks until there are none left."""
+        """Run tasks until there are none left, and wait for those that helpers have taken."""
+        self.help()
+        with self._changed:
+            while self._n_running:
+                self._changed.wait()
+        if self._error is not None:
+            raise self._error
+
+    def help(self) -> None:
+        """Run tasks until there are none left; an error is left to the thread that drains the queue."""
         try:
             while (taken := self._take()) is not None:
-                number, task = taken
-                self._run(task)
-                self._put(number, task)
-        except BaseException:
+                try:
+                    self._run(taken[1])
+                    self._put(*taken)
+                finally:
+                    with self._changed:
+                        self._n_running -= 1
+                        self._changed.notify_all()
+        except BaseException as error:
             with self._changed:
-                self._ended = True  # after a failure, leave no tasks for the others
+                self._error = self._error or error
+                self._ended = True  # leave no tasks for the others
                 self._changed.notify_all()
-            raise
 
     def _take(self) -> tuple[int, T] | None:
         with self._changed:
@@ -188,6 +195,7 @@ class _Queue(Generic[T]):
                 self._changed.wait()
             for task in () if self._ended else self.tasks:
                 self._n_taken += 1
+                self._n_running += 1
                 return self._n_taken - 1, task
             self._ended = True
             return None
@@ -210,6 +218,42 @@ class _Queue(Generic[T]):
             with self._changed:
                 self._n_finished += 1
                 self._changed.notify_all()
+
+
+class _Helpers:
+    """Threads that wait for queues, for as long as the process runs.
+
+    Starting a thread takes longer than many a round, so they are kept. Nobody waits for a helper that has not
+    taken a task, so one that wakes up late holds up nothing.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        """Start again without threads, of which a child process has none."""
+        self._lock, self._queues, self._n_threads = threading.Lock(), SimpleQueue[_Queue[Any]](), 0
+
+    def call(self, queue: _Queue[Any], number: int) -> None:
+        """Have so many threads help with a queue."""
+        with self._lock:
+            for k in range(self._n_threads, number):
+                threading.Thread(
+                    target=self._wait, args=(self._queues,), name=f"banditsis-{k}", daemon=True
+                ).start()
+            self._n_threads = max(self._n_threads, number)
+        for _ in range(number):
+            self._queues.put(queue)
+
+    @staticmethod
+    def _wait(queues: SimpleQueue[_Queue[Any]]) -> None:
+        while True:
+            queues.get().help()  # keeps no reference, because a task may hold the data
+
+
+_helpers = _Helpers()
 
 
 class RoundError(RuntimeError):

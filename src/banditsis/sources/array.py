@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from banditsis.arrays import (
     Indices,
     Rows,
     as_indices,
+    chunks,
     count_rows,
     is_wide_integer,
     spread,
@@ -24,6 +26,7 @@ from banditsis.arrays import (
 )
 from banditsis.kernels import gather
 from banditsis.kernels.row_moments import PANEL
+from banditsis.parallel import map_in_threads
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
@@ -33,12 +36,13 @@ from banditsis.sources.base import (
     calibrate,
     summing_dtype,
 )
-from banditsis.sources.products import FlatArray, Strips, add_by_stratum, fits_kernels, flatten
+from banditsis.sources.products import FlatArray, Strips, add_by_stratum, add_moments, fits_kernels, flatten
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
+MAX_WEIGHTS = 1 << 22  # that are computed at once
 # Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
 # first.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 20, 1 << 17
@@ -51,6 +55,8 @@ ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 512
 
 #: A function and its arguments; the last one is filled by the call.
 Job: TypeAlias = "tuple[Any, ...]"
+#: The columns of a tile, where they belong in the result, and which of them do.
+ColumnStrip: TypeAlias = "tuple[Indices | slice, slice, Indices | slice]"
 
 
 class TileJob(NamedTuple):
@@ -99,17 +105,6 @@ def add_tiles(
 
     run = TileJob.run if overlap else TileJob.run_and_add
     context.workers.run_in_order(jobs, run, finish, max_waiting, max_threads)
-
-
-class Tile(NamedTuple):
-    """Some rows × columns, and the strata of the rows."""
-
-    rows: Rows
-    columns: Indices | slice
-    #: where the rows of each stratum begin, and where the last one ends
-    edges: Indices
-    #: gives the weights of the rows
-    weights: WeightFunction
 
 
 class ArraySource(Source):
@@ -163,43 +158,80 @@ class ArraySource(Source):
     ) -> None:
         """Compute the tiles of all strata together, because those of one may be too few for all threads."""
         rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
-        n, n_sums = count_rows(rows), context.out.shape[1]
-        if n == 0:
-            return
         edges = np.cumsum([0, *map(count_rows, strata)])
-        whole = columns is None or self._is_faster_whole(len(columns), n_sums)
+        whole = columns is None or self._is_faster_whole(len(columns), context.out.shape[1])
         p = self.shape[1] if columns is None or whole else len(columns)
-        height, width = self._tile_shape(rows, p, whole, weights(take(rows, 0, 1)))
-        jobs = (
-            self._job(
-                Tile(take(rows, i, i + height), tile_columns, edges - i, weights), place, picked, context
+        cells = CELLS_IN_PLACE if whole else CELLS_PACKED
+        for start in range(0, edges[-1], MAX_WEIGHTS):
+            run = take(rows, start, start + MAX_WEIGHTS)
+            shape = self._tile_shape(run, p, whole, weights(take(run, 0, 1)))
+            jobs = self._jobs(
+                run, edges - start, self._column_strips(columns, whole, shape[1]), shape[0], weights, context
             )
-            for i in range(0, n, height)
-            for tile_columns, place, picked in self._column_strips(columns, whole, width)
+            waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * context.out.shape[1] * min(p, shape[1]))
+            add_tiles(
+                jobs,
+                context,
+                min(waiting, 64),
+                overlap=shape[0] < count_rows(run),
+                max_threads=1 + count_rows(run) * p // cells,
+            )
+
+    def _jobs(
+        self,
+        rows: Rows,
+        edges: Indices,
+        strips: Sequence[ColumnStrip],
+        height: int,
+        weights: WeightFunction,
+        context: SumContext,
+    ) -> Iterator[TileJob]:
+        """The jobs of all tiles; the rows of each stratum end at the next edge."""
+        calibration, n_sums, first = context.calibration, context.out.shape[1], weights(take(rows, 0, 1))
+        y = None
+        if first.is_plain and self._flat is not None and (calibration.scale == 1).all():
+            y = self._plain_weights(rows, weights)
+        for i in range(0, count_rows(rows), height):
+            part = take(rows, i, i + height)
+            n = count_rows(part)
+            # Only the strata of which the tile has rows have sums.
+            begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
+            inner = np.clip(edges[begin : end + 1] - i, 0, n)
+            for strip, place, picked in strips:
+                out = np.zeros((end - begin, n_sums, count_rows(strip)))
+                job: Job = (self._add_tile, part, strip, inner, weights, calibration, out)
+                if y is not None:
+                    add = self._add_in_place if self._is_in_strips(part, strip) else self._add_packed
+                    job = add, part, strip, inner, calibration.shift[strip], y[i : i + n], first.fourth, out
+                yield TileJob(n, context.out[begin:end, :, place], job, picked)
+
+    def _plain_weights(self, rows: Rows, weights: WeightFunction) -> Array:
+        """The only weights of some rows, in the dtype of the data."""
+        parts = map_in_threads(
+            lambda part: weights(part).linear[:, 0].astype(self.dtype), chunks(rows, ROWS_BY_COLUMN), 4
         )
-        max_waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * n_sums * min(p, width))
-        max_threads = 1 + n * p // (CELLS_IN_PLACE if whole else CELLS_PACKED)
-        add_tiles(jobs, context, min(max_waiting, 64), overlap=height < n, max_threads=max_threads)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
         """Whether reading whole rows is faster: if the columns touch nearly every cache line of a row."""
         return n_sums <= 8 and self.by_row and n_columns * CACHE_LINE >= self.row_bytes
 
-    def _column_strips(
-        self, columns: Columns, whole: bool, width: int
-    ) -> Iterator[tuple[Indices | slice, slice, Indices | slice]]:
+    def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
         """The columns of each tile, where they belong in the result, and which of them do."""
         p = self.shape[1] if columns is None or whole else len(columns)
-        for j in range(0, p, width):
-            strip = slice(j, min(j + width, p))
-            if columns is None:
-                yield strip, strip, slice(None)
-            elif not whole:
-                yield columns[strip], strip, slice(None)
-            else:
-                place = slice(*np.searchsorted(columns, [strip.start, strip.stop]).tolist())
-                if place.start < place.stop:
-                    yield strip, place, columns[place] - j
+        ranges = [slice(j, min(j + width, p)) for j in range(0, p, width)]
+        if columns is None:
+            return [(strip, strip, slice(None)) for strip in ranges]
+        if not whole:
+            return [(columns[strip], strip, slice(None)) for strip in ranges]
+        ends = np.searchsorted(columns, [0, *(strip.stop for strip in ranges)]).tolist()
+        places = starmap(slice, pairwise(ends))
+        strips = zip(ranges, places, strict=True)
+        return [
+            (strip, place, columns[place] - strip.start)
+            for strip, place in strips
+            if place.start < place.stop
+        ]
 
     def _is_in_strips(self, rows: Rows, columns: Columns | slice) -> bool:
         """Whether kernels can read these cells in place."""
@@ -235,46 +267,75 @@ class ArraySource(Source):
         height = _round_up(n / max(1, _count_pieces(n * p, cells) // n_strips), unit)
         return min(max(unit, most // width // unit * unit), height), width
 
-    def _job(self, tile: Tile, place: slice, picked: Indices | slice, context: SumContext) -> TileJob:
-        """The job of a tile, with the strata of which it has rows."""
-        n = count_rows(tile.rows)
-        first = int(np.searchsorted(tile.edges, 0, side="right")) - 1
-        last = int(np.searchsorted(tile.edges, n))
-        tile = tile._replace(edges=np.clip(tile.edges[first : last + 1], 0, n))
-        out = np.zeros((last - first, context.out.shape[1], count_rows(tile.columns)))
-        result = context.out[first:last, :, place]
-        return TileJob(n, result, (self._add_tile, tile, context.calibration, out), picked)
-
-    def _add_tile(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
+    def _add_tile(
+        self,
+        rows: Rows,
+        columns: Indices | slice,
+        edges: Indices,
+        weights: WeightFunction,
+        calibration: Calibration,
+        out: Floats,
+    ) -> None:
         """Sum a tile, whose strata are the first dimension of ``out``."""
-        calibration, w = calibration.take(tile.columns), tile.weights(tile.rows)
-        if self._flat is not None and (calibration.scale == 1).all():
-            if fits_kernels(w, self.by_row) and self._is_in_strips(tile.rows, tile.columns):
-                strips = self._strips(self._flat, tile.rows, tile.columns)
-                add_by_stratum(None, strips, calibration.shift, w, tile.edges, out)
-                return
-            if w.is_plain:
-                self._add_packed(self._flat, tile, calibration.shift, w, out)
-                return
-        self._add_copied(tile, calibration, w, out)
+        calibration, w = calibration.take(columns), weights(rows)
+        unscaled = self._flat is not None and (calibration.scale == 1).all()
+        if unscaled and fits_kernels(w, self.by_row) and self._is_in_strips(rows, columns):
+            assert self._flat is not None
+            strips = self._strips(self._flat, rows, columns)
+            add_by_stratum(None, strips, calibration.shift, w, edges, out)
+        else:
+            self._add_copied(rows, columns, edges, calibration, w, out)
 
-    def _add_packed(self, flat: FlatArray, tile: Tile, shift: Array, w: Weights, out: Floats) -> None:
+    def _add_in_place(
+        self,
+        rows: Rows,
+        columns: slice,
+        edges: Indices,
+        shift: Array,
+        y: Array,
+        fourth: bool,
+        out: Floats,
+    ) -> None:
+        """Sum a tile that kernels can read in place, with a single weight y for each row."""
+        assert self._flat is not None
+        add_moments(self._strips(self._flat, rows, columns), shift, y, edges, fourth, out)
+
+    def _add_packed(
+        self,
+        rows: Rows,
+        columns: Indices | slice,
+        edges: Indices,
+        shift: Array,
+        y: Array,
+        fourth: bool,
+        out: Floats,
+    ) -> None:
         """Copy cells to a buffer that stays in the cache, a few strips at a time, and sum them."""
-        rows, columns = flat.stride[0] * as_indices(tile.rows), flat.stride[1] * as_indices(tile.columns)
-        starts, offsets = (rows, columns) if self.by_row else (columns, rows)
-        y = w.linear[:, 0].astype(self.dtype)
+        flat = self._flat
+        assert flat is not None
+        starts, offsets = flat.stride[0] * as_indices(rows), flat.stride[1] * as_indices(columns)
+        if not self.by_row:
+            starts, offsets = offsets, starts
         buffer = np.empty((24 if self.by_row else 4, offsets.size), self.dtype)
         buffer_starts = np.arange(len(buffer)) * offsets.size
-        arguments = flat.memory, flat.first + starts, offsets, shift, y, tile.edges, buffer, buffer_starts
-        fourth = out if w.fourth else None
+        arguments = flat.memory, flat.first + starts, offsets, shift, y, edges, buffer, buffer_starts
+        powers = out if fourth else None
         if self.by_row:
-            gather.moments_by_row(*arguments, np.empty(out.shape[1:], self.dtype), fourth, out)
+            gather.moments_by_row(*arguments, np.empty(out.shape[1:], self.dtype), powers, out)
         else:
-            gather.moments_by_column(*arguments, fourth, out)
+            gather.moments_by_column(*arguments, powers, out)
 
-    def _add_copied(self, tile: Tile, calibration: Calibration, w: Weights, out: Floats) -> None:
+    def _add_copied(
+        self,
+        rows: Rows,
+        columns: Indices | slice,
+        edges: Indices,
+        calibration: Calibration,
+        w: Weights,
+        out: Floats,
+    ) -> None:
         """Sum a tile that is converted, scaled, copied or multiplied as a matrix."""
-        block = self.read(tile.rows, tile.columns)
+        block = self.read(rows, columns)
         shift = calibration.shift
         if is_wide_integer(block.dtype) and (wide := np.abs(shift) > MAX_EXACT_INTEGER).any():
             block, shift = subtract_integers(block, np.where(wide, shift, 0.0)), np.where(wide, 0.0, shift)
@@ -286,7 +347,7 @@ class ArraySource(Source):
         flat = flatten(block)
         assert flat is not None
         strips = self._strips(flat, slice(0, block.shape[0]), slice(0, block.shape[1]))
-        add_by_stratum(block, strips, shift, w, tile.edges, out)
+        add_by_stratum(block, strips, shift, w, edges, out)
 
     def _strips(self, flat: FlatArray, rows: Rows, columns: Indices | slice) -> Strips:
         """The strips of some cells; the index along a strip must be a slice."""

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows
-from banditsis.sources.array import ArraySource, Tile
-from banditsis.sources.base import Calibration
+from banditsis.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.sources.array import ArraySource
 from banditsis.sources.blocks import chunk_bytes
 
 PAGE = 4096  # bytes that are read from a file together
@@ -51,9 +50,17 @@ class MappedSource(ArraySource):
         self._prepare(rows, slice(0, self.shape[1]) if columns is None else columns)
         return super().read(rows, columns)
 
-    def _add_tile(self, tile: Tile, calibration: Calibration, out: Floats) -> None:
-        self._prepare(tile.rows, tile.columns)
-        super()._add_tile(tile, calibration, out)
+    def _add_tile(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
+        self._prepare(rows, columns)
+        super()._add_tile(rows, columns, *args)
+
+    def _add_in_place(self, rows: Rows, columns: slice, *args: Any) -> None:
+        self._prepare(rows, columns)
+        super()._add_in_place(rows, columns, *args)
+
+    def _add_packed(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
+        self._prepare(rows, columns)
+        super()._add_packed(rows, columns, *args)
 
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
         """Check that the file still has these cells, and request scattered ones from the disk together.

@@ -81,7 +81,7 @@ def add_by_stratum(
 ) -> None:
     """Add the sums of each stratum of a tile to its part of ``out``; its rows end at the next edge."""
     if weights.is_plain:
-        _add_moments(strips, shift, weights, edges, out)
+        add_moments(strips, shift, _first_weights(weights, shift), edges, weights.fourth, out)
         return
     for part, sums in zip(starmap(slice, pairwise(edges.tolist())), out, strict=True):
         cells = None if block is None else block[part]
@@ -93,15 +93,20 @@ def fourth_line(weights: Weights, out: Floats) -> Floats | None:
     return out[-1] if weights.fourth else None
 
 
-def _add_moments(strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats) -> None:
-    """Add the sums of the strata of a tile for the only column of linear weights."""
-    y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
-    fourth = out if weights.fourth else None
+def add_moments(
+    strips: Strips, shift: Array, y: Array, edges: Indices, with_fourth: bool, out: Floats
+) -> None:
+    """Add the sums of the strata of a tile for a single weight y of each row, in the dtype of the data."""
+    fourth = out if with_fourth else None
     if strips.along_rows:
         part = np.empty(out.shape[1:], shift.dtype)
         row_moments.moments_by_stratum(strips.memory, strips.starts, shift, y, edges, part, fourth, out)
     else:
         column_moments.moments_by_stratum(strips.memory, strips.starts, shift, y, edges, fourth, out)
+
+
+def _first_weights(weights: Weights, shift: Array) -> Array:
+    return np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
 
 
 def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -111,11 +116,10 @@ def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> Non
         kernel = row_moments.classes if along_rows else column_moments.classes
         kernel(memory, starts, shift, weights.codes, weights.n_classes, out)
         return
+    y = _first_weights(weights, shift)
     if not weights.pairwise:
-        _add_moments(strips, shift, weights, np.array([0, len(weights.linear)]), out[None])
-        return
-    y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
-    if along_rows:
+        add_moments(strips, shift, y, np.array([0, len(y)]), weights.fourth, out[None])
+    elif along_rows:
         row_moments.moments_present(memory, starts, shift, y, np.empty(out.shape, shift.dtype), out)
     else:
         column_moments.moments_present(memory, starts, shift, y, out)
