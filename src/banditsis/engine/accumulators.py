@@ -58,6 +58,8 @@ class MomentAccumulator:
     counts: Indices
     #: the rows in the sums, in the order of the steps
     rows: list[Rows]
+    #: number of informative rows of each response in the first step; None if it is not known yet
+    first_informative: list[float] | None = None
 
     @property
     def n_left(self) -> list[int]:
@@ -80,8 +82,9 @@ class MomentAccumulator:
         strata = self.strata.split(rows)
         self.source.sums_by_stratum(strata, self.columns, self.statistic.weights, context)
         for h, part in enumerate(strata):
-            self.summaries[h] = self.summaries[h] + self.statistic.summary(part)
-            self.counts[h] += count_rows(part)
+            if count_rows(part):
+                self.summaries[h] = self.summaries[h] + self.statistic.summary(part)
+                self.counts[h] += count_rows(part)
         return count_rows(rows)
 
     def _combine(self, columns: Indices | slice) -> Floats:
@@ -174,7 +177,12 @@ class MomentAccumulator:
     def _rows_of_response(self, k: int) -> float:
         """Number of informative rows of the response of a member."""
         n_first, n_read = count_rows(self.rows[0]), int(self.counts.sum())
-        first = rows_of_response(self.statistic, k, self.rows[0], self.strata)
+        if self.first_informative is None:
+            self.first_informative = [
+                rows_of_response(self.statistic, j, self.rows[0], self.strata)
+                for j in range(len(self.members))
+            ]
+        first = self.first_informative[k]
         if len(self.rows) == 1 or first >= n_first / ORDINARY_KURTOSIS:
             return first * n_read / n_first  # it grows with the sample
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
@@ -223,10 +231,13 @@ class MomentAccumulator:
         """Drop the sums of all features but those at some positions."""
         before, after = self.sums, np.empty((*self.sums.shape[:2], len(positions)))
 
-        def take(line: tuple[int, int]) -> None:
-            np.take(before[line], positions, out=after[line], mode="clip")  # which needs no buffer
+        def take(stratum: int) -> None:
+            np.take(before[stratum], positions, axis=1, out=after[stratum], mode="clip")  # without a buffer
 
-        map_in_threads(take, np.ndindex(after.shape[:2]), 1 + SUMS_OF_THREAD // max(1, len(positions)))
+        if after.size < SUMS_OF_THREAD:
+            np.take(before, positions, axis=2, out=after, mode="clip")
+        else:
+            map_in_threads(take, range(len(after)))
         self.columns, self.sums = self.features(positions), after
 
     def _single(self, k: int) -> MomentAccumulator:

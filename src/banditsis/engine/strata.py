@@ -80,21 +80,24 @@ class Strata:
         parts = list(chunks(slice(0, n), 8 * BLOCK))
         for used, some in map_in_threads(count_some, parts, 2):
             total[:, used] += some
-        count, sums, squares = total
+        found = np.flatnonzero(total[0])
+        count, sums, squares = total[:, found]
         middle = (np.cumsum(sums) - sums / 2) / max(sums.sum(), SMALLEST)
         stratum = np.minimum(N_STRATA * middle, N_STRATA - 1).astype(np.uint8)
         stratum[sums > max(OUTLIER_SHARE, OUTLIER_FACTOR / n) * sums.sum() * count] = N_STRATA
         # Number the strata that have rows.
-        labels = np.unique(stratum[count > 0])
-        stratum = np.searchsorted(labels, stratum).astype(np.uint8)
+        labels, stratum = np.unique(stratum, return_inverse=True)
         counts = np.bincount(stratum, count)[: len(labels)]
         spreads = np.sqrt(np.bincount(stratum, squares)[: len(labels)] / counts)
         design = SamplingDesign(tuple(int(size) for size in counts), tuple(float(s) for s in spreads))
         codes, before = np.empty(n, np.uint8), np.zeros((-(-n // BLOCK) + 1, len(labels)), np.intp)
 
+        code_of = np.zeros(total.shape[1], np.uint8)
+        code_of[found] = stratum
+
         def encode_some(part: slice) -> None:
             counts = before[1 + part.start // BLOCK : 1 + -(-part.stop // BLOCK)]
-            kernels.encode(keys[part], stratum, BLOCK, codes[part], counts)
+            kernels.encode(keys[part], code_of, BLOCK, codes[part], counts)
 
         map_in_threads(encode_some, parts, 4)
         return cls(design, codes, before.cumsum(axis=0))
