@@ -65,7 +65,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """The options of this estimator for the plan factory."""
         raise NotImplementedError
 
-    def _faster_plan(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
+    def _faster_plan(self, plan: Plan, source: Source, settings: Settings) -> tuple[Plan, list[str]]:
         """The plan to run, and notes about it; see BanditSIS."""
         return plan, []
 
@@ -157,7 +157,7 @@ class Screener(SelectorMixin, BaseEstimator):
             design=design,
             **self._plan_options(),
         )
-        return self._faster_plan(requested, source)
+        return self._faster_plan(requested, source, settings)
 
     def _check_size(self) -> Any:
         """The number of features to select, None for the default, or "fdr"."""
@@ -607,11 +607,13 @@ class BanditSIS(Screener):
         names = ("alpha", "budget", "min_correlation", "confidence", "discard")
         return {name: getattr(self, name) for name in names}
 
-    def _faster_plan(self, plan: Plan, source: Source) -> tuple[Plan, list[str]]:
+    def _faster_plan(self, plan: Plan, source: Source, settings: Settings) -> tuple[Plan, list[str]]:
         """The exact plan, if the one for a budget or a guarantee would not be faster."""
         if self.budget is None and self.min_correlation is None:
             return plan, []
-        if not slower_than_exact(source, plan, self.row_order):
+        n_reread = plan.n_keep if settings.pvalues else 0
+        # The result must not depend on the number of threads.
+        if not slower_than_exact(source, plan, self.row_order, n_jobs=1, n_reread=n_reread):
             return plan, []
         requested = "the guarantee" if self.budget is None else f"a budget of {self.budget!r}"
         note = f"all rows were read, because that is about as fast here as {requested}; the result is exact."

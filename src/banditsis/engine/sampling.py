@@ -17,8 +17,10 @@ ROW_ORDERS = ("auto", "random", "blocks", "stored")
 MIN_BLOCKS = 8
 #: Random rows are valid for any data, so they may touch this many times the bytes of whole blocks.
 RANDOM_ORDER_TOLERANCE = 2.0
-# Of a machine of 2026; only their product matters.
-BYTES_PER_SECOND, SECONDS_PER_STEP = 30e9, 1e-4
+# Of machines of 2026, as `make bench-adaptive` shows: what a thread reads, how many threads are served by the
+# memory, and what a step and a row of the response cost besides reading.
+BYTES_PER_SECOND, MAX_FASTER_THREADS = 12e9, 10
+SECONDS_PER_STEP, SECONDS_PER_ROW = 1e-3, 1e-8
 
 
 class ResolvedOrder(NamedTuple):
@@ -104,19 +106,46 @@ def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
     return touched
 
 
-def slower_than_exact(source: Source, plan: Plan, row_order: str) -> bool:
-    """Whether reading everything would take about as long as the plan, or less."""
+def slower_than_exact(source: Source, plan: Plan, row_order: str, *, n_jobs: int, n_reread: int = 0) -> bool:
+    """Whether reading everything would take about as long as the plan, or less.
+
+    Parameters
+    ----------
+    source : Source
+        The data.
+    plan : Plan
+        The adaptive plan.
+    row_order : str
+        As given by the user.
+    n_jobs : int
+        Number of threads, which share the cells but not the work between steps.
+    n_reread : int
+        Number of features that are read in full at the end.
+    """
     n, p = source.shape
     row_order, plan, _ = resolve_row_order(source, plan, row_order)
     if plan.steps[0].n_rows == n:
         return False
     if plan.rereads:  # dominated by computation on each cell, not by reading
         return plan.cells >= n * p
+    return plan_seconds(source, plan, row_order, n_jobs, n_reread) >= _seconds(
+        source.bytes_touched(n, p, scattered=False), n_jobs
+    )
+
+
+def plan_seconds(source: Source, plan: Plan, row_order: str, n_jobs: int, n_reread: int = 0) -> float:
+    """About how long a plan takes, beyond what an exact one takes besides reading."""
+    n, _ = source.shape
     scattered = row_order == "random"
     # Scattered cache lines are read at about half the speed of consecutive ones.
-    cost = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
-    cost += plan.n_steps * BYTES_PER_SECOND * SECONDS_PER_STEP
-    return cost >= source.bytes_touched(n, p, scattered=False)
+    touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
+    touched += source.bytes_touched(n, n_reread, scattered=False)
+    rows = SECONDS_PER_ROW * n if scattered else 0.0
+    return _seconds(touched, n_jobs) + plan.n_steps * SECONDS_PER_STEP + rows
+
+
+def _seconds(n_bytes: float, n_jobs: int) -> float:
+    return n_bytes / (BYTES_PER_SECOND * min(n_jobs, MAX_FASTER_THREADS))
 
 
 def draw_rows(
