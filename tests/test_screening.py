@@ -148,8 +148,8 @@ def test_where_exact_is_faster_a_note_says_so():
     assert any("exact screening" in note for note in small.notes)
     assert len(small.rounds) > 1  # it obeys all the same
     assert not screen(X, Y, Plan.exact(N, P, D)).notes
-    tall = rng.standard_normal((200_000, 100), dtype=np.float32)
-    saves = screen(tall, tall[:, 0] + tall[:, 1], Plan.paper(200_000, 100, D), random_state=0)
+    tall = rng.standard_normal((200_000, 300), dtype=np.float32)
+    saves = screen(tall, tall[:, 0] + tall[:, 1], Plan.paper(200_000, 300, D), n_jobs=1, random_state=0)
     assert not saves.notes
 
 

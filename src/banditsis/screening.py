@@ -24,7 +24,7 @@ from banditsis.engine.strata import Strata, draw_uniformly, find_strata
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
 from banditsis.multiresponse import ScreeningResults
-from banditsis.parallel import Workers, map_in_threads, one_blas_thread
+from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.keeping import KeepRule
@@ -409,19 +409,13 @@ class Run:
 
     def _correct_pvalues(self, statistic: Statistic, traces: list[Trace], first_rows: Rows) -> None:
         """Check the small p-values, which come from all rows or from the rows of a single step."""
-        n = self.source.shape[0]
-
-        def correct(k: int) -> None:
-            if traces[k].rounds[-1].n_rows >= n:
-                rows: Rows = slice(0, n)
-            elif len(traces[k].rounds) == 1 and not self.plan.by_evidence:
-                rows = first_rows
-            else:
-                return
-            bound = statistic.subset([k]).calibrate(rows)
-            correct_pvalues(self.source, bound, traces[k], rows, self.settings.pvalues)
-
-        map_in_threads(correct, range(len(traces)))
+        n, pvalues = self.source.shape[0], self.settings.pvalues
+        complete = {k for k, trace in enumerate(traces) if trace.rounds[-1].n_rows >= n}
+        once = set() if self.plan.by_evidence else {k for k, t in enumerate(traces) if len(t.rounds) == 1}
+        for members, rows in ((complete, slice(0, n)), (once - complete, first_rows)):
+            if members:
+                bound = statistic.subset(sorted(members)).calibrate(rows)
+                correct_pvalues(self.source, bound, [traces[k] for k in sorted(members)], rows, pvalues)
 
     def _groups(self, bound: Statistic) -> list[list[int]]:
         """Responses that have the same steps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,9 +61,20 @@ def read_in_full(
 
 
 def correct_pvalues(
+    source: Source, statistic: Statistic, traces: Sequence[Trace], rows: Rows, pvalues: bool | str
+) -> None:
+    """Check small p-values of each response, which come from these rows, unless the response is normal."""
+    normal = np.zeros(len(traces), bool) if pvalues == "robust" else statistic.normal_responses(rows)
+    map_in_threads(
+        lambda k: _correct_response(source, statistic.subset([k]), traces[k], rows, pvalues),
+        np.flatnonzero(~normal).tolist(),
+    )
+
+
+def _correct_response(
     source: Source, statistic: Statistic, trace: Trace, rows: Rows, pvalues: bool | str
 ) -> None:
-    """Check small p-values of a statistic with one response, which come from these rows.
+    """Check small p-values of a statistic with one response.
 
     Unless ``pvalues`` are requested, only those of the selected features are checked: there may be thousands
     of others, and those are not available.

@@ -160,6 +160,10 @@ class Statistic(ABC):
     def drift(self, rows: Rows, n: int) -> float:
         """Distance of the mean response of these rows from that of all n rows, in standard errors."""
 
+    def normal_responses(self, rows: Rows) -> Array:
+        """Which responses are known to be like normal data in these rows, so their p-values need no check."""
+        return np.zeros(self.n_responses, bool)
+
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
         """A function that tells how much some rows contribute to the score of the only response.
 

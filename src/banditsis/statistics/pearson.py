@@ -14,7 +14,7 @@ from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
-from banditsis.statistics.saddlepoint import ScoreParts
+from banditsis.statistics.saddlepoint import ScoreParts, is_like_normal
 
 CELLS_AT_ONCE = 1 << 16
 
@@ -237,6 +237,24 @@ class Pearson(MomentStatistic):
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         return None if self.sample_weight is not None else ScoreParts(self.scaled(rows)[:, :1])
+
+    def normal_responses(self, rows: Rows) -> Array:
+        if self.sample_weight is not None or type(self) is not Pearson:
+            return super().normal_responses(rows)
+        n, total, _ = self.summary(rows)
+        mean = total / n
+
+        def powers(part: Rows) -> Floats:
+            d = self.scaled(part) - mean
+            squares = np.square(d)
+            return np.array(
+                [np.einsum("ij,ij->j", d, e) for e in (d, squares)]
+                + [np.einsum("ij,ij->j", squares, squares)]
+            )
+
+        second, third, fourth = sum(map_in_threads(powers, chunks(rows, self._rows_at_once), 2)) / n
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0)
 
     def n_rows(self, summary: Floats, response: int) -> float:
         """Number of rows read."""

@@ -174,9 +174,11 @@ def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
     return (third / second**1.5, fourth / second**2 - 3.0) if second > 0 else (0.0, 0.0)
 
 
-def is_like_normal(n: int, skewness: float, kurtosis: float) -> bool:
+def is_like_normal(n: float | Floats, skewness: float | Floats, kurtosis: float | Floats) -> Array:
     """Whether a normal sample could have this skewness and kurtosis."""
-    return bool(abs(skewness) < MAX_ERRORS * np.sqrt(6 / n) and abs(kurtosis) < MAX_ERRORS * np.sqrt(24 / n))
+    return np.asarray(
+        (np.abs(skewness) < MAX_ERRORS * np.sqrt(6 / n)) & (np.abs(kurtosis) < MAX_ERRORS * np.sqrt(24 / n))
+    )
 
 
 def expected_correction(n: int, skewness: float, kurtosis: float, deviation: float) -> float:
