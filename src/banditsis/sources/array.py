@@ -41,6 +41,7 @@ from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
+MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
 MAX_WEIGHTS = 1 << 22  # that are computed at once
 # Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
@@ -213,8 +214,8 @@ class ArraySource(Source):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
-        """Whether reading whole rows is faster: if the columns touch nearly every cache line of a row."""
-        return n_sums <= 8 and self.by_row and n_columns * CACHE_LINE >= self.row_bytes
+        """Whether reading whole rows is faster than packing some of their cells."""
+        return n_sums <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1]
 
     def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
         """The columns of each tile, where they belong in the result, and which of them do."""
