@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Array, Floats
+from banditsis.plans import retention
 
 #: A feature with fewer informative rows in a sample is undecided: its score may say nothing.
 MIN_INFORMATIVE = 3.5
@@ -31,13 +31,6 @@ ORDINARY_KURTOSIS = 10.0
 MAX_ITERATIONS = 30
 #: Numbers of Gauss-Legendre nodes; rounds with nearly equal row counts need more.
 NODES = (48, 96, 192, 384)
-
-
-def load_kernels() -> Any:
-    """Import the compiled recursions only if a floor is computed: making a plan needs no compiler."""
-    from banditsis.kernels import retention
-
-    return retention
 
 
 def fisher_rows(n_rows: float) -> float:
@@ -121,7 +114,7 @@ def _floor(
         variance = sampling_variance(m, n, round_inflation)
         if variances:  # a feature that is decided only in this round cannot have been dropped before
             variance = min(variance, (1.0 - 2e-3) * variances[-1])
-        if variance <= load_kernels().CERTAIN * (variances[-1] if variances else 1.0 / n):
+        if variance <= retention.CERTAIN * (variances[-1] if variances else 1.0 / n):
             certain = max(certain, cutoff)
         elif cutoff > 0:
             if variances and variances[-1] - variance < 1e-3 * variances[-1]:  # practically the same rows
@@ -131,9 +124,9 @@ def _floor(
             bounds.append(bound)
     if not bounds:
         return certain
-    nodes, weights, work = gauss_legendre(_nodes_for_losses(np.array(variances), np.array(bounds)))
-    mean = load_kernels().lowest_mean(np.array(variances), np.array(bounds), error, nodes, weights, work)
-    return max(certain, math.tanh(mean))
+    chain = np.array([variances]), np.array([bounds])
+    mean = retention.lowest_mean(*chain, error, _nodes_for_losses(*chain))
+    return max(certain, math.tanh(mean[0]))
 
 
 def null_cutoffs(rows: Sequence[float], kept: Sequence[int], p: int) -> list[float]:
@@ -153,12 +146,13 @@ def null_cutoffs(rows: Sequence[float], kept: Sequence[int], p: int) -> list[flo
     deciding = _deciding_rounds(rows, kept, p)
     counts = np.array([fisher_rows(rows[k]) for k in deciding])
     left = np.array([p, *(kept[k] for k in deciding)], dtype=np.float64)
-    bounds = np.empty(len(counts))
-    nodes, weights, work = gauss_legendre(_nodes_for_rows(counts))
-    load_kernels().null_chain(counts, left[1:] / left[:-1], bounds, True, nodes, weights, work)
     cutoffs = np.zeros(len(rows))
+    if not deciding:
+        return cutoffs.tolist()
+    shares = left[1:] / left[:-1]
+    bounds = retention.null_cutoffs(counts[None], shares[None], _nodes_for_rows(counts))[0]
     cutoffs[deciding] = np.tanh(bounds / np.sqrt(counts))
-    return [float(q) for q in cutoffs]
+    return cutoffs.tolist()
 
 
 def _deciding_rounds(rows: Sequence[float], kept: Sequence[int], p: int) -> list[int]:
@@ -183,9 +177,7 @@ def null_shares(rows: Sequence[float], cutoffs: Sequence[float]) -> list[float]:
     """
     counts = np.array([fisher_rows(m) for m in rows])
     bounds = np.arctanh(np.array(cutoffs)) * np.sqrt(counts)
-    shares = np.empty(len(counts))
-    nodes, weights, work = gauss_legendre(_nodes_for_rows(counts))
-    load_kernels().null_chain(counts, shares, bounds, False, nodes, weights, work)
+    shares = retention.null_shares(counts[None], bounds[None], _nodes_for_rows(counts))[0]
     return [float(share) for share in np.cumprod(shares)]
 
 
@@ -214,24 +206,12 @@ def _nodes_for_rows(counts: Floats) -> int:
 
 def _nodes_for_losses(variances: Floats, bounds: Floats) -> int:
     """Nodes needed for the chain of a feature with signal."""
-    if len(bounds) < 2:
+    if bounds.shape[1] < 2:
         return NODES[0]
-    step = math.sqrt(min(float(-np.diff(variances).max()), float(variances[-1])))
-    reach = float((bounds + load_kernels().REACH * np.sqrt(variances)).max() - bounds.min())
+    step = math.sqrt(min(float(-np.diff(variances).max()), float(variances[0, -1])))
+    reach = float((bounds + retention.REACH * np.sqrt(variances)).max() - bounds.min())
     return _at_least(1.5 * reach / step)
 
 
 def _at_least(wanted: float) -> int:
     return next((count for count in NODES if count >= wanted), NODES[-1])
-
-
-@cache
-def _rule(count: int) -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return nodes, weights
-
-
-def gauss_legendre(count: int) -> tuple[Floats, Floats, Floats]:
-    """Nodes, weights and work space."""
-    nodes, weights = _rule(count)
-    return nodes, weights, np.empty((4, count))

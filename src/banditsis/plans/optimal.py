@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import Floats
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.detection_floor import gauss_legendre, load_kernels
+from banditsis.plans.retention import predicted_floors
 
 #: A correlation over fewer rows is meaningless.
 MIN_ROWS = 4
@@ -29,7 +30,8 @@ MIN_GROWTH = math.log(1.08)
 STEPS = (0.4, 0.2, 0.1, 0.05)
 REFINED, SWEEPS, GAIN = 3, 6, 2e-4
 
-Floor = Callable[[Floats], float]
+#: Predicted floors of plans, one a line.
+FindFloors = Callable[[Floats], Floats]
 
 
 #: The gain in precision by a sampling design is considered at these multiples of the mean rows of a feature,
@@ -54,72 +56,112 @@ def _search(
     """As :func:`find_steps`, with the gain in precision at some numbers of rows."""
     effective = np.minimum(np.array(rows) * np.exp(GAIN_STEP * np.array(gains)), n)
     curve = np.array([rows, np.maximum.accumulate(effective)])
-    floor = _make_floor(n, p, d, cells, rereads, curve)
-    best: dict[int, tuple[float, tuple[float, ...]]] = {}
+    sizes = Sizes(n, p, d, cells, rereads)
+
+    def find_floors(points: Floats) -> Floats:
+        return _find_floors(points, sizes, curve)
+
     max_rounds, n_refined = (MAX_REREADING_ROUNDS, 1) if rereads else (MAX_ROUNDS, REFINED)
-    for rounds in range(1, max_rounds + 1):
-        starts = [tuple(_start(rounds, growth, tilt)) for growth in GROWTHS for tilt in TILTS]
-        best[rounds] = min((floor(np.array(x)), x) for x in starts)
-    chosen = sorted(best.values())[:n_refined]
-    refined = [_refine(np.array(x), value, floor) for value, x in chosen]
+    best = sorted(_best_start(rounds, find_floors) for rounds in range(1, max_rounds + 1))
+    refined = [_refine(np.array(x), value, find_floors) for value, x in best[:n_refined]]
     _, x = min(refined, key=lambda found: found[0])
-    return tuple(_to_integers(x, n, p, d, cells, rereads))
+    return tuple(_to_integers(x, sizes))
 
 
-def _make_floor(n: int, p: int, d: int, cells: int, rereads: bool, curve: Floats) -> Floor:
-    nodes, weights, work = gauss_legendre(NODES)
-    sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
-    scratch, kernels = np.empty((5, MAX_ROUNDS)), load_kernels()
+class Sizes(NamedTuple):
+    """Rows, features, features to keep and cells to read, and whether each round rereads all its rows."""
 
-    def floor(x: Floats) -> float:
-        k = (len(x) + 1) // 2
-        growth, split = x[: k - 1], x[k - 1 :]
-        return float(
-            kernels.trial_floor(growth, split, sizes, curve, ERROR, nodes, weights, work, scratch[:, :k])
-        )
-
-    return floor
+    n: int
+    p: int
+    d: int
+    cells: int
+    rereads: bool
 
 
-def _start(rounds: int, growth: float, tilt: float) -> list[float]:
-    """A point of the grid: rows, and shares of the reduction, that grow by constant factors."""
-    return [math.log(growth)] * (rounds - 1) + [k * math.log(tilt) for k in range(rounds)]
+def _find_floors(points: Floats, sizes: Sizes, curve: Floats) -> Floats:
+    """Predicted floors, as mean z, of the plans at some points.
+
+    ``curve`` has numbers of rows and how many rows of a uniform sample are as precise.
+    """
+    rows, left = _lay_out(points, sizes)
+    # Below the first point of the curve, proportional.
+    rows = np.interp(rows, np.append(0.0, curve[0]), np.append(0.0, curve[1]))
+    shares = left / np.column_stack([np.full(len(left), float(sizes.p)), left[:, :-1]])
+    return predicted_floors(np.maximum(rows - 3.0, 1.0), shares, max(sizes.n - 3.0, 1.0), ERROR, NODES)
 
 
-def _refine(x: Floats, value: float, floor: Floor) -> tuple[float, Floats]:
+def _lay_out(points: Floats, sizes: Sizes) -> tuple[Floats, Floats]:
+    """Rows of each round and features left after it, for plans that use the whole budget.
+
+    The first numbers of a point are the logs of the ratios of the rows of successive rounds; by the others,
+    round l reduces the features by a share proportional to ``exp(split[l])`` of log(p / d). Rows are scaled
+    to the budget and limited to n.
+    """
+    k = (points.shape[1] + 1) // 2
+    parts = np.exp(points[:, k - 1 :])
+    done = np.cumsum(parts / parts.sum(axis=1, keepdims=True), axis=1)
+    left = sizes.p * np.exp(-done * math.log(sizes.p / sizes.d))
+    rows = np.exp(np.cumsum(np.column_stack([np.zeros(len(points)), points[:, : k - 1]]), axis=1))
+    features = np.column_stack([np.full(len(left), float(sizes.p)), left[:, :-1]])
+    before = np.zeros_like(rows)
+    if not sizes.rereads:
+        before[:, 1:] = rows[:, :-1]
+    scale = np.zeros((len(points), 1))
+    for _ in range(k + 1):  # each pass can find one more round that is limited to n
+        limited, reads = rows * scale >= sizes.n, before * scale < sizes.n
+        certain = np.sum(np.where(limited & reads, (sizes.n - before * scale) * features, 0.0), axis=1)
+        cost = np.where(limited, np.where(reads, -before, 0.0), rows - before) * features
+        cost = cost.sum(axis=1)
+        wanted = (sizes.cells - certain) / np.where(cost > 0.0, cost, math.inf)
+        scale = np.maximum(scale, wanted[:, None])
+    return np.maximum(np.minimum(rows * scale, sizes.n), 1.0), left
+
+
+def _best_start(rounds: int, find_floors: FindFloors) -> tuple[float, tuple[float, ...]]:
+    """The best point of a grid: rows, and shares of the reduction, that grow by constant factors."""
+    starts = [
+        (*[math.log(growth)] * (rounds - 1), *(k * math.log(tilt) for k in range(rounds)))
+        for growth in GROWTHS
+        for tilt in TILTS
+    ]
+    return min(zip(find_floors(np.array(starts)).tolist(), starts, strict=True))
+
+
+def _refine(x: Floats, value: float, find_floors: FindFloors) -> tuple[float, Floats]:
     """Coordinate descent with decreasing step sizes."""
-    lowest = np.array([MIN_GROWTH] * (len(x) // 2) + [-20.0] * (len(x) - len(x) // 2))
     for step in STEPS:
         for _ in range(SWEEPS):
             before = value
-            for i in range(len(x)) if len(x) > 1 else ():
-                for move in (step, -step):
-                    x, value = _descend(x, value, i, move, lowest[i], floor)
+            x, value = _sweep(x, value, step, find_floors)
             if before - value < GAIN * value:
                 break
     return value, x
 
 
-def _descend(
-    x: Floats, value: float, i: int, move: float, lowest: float, floor: Floor
-) -> tuple[Floats, float]:
-    """Move one coordinate while that lowers the floor."""
-    while lowest <= x[i] + move <= 20.0:
-        trial = x.copy()
-        trial[i] += move
-        trial_value = floor(trial)
-        if not trial_value < value:
+def _sweep(x: Floats, value: float, step: float, find_floors: FindFloors) -> tuple[Floats, float]:
+    """Move one number after the other, up and then down, while that lowers the floor.
+
+    Floors of all moves that are left are computed together, because most moves are in vain.
+    """
+    lowest = np.array([MIN_GROWTH] * (len(x) // 2) + [-20.0] * (len(x) - len(x) // 2))
+    moves = np.repeat(np.eye(len(x)), 2, axis=0) * step * np.tile([1.0, -1.0], len(x))[:, None]
+    first = 0 if len(x) > 1 else len(moves)
+    while first < len(moves):
+        trials = x + moves[first:]
+        allowed = np.flatnonzero(np.all((trials >= lowest) & (trials <= 20.0), axis=1))
+        floors = find_floors(trials[allowed])
+        better = np.flatnonzero(floors < value)
+        if not better.size:
             break
-        x, value = trial, trial_value
+        k = allowed[better[0]]
+        x, value, first = trials[k], float(floors[better[0]]), first + int(k)
     return x, value
 
 
-def _to_integers(x: Floats, n: int, p: int, d: int, cells: int, rereads: bool) -> list[tuple[int, int]]:
+def _to_integers(x: Floats, sizes: Sizes) -> list[tuple[int, int]]:
     """Round to whole rows and features within the budget, and spend what is left of it."""
-    k = (len(x) + 1) // 2
-    rows, left = np.empty(k), np.empty(k)
-    sizes = np.array([n, p, d, cells, rereads], dtype=np.float64)
-    load_kernels().lay_out(x[: k - 1], x[k - 1 :], sizes, rows, left)
+    n, p, d, cells, rereads = sizes
+    rows, left = (part[0].tolist() for part in _lay_out(x[None], sizes))
     steps = _drop_idle_rounds([(math.floor(m), round(f)) for m, f in zip(rows, left, strict=True)], p, d)
     totals, kept = [m for m, _ in steps], [f for _, f in steps]
     min_rows = min(MIN_ROWS, n)
