@@ -34,8 +34,36 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_plans_need_no_compiler():
-    code = "import sys; from banditsis import Plan; Plan.paper(10, 5, 2); print('numba' in sys.modules)"
+    code = """
+import sys
+from banditsis import Plan
+for plan in (Plan.paper(100, 50, 2), Plan.optimal(100, 50, 2, 0.2), Plan.guaranteed(10**4, 50, 2, 0.2)):
+    plan.detection_floor()
+print("numba" in sys.modules)
+"""
     assert run(code).strip() == "False"
+
+
+def test_compilation_is_not_counted_and_announced_once(tmp_path):
+    code = """
+import time, numpy as np
+from banditsis import Plan, screen
+from banditsis.compilation import compilation
+X = np.random.default_rng(0).standard_normal((500, 40))
+for verbose, statistic in ((False, "pearson"), (True, "spearman"), (True, "kendall")):
+    started, before = time.perf_counter(), compilation.seconds
+    result = screen(X, X[:, 3], Plan.paper(500, 40, 4), statistic=statistic, random_state=0, progress=verbose)
+    print(result.seconds + compilation.seconds - before <= time.perf_counter() - started)
+"""
+    first = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        check=True,
+    )
+    assert first.stdout.split() == ["True"] * 3
+    assert first.stderr.count("compiling kernels") == 1
 
 
 def test_public_names():
@@ -54,7 +82,7 @@ def test_version_is_that_of_the_distribution():
 
 #: Packages and modules from the bottom up; a module imports only from its own layer and those below.
 LAYERS = (
-    ("arrays", "kernels", "formatting", "parallel"),
+    ("arrays", "compilation", "kernels", "formatting", "parallel"),
     ("validation", "progress", "datasets"),
     ("statistics",),
     ("sources", "plans", "store", "formats"),

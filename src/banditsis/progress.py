@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from banditsis.compilation import compilation
 from banditsis.formatting import format_bytes, rounds_table
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ def status() -> Status:
     except LookupError:
         _status.set(Status())
         return _status.get()
+
+
+def announce_compilation(progress: Progress) -> None:
+    """Choose whether a notice tells that kernels are compiled: where progress is shown."""
+    shown = progress.shown if isinstance(progress, ProgressBar) else progress
+    compilation.shown = shown if isinstance(shown, bool) else None
 
 
 @contextmanager

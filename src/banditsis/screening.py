@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ import numpy as np
 
 from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
+from banditsis.compilation import clock
 from banditsis.engine.accumulators import Accumulator, start_accumulators
 from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
@@ -29,7 +29,7 @@ from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Plan
-from banditsis.progress import Progress, show_progress, status
+from banditsis.progress import Progress, announce_compilation, show_progress, status
 from banditsis.results import Interrupted, Round, ScreeningResult, attach_partial
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
@@ -198,6 +198,7 @@ def run_plan(
     source: Source, responses: Responses, plan: PlanLike, settings: Settings, *, single: bool
 ) -> ScreeningResult | ScreeningResults:
     """Screen validated input; return one result if ``single``, else one for each response."""
+    announce_compilation(settings.progress)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
     groups = _group(responses, settings)
@@ -520,14 +521,14 @@ class Run:
         tick: Callable[[int], None],
     ) -> None:
         """Read the new rows of one accumulator, score its features and keep the best."""
-        started = time.perf_counter()
+        started = clock()
         n_read = accumulator.read(rows, workers, tick) if count_rows(rows) else 0
         if (bad := accumulator.nonfinite_features()).size:
             raise_nonfinite(self.source, rows, bad[:MAX_NONFINITE_READ], self.settings.pairwise)
         before = accumulator.n_left
         members = accumulator.members
         cutoffs = accumulator.keep_best(partial(rule.keep, step), [traces[k] for k in members])
-        seconds = (time.perf_counter() - started) / len(members)
+        seconds = (clock() - started) / len(members)
         effective = self.strata.design.effective_rows(n_rows)
         for k, left, kept, cutoff in zip(members, before, accumulator.n_left, cutoffs, strict=True):
             kurtosis = traces[k].kurtosis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from banditsis.cli.errors import (
 from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.standard_input import STANDARD_INPUT, spooled
 from banditsis.cli.terminal import print_message, print_output, shown
+from banditsis.compilation import clock
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.opening import stack_columns
@@ -182,7 +182,7 @@ def _run(options: ScreenOptions) -> None:
         covariates = read_covariates(path, opened, ids, options.covariates, pairwise, na)
     source = _wrap(opened, options, targets, in_data)
     results: dict[str, ScreeningResult] = {}
-    started = time.perf_counter()
+    started = clock()
     for members, rows in group_responses(values):
         results |= _screen(
             options,
@@ -192,7 +192,7 @@ def _run(options: ScreenOptions) -> None:
             covariates
             and {name: column if rows is None else column[rows] for name, column in covariates.items()},
         )
-    seconds = time.perf_counter() - started
+    seconds = clock() - started
     results = {target: results[target] for target in targets}
     try:
         _write_files(options, results, source, values)
@@ -232,7 +232,7 @@ def _screen(
         return made
 
     values = list(responses.values())
-    started = time.perf_counter()
+    started = clock()
     try:
         with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
             found = screen(
@@ -258,7 +258,7 @@ def _screen(
             for target, result in zip(responses, [partial] if len(values) == 1 else partial, strict=True)
             if result is not None
         }
-        _print_results(options, finished, source, time.perf_counter() - started)
+        _print_results(options, finished, source, clock() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
     results = [found] if isinstance(found, ScreeningResult) else list(found)
     if options.fdr is not None:

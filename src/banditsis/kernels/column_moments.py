@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import is_in_range, reduction
+from banditsis.kernels.compile import LEAST_FOURTH, reduction
 
 PANEL = 2048
 
@@ -39,8 +39,7 @@ def moments(
     """
     zero = shift.dtype.type(0)
     last = starts.size - 1
-    info = np.finfo(shift.dtype)
-    least = info.tiny / info.eps
+    least = LEAST_FOURTH[0] if shift.itemsize == 4 else LEAST_FOURTH[1]
     for k in range(0, starts.size, 4):
         # The last group repeats its last column, which avoids a separate loop.
         ka, kb, kc, kd = k, min(k + 1, last), min(k + 2, last), min(k + 3, last)
@@ -85,7 +84,7 @@ def moments(
             if fourth is not None:
                 squares, values = (a2, b2, c2, d2), (a3, b3, c3, d3)
                 for j in range(total.shape[1]):
-                    if is_in_range(squares[j], values[j], least):
+                    if least <= values[j] < np.inf or squares[j] == 0:
                         fourth[k + j] += values[j]
                     else:
                         fourth[k + j] += _sum_fourth(flat, starts[k + j] + first + i, m, shift[k + j])

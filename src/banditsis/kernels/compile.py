@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import warnings
 from functools import cache
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils, event
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 from banditsis.arrays import SMALLEST
+from banditsis.compilation import compilation
 
 # Numba logs every step of its compiler; with debug logging those are thousands of lines.
 if logging.getLogger("numba").level == logging.NOTSET:
@@ -25,16 +28,35 @@ def _kernel(*fastmath: str) -> Any:
     """A decorator that compiles a loop."""
 
     def compile_later(function: Any) -> Any:
-        options = {"nogil": True, "fastmath": set(fastmath)}
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache function" not in str(error):
-                raise
-        _warn_once()
-        return njit(**options)(function)
+        options = {"nogil": True, "fastmath": set(fastmath), "no_cfunc_wrapper": True}  # the wrapper is for C
+        kernel = njit(**options)(function)
+        if not config.DISABLE_JIT:
+            try:
+                kernel._cache = _Cache(function)
+            except RuntimeError as error:
+                if "cannot cache function" not in str(error):
+                    raise
+                _warn_once()
+        return kernel
 
     return compile_later
+
+
+class _Cache(FunctionCache):
+    """Machine code on disk, loaded without what only the compiler needs.
+
+    Numba imports its implementations of Python and NumPy functions before it loads machine code, which takes
+    longer than all that ``banditsis screen`` does with a small file. The compiler imports them itself.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        compilation.start()
+        try:
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+        finally:
+            compilation.stop()
 
 
 @cache
@@ -45,6 +67,10 @@ def _warn_once() -> None:
         stacklevel=2,
     )
 
+
+#: Smaller sums of fourth powers in float32 and float64 lost digits by underflow, unless all values are 0.
+#: Kernels compare with constants, because compiling ``np.finfo`` takes a quarter of a second.
+LEAST_FOURTH = tuple(float(np.finfo(dtype).tiny / np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
 
 # "contract" lets x*y + z become one instruction. Neither flag assumes that values are finite.
 elementwise = _kernel("contract")
@@ -61,12 +87,6 @@ def range_scale(low: float, high: float) -> float:
         return 1.0
     half = max(0.5 * high - 0.5 * low, SMALLEST)  # the whole range could overflow
     return math.ldexp(1.0, -min(max(math.frexp(half)[1] + 1, -1000), 1000))
-
-
-@elementwise
-def is_in_range(square: float, fourth: float, least: float) -> bool:
-    """Whether a sum of fourth powers neither overflowed nor lost digits by underflow, below ``least``."""
-    return (least <= fourth < math.inf) or square == 0
 
 
 @intrinsic
@@ -96,22 +116,21 @@ def _no_prefetch(flat: Any, index: Any) -> None:
 prefetch = _no_prefetch if config.DISABLE_JIT else _prefetch
 
 
-class _Announcement(event.Listener):
-    """Print a notice when kernels are compiled, once, if stderr is a terminal."""
-
-    printed = False
+class _Listener(event.Listener):
+    """Tells when a kernel is compiled."""
 
     def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__
-        if not self.printed and module.startswith("banditsis.") and sys.stderr and sys.stderr.isatty():
-            self.printed = True
-            print(
-                "banditsis: compiling kernels: this takes a few seconds, once on this machine …",
-                file=sys.stderr,
-            )
+        if _is_kernel(event):
+            compilation.start()
+            compilation.announce()
 
     def on_end(self, event: Any) -> None:
-        pass
+        if _is_kernel(event):
+            compilation.stop()
 
 
-event.register("numba:compile", _Announcement())
+def _is_kernel(event: Any) -> bool:
+    return bool(event.data["dispatcher"].py_func.__module__.startswith("banditsis."))
+
+
+event.register("numba:compile", _Listener())

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import elementwise, is_in_range, prefetch
+from banditsis.kernels.compile import LEAST_FOURTH, elementwise, prefetch
 
 PANEL = 120
 ROWS = 8
@@ -127,11 +127,10 @@ def moments(
 @elementwise
 def _add_panel(flat: Array, starts: Array, shift: Array, squares: Array, part: Array, fourth: Array) -> None:
     """Add ``part``, Σz⁴ of some rows, to ``fourth``, or compute it again if it does not fit its dtype."""
-    info = np.finfo(part.dtype)
-    least = info.tiny / info.eps
+    least = LEAST_FOURTH[0] if part.itemsize == 4 else LEAST_FOURTH[1]
     n_lost = 0
     for j in range(part.size):
-        n_lost += not is_in_range(squares[j], part[j], least)
+        n_lost += not (least <= part[j] < np.inf or squares[j] == 0)
     if n_lost:
         _add_fourth(flat, starts, 0, shift, fourth)
         return

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
-from numpy.lib.stride_tricks import as_strided
 
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.kernels import column_moments, missing, row_moments
@@ -30,16 +29,31 @@ class FlatArray(NamedTuple):
 
 
 def flatten(array: Array) -> FlatArray | None:
-    """View an array as flat, read-only memory; None if its alignment does not allow that."""
+    """View an array as flat memory; None if its alignment does not allow that."""
     size = array.dtype.itemsize
     if not array.flags.aligned or any(s % size for s in array.strides) or array.size == 0:
         return None
     low, high = byte_bounds(array)
     first = (array.__array_interface__["data"][0] - low) // size
-    # as_strided must start at the lowest address, which is the last cell along a negative stride.
-    corner = array[tuple(slice(None, None, -1 if s < 0 else 1) for s in array.strides)]
-    memory = as_strided(corner, ((high - low) // size,), (size,), writeable=False)
+    # The view starts at the lowest address, which is the last cell along a negative stride.
+    memory = np.asarray(_Memory(low, (high - low) // size, array))
     return FlatArray(memory, first, (array.strides[0] // size, array.strides[1] // size))
+
+
+class _Memory:
+    """The memory of an array, marked as writable also if the array is not: kernels never write to it.
+
+    Numba would compile kernels separately for memory that is read-only.
+    """
+
+    def __init__(self, address: int, size: int, owner: Array) -> None:
+        self.owner = owner  # keeps the memory alive
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": owner.dtype.str,
+        }
 
 
 class Strips(NamedTuple):

@@ -1,0 +1,59 @@
+"""Compilation of kernels: a notice for the user, and a clock that stops meanwhile.
+
+Numba compiles a kernel when it is first called and stores the machine code. Later processes only load it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+NOTICE = "banditsis: compiling kernels: this takes a few seconds, once on this machine …"
+
+
+class Compilation:
+    """The compilation of kernels in this process, which is done by one thread at a time.
+
+    Attributes
+    ----------
+    seconds : float
+        Time spent on compiling kernels, and on loading compiled ones, so far.
+    shown : bool, optional
+        Whether to print a notice when a kernel is compiled; by default if stderr is a terminal.
+    announced : bool
+        Whether the notice was printed.
+    """
+
+    def __init__(self) -> None:
+        self.seconds, self.announced = 0.0, False
+        self.shown: bool | None = None
+        self._depth, self._started = 0, 0.0
+
+    def start(self) -> None:
+        """Note that a kernel is being compiled or loaded; another one may be meanwhile, which it calls."""
+        if self._depth == 0:
+            self._started = time.perf_counter()
+        self._depth += 1
+
+    def stop(self) -> None:
+        """Note the end of what :meth:`start` began."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._started
+
+    def announce(self) -> None:
+        """Print the notice, once."""
+        shown = self.shown
+        if shown is None:
+            shown = sys.stderr is not None and sys.stderr.isatty()
+        if shown and not self.announced:
+            self.announced = True
+            print(NOTICE, file=sys.stderr, flush=True)
+
+
+compilation = Compilation()
+
+
+def clock() -> float:
+    """Seconds, as ``time.perf_counter``, but without those in which kernels were compiled or loaded."""
+    return time.perf_counter() - compilation.seconds
