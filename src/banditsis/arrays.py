@@ -124,3 +124,16 @@ def are_distinct_integers(values: Array) -> bool:
         return False
     is_integer = values.dtype.kind != "f" or bool((values == np.rint(values)).all())
     return is_integer and len(np.unique(values)) == len(values)
+
+
+def rank_values(values: Array, ties: str = "mean") -> Array:
+    """Ranks of values, from 1; equal values share the mean ("mean") or the largest ("max") of their ranks.
+
+    Examples
+    --------
+    >>> rank_values(np.array([7.0, 3.0, 7.0, 1.0]))
+    array([3.5, 2. , 3.5, 1. ])
+    """
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last if ties == "max" else last - 0.5 * (counts - 1))[places])

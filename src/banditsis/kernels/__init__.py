@@ -3,4 +3,17 @@
 Sums are computed over *tiles*: strips of contiguous memory inside one flat array, which are pieces of rows
 (``row_moments``) or of columns (``column_moments``). Cells that are not contiguous are packed first
 (``gather``).
+
+Modules are imported on first use, as ``kernels.ranks`` after ``from banditsis import kernels``, because
+importing Numba takes as long as screening a gigabyte.
 """
+
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import (
     MAX_EXACT_INTEGER,
     Array,
@@ -21,7 +22,6 @@ from banditsis.arrays import (
     is_wide_integer,
     spread,
 )
-from banditsis.kernels import sparse as kernels
 from banditsis.sources.array import Job, TileJob, add_tiles, check_names
 from banditsis.sources.base import (
     PILOT_ROWS,
@@ -79,7 +79,7 @@ class SparseSource(BlockSource):
         if not self.by_row:
             strips, across, length = across, strips, n
         block = np.zeros((len(strips), len(across)), self.dtype)
-        kernels.cells(*self.cells, strips, _positions(across, length), block)
+        kernels.sparse.cells(*self.cells, strips, _positions(across, length), block)
         return block if self.by_row else block.T
 
     def calibrate(self, rows: Rows) -> Calibration:
@@ -143,7 +143,15 @@ class SparseSource(BlockSource):
             out, tile = np.repeat(baseline[:, None], stop - start, axis=1), slice(start, stop)
             if simple:
                 y = np.ascontiguousarray(w.linear[:, 0])
-                job: Job = (kernels.column_moments, *self.cells, start, stop, y, fourth_line(w, out), out)
+                job: Job = (
+                    kernels.sparse.column_moments,
+                    *self.cells,
+                    start,
+                    stop,
+                    y,
+                    fourth_line(w, out),
+                    out,
+                )
             else:
                 job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
             yield TileJob(count_rows(rows), context.out[:, tile], job)
@@ -173,12 +181,12 @@ class SparseSource(BlockSource):
         sums = np.zeros(out.shape[::-1])  # the sums of a column are neighbours in memory
         if self.by_row and _is_simple(w, scale):
             y, fourth = np.ascontiguousarray(w.linear[:, 0]), fourth_line(w, sums.T)
-            kernels.row_moments(*self.cells, strips, positions, y, fourth, sums)
+            kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, sums)
         elif w.codes is not None:
-            kernel = kernels.row_classes if self.by_row else kernels.column_classes
+            kernel = kernels.sparse.row_classes if self.by_row else kernels.sparse.column_classes
             kernel(*self.cells, strips, scale, positions, w.codes, w.n_classes, w.pairwise, sums)
         else:
-            kernel = kernels.row_products if self.by_row else kernels.column_products
+            kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
             square = np.empty(0) if w.square is None else np.ascontiguousarray(w.square, dtype=np.float64)
             linear = np.ascontiguousarray(w.linear)
             kernel(*self.cells, strips, scale, positions, linear, square, _presence(w), sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -227,7 +228,21 @@ def to_numbers(column: Any, kind: Any) -> Array:
         return column
     if column.type != kind:
         column = _decode(column).cast(kind)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    return _to_numpy(column)
+
+
+def _to_numpy(column: Any) -> Array:
+    """Numbers as ``column.to_numpy()``, which would import pandas."""
+    import pyarrow as pa
+
+    if column.null_count:
+        kind = column.type if pa.types.is_floating(column.type) else pa.float64()
+        column = column.cast(kind, safe=False).fill_null(math.nan)
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    arrays = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
+    if not arrays:
+        return np.empty(0, column.type.to_pandas_dtype())
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def to_codes(column: Any, levels: list[Any]) -> Array:
@@ -247,10 +262,10 @@ def _chunk_codes(chunk: Any, levels: list[Any]) -> Array:
         values = chunk.dictionary.to_pylist()
         codes = np.array([*(numbers.get(value, -1) for value in values), -1], dtype=np.int32)
         places = pc.fill_null(chunk.indices.cast(pa.int64()), len(values))
-        return np.asarray(codes[places.to_numpy()])
+        return np.asarray(codes[_to_numpy(places)])
     chunk = _without_views(chunk)
     codes = pc.fill_null(pc.index_in(chunk, value_set=pa.array(levels, chunk.type)), -1)
-    return np.asarray(codes.to_numpy(zero_copy_only=False))
+    return _to_numpy(codes)
 
 
 def _without_views(column: Any) -> Any:

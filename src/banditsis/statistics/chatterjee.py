@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
-from banditsis.arrays import Array, Floats
-from banditsis.kernels import ranks
-from banditsis.kernels.sorting import make_scratch
+from banditsis import kernels
+from banditsis.arrays import Array, Floats, rank_values
 from banditsis.statistics.sample import SampleStatistic
 
 #: A feature with ties has a p-value if it has this many distinct values, or half as many as rows.
@@ -72,15 +70,15 @@ class Chatterjee(SampleStatistic):
 
     def prepare(self, y: Floats) -> PreparedResponse:
         n, places = len(y), np.argsort(y, kind="stable")
-        from_here_on = rankdata(-y, method="max")
+        from_here_on = rank_values(-y, ties="max")
         spread = 2.0 * float((from_here_on * (n - from_here_on)).sum(dtype=np.float64))
-        largest = rankdata(y, method="max")[places].astype(np.float64)
+        largest = rank_values(y, ties="max")[places].astype(np.float64)
         error = _standard_error(largest, spread)
         return PreparedResponse(places, largest, spread, error, *_distances(largest))
 
     def score_block(self, block: Floats, prepared: PreparedResponse) -> Floats:
         n, out = len(block), np.empty((4, block.shape[1]))
-        ranks.chatterjee(block.T, *prepared[:3], np.empty(n), make_scratch(n), out)
+        kernels.ranks.chatterjee(block.T, *prepared[:3], np.empty(n), kernels.sorting.make_scratch(n), out)
         scores, values, pairs, rows = out
         variances = _variance(n, pairs, rows, prepared)
         rows_without_ties = 4.0 / n * (n - 2) / n + 2.0 * (1 - 2.0 / n) ** 2

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.stats import rankdata
 
-from banditsis.arrays import Array, Floats, Indices, Rows, near_zero
-from banditsis.kernels import risk_sets
+from banditsis import kernels
+from banditsis.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
 from banditsis.statistics.base import MIN_PRESENT, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -154,8 +153,8 @@ class Cox(SampleStatistic):
 
     def score_block(self, block: Floats, prepared: NullModel) -> Floats:
         out, scales = np.empty((len(prepared.linear) + 1, block.shape[1])), np.empty(block.shape[1])
-        risk_sets.centre(block, prepared.order, scales)
-        risk_sets.moments(block, *prepared[:7], out)
+        kernels.risk_sets.centre(block, prepared.order, scales)
+        kernels.risk_sets.moments(block, *prepared[:7], out)
         explained = prepared.white @ out[1:-1]
         information = out[-1] - np.square(explained).sum(axis=0)
         information = np.where(information > RESOLUTION * np.maximum(out[-1], 0.0), information, 0.0)
@@ -182,7 +181,7 @@ class Cox(SampleStatistic):
         return ScoreParts(residuals[:, None], self.covariates.design(rows), risks)
 
     def drift(self, rows: Rows, n: int) -> float:
-        return mean_drift(np.column_stack([rankdata(self.y[:, 0]), self.y[:, 1]]), rows)
+        return mean_drift(np.column_stack([rank_values(self.y[:, 0]), self.y[:, 1]]), rows)
 
 
 def _as_numbers(values: Array) -> Floats:

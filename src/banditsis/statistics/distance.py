@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import distance
-from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -50,13 +49,15 @@ class Distance(SampleStatistic):
         """Order of the response, its sorted values, their cumulative sums, and sums of distances."""
         n, places = len(y), np.argsort(y, kind="stable")
         values, sums = np.empty((2, n))
-        distance.centre_and_scale(y, places, values)
-        total = distance.row_sums(values, sums)
-        variance = max(0.0, distance.distance_variance(values, sums, total))
+        kernels.distance.centre_and_scale(y, places, values)
+        total = kernels.distance.row_sums(values, sums)
+        variance = max(0.0, kernels.distance.distance_variance(values, sums, total))
         return places, values, np.append(0.0, np.cumsum(values)), sums, total, variance
 
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
         work, spare_code = np.empty((2, n)), np.empty(n, np.uint32)
-        distance.correlation(block.T, *prepared, work, spare_code, make_scratch(n), scores)
+        kernels.distance.correlation(
+            block.T, *prepared, work, spare_code, kernels.sorting.make_scratch(n), scores
+        )
         return scores

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import ranks
-from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -55,5 +54,7 @@ class Kendall(SampleStatistic):
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty((2, block.shape[1]))
         free, code = np.empty_like(prepared[2]), np.empty(n, np.uint32)
-        ranks.kendall(block.T, *prepared, free, np.empty(n), code, make_scratch(n), scores)
+        kernels.ranks.kendall(
+            block.T, *prepared, free, np.empty(n), code, kernels.sorting.make_scratch(n), scores
+        )
         return scores

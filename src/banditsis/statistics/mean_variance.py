@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import model_free
-from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -44,5 +43,7 @@ class MeanVariance(SampleStatistic):
 
     def score_block(self, block: Floats, prepared: tuple[Array, Floats]) -> Floats:
         scores, counts = np.empty(block.shape[1]), np.empty_like(prepared[1])
-        model_free.mean_variance(block.T, *prepared, counts, make_scratch(len(block)), scores)
+        kernels.model_free.mean_variance(
+            block.T, *prepared, counts, kernels.sorting.make_scratch(len(block)), scores
+        )
         return scores

@@ -33,8 +33,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc, gammaln, log_ndtr, ndtri_exp
 
+from banditsis import kernels
 from banditsis.arrays import SMALLEST, Array, Floats, Indices
-from banditsis.kernels.saddlepoint import central_sums, signed_root
 from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
 
@@ -147,7 +147,7 @@ class ResidualDistribution:
             )
             reached = min(target, 0.999 * float(largest))
             table = (self.nodes, self.table, FIRST_NODE, STEP)
-            roots.append(signed_root(reached, span, values, weights.counts, *table))
+            roots.append(kernels.saddlepoint.signed_root(reached, span, values, weights.counts, *table))
         return min(float(np.logaddexp(*log_ndtr(-np.array(roots)))), 0.0)
 
 
@@ -170,7 +170,7 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
 
 def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
     """Standardised third and fourth cumulant of a sample; 0 for normal data."""
-    second, third, fourth = (s / len(sample) for s in central_sums(sample, sample.mean()))
+    second, third, fourth = (s / len(sample) for s in kernels.saddlepoint.central_sums(sample, sample.mean()))
     return (third / second**1.5, fourth / second**2 - 3.0) if second > 0 else (0.0, 0.0)
 
 

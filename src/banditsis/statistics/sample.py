@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.stats import rankdata
 
-from banditsis.arrays import Array, Floats, Rows, near_zero
+from banditsis.arrays import Array, Floats, Rows, near_zero, rank_values
 from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift, no_covariates
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import NullDistribution
@@ -110,4 +109,4 @@ class SampleStatistic(Statistic):
         responses = [self.response(slice(0, n), k) for k in range(self.n_responses)]
         if self.labels is not None:
             return max(class_drift(y.astype(np.intp), rows) for y in responses)
-        return max(mean_drift(rankdata(y)[:, None], rows) for y in responses)
+        return max(mean_drift(rank_values(y)[:, None], rows) for y in responses)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats
-from banditsis.kernels import model_free
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -41,5 +41,5 @@ class Sirs(SampleStatistic):
 
     def score_block(self, block: Floats, prepared: tuple[Array, Array]) -> Floats:
         scores = np.empty(block.shape[1])
-        model_free.sirs(block.T, *prepared, np.empty(len(block)), scores)
+        kernels.model_free.sirs(block.T, *prepared, np.empty(len(block)), scores)
         return scores

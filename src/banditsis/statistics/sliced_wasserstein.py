@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Floats, Indices
-from banditsis.kernels import model_free
-from banditsis.kernels.sorting import make_scratch
 from banditsis.statistics.sample import SampleStatistic
 from banditsis.validation import check_integer
 
@@ -66,14 +65,16 @@ class SlicedWasserstein(SampleStatistic):
         """Standardised response, responses for independent pairs, and the directions."""
         angles = np.pi * (np.arange(self.n_directions) + 0.5) / self.n_directions
         standard = np.empty(len(y))
-        model_free.standardise(y, standard)
+        kernels.model_free.standardise(y, standard)
         pairs = np.sort(standard)[_evenly_spread_ranks(len(y))]
         return standard, np.stack([pairs, pairs[::-1]]), np.column_stack([np.cos(angles), np.sin(angles)])
 
     def score_block(self, block: Floats, prepared: tuple[Floats, Floats, Floats]) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
         work, joint_order = np.empty((4, n)), np.empty(n, np.uint32)
-        model_free.sliced_wasserstein(block.T, *prepared, work, joint_order, make_scratch(n), scores)
+        kernels.model_free.sliced_wasserstein(
+            block.T, *prepared, work, joint_order, kernels.sorting.make_scratch(n), scores
+        )
         return scores
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
 
-from banditsis.arrays import Floats
-from banditsis.kernels import ranks
-from banditsis.kernels.sorting import make_scratch
+from banditsis import kernels
+from banditsis.arrays import Floats, rank_values
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 
@@ -42,12 +40,12 @@ class Spearman(SampleStatistic):
 
     def prepare(self, y: Floats) -> tuple[Floats, float]:
         """Centred ranks, and their sum of squares."""
-        centred = rankdata(y) - (len(y) + 1) / 2
+        centred = rank_values(y) - (len(y) + 1) / 2
         return centred, float(centred @ centred)
 
     def score_block(self, block: Floats, prepared: tuple[Floats, float]) -> Floats:
         scores = np.empty(block.shape[1])
-        ranks.spearman(block.T, *prepared, make_scratch(len(block)), scores)
+        kernels.ranks.spearman(block.T, *prepared, kernels.sorting.make_scratch(len(block)), scores)
         return scores
 
     def null_distribution(

@@ -8,8 +8,8 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Columns, Floats, Indices
-from banditsis.kernels import interactions as pairs
 from banditsis.sources.base import Calibration
 
 # The smallest variance of a product, as a share of its mean square, that unshifted sums can resolve.
@@ -39,7 +39,7 @@ class PairOrder(NamedTuple):
     def factors(self, features: Indices) -> tuple[Indices, Indices]:
         """The two columns of each of some sorted features; a column itself is paired with column m."""
         first, second = np.empty((2, len(features)), np.intp)
-        pairs.find_pairs(features, *self, first, second)
+        kernels.interactions.find_pairs(features, *self, first, second)
         return first, second
 
     def used_columns(self, features: Indices) -> tuple[Indices, Indices, Indices]:
@@ -154,7 +154,7 @@ def _find_flat(block: Floats, order: PairOrder, dtype: np.dtype) -> Indices:
         for top in range(0, block.shape[1], PANEL):
             panel = slice(top, top + PANEL)
             mean, square = (x[:, panel].T @ x[:, top:] / len(x) for x in (block, squares))
-            n_flat = pairs.find_flat(mean, square, top, *order, min_variance, flat, n_flat)
+            n_flat = kernels.interactions.find_flat(mean, square, top, *order, min_variance, flat, n_flat)
         return n_flat
 
     flat = np.empty(fill(np.empty(0, np.intp)), np.intp)  # the first call only counts
@@ -166,7 +166,7 @@ def _find_flat(block: Floats, order: PairOrder, dtype: np.dtype) -> Indices:
 def _means(block: Floats, first: Indices, second: Indices) -> Floats:
     """Means of products; exact for constant products, which then become exactly 0."""
     products = np.empty((len(block), len(first)))
-    pairs.multiply(block, first, second, products)
+    kernels.interactions.multiply(block, first, second, products)
     constant = (products == products[0]).all(axis=0)
     means: Floats = np.where(constant, products[0], products.mean(axis=0))
     return means

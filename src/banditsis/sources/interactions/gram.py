@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Columns, Floats, Indices
-from banditsis.kernels import interactions as pairs
 from banditsis.parallel import Workers
 from banditsis.sources.interactions.features import PairCalibration, PairOrder
 from banditsis.statistics.base import Weights
@@ -64,11 +64,11 @@ class Triangle(NamedTuple):
     def add(self, product: Array, top: int, width: int, line: Floats) -> None:
         """Add a panel of a product to a line of the sums."""
         if self.first is None or self.second is None:
-            pairs.add_triangle(product, top, *self.order, line)
+            kernels.interactions.add_triangle(product, top, *self.order, line)
             return
         low, high = np.searchsorted(self.first, (top, top + width))
         sums = line[self.n_before + low : self.n_before + high]
-        pairs.add_picked(product, top, self.first[low:high], self.second[low:high], sums)
+        kernels.interactions.add_picked(product, top, self.first[low:high], self.second[low:high], sums)
 
 
 class Term(NamedTuple):
@@ -200,6 +200,6 @@ def _add_moments(
 ) -> None:
     line = out[-1] if fourth else None
     if len(w) == 1:
-        pairs.moments(base, first, second, shift, w, line, out)
+        kernels.interactions.moments(base, first, second, shift, w, line, out)
     else:
-        pairs.moments_of_many(base, first, second, shift, w, np.empty(w.shape[1]), line, out)
+        kernels.interactions.moments_of_many(base, first, second, shift, w, np.empty(w.shape[1]), line, out)

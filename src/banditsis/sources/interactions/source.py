@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from banditsis import kernels
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
-from banditsis.kernels import interactions as pairs
 from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.interactions import gram
@@ -105,7 +105,7 @@ class Interactions(BlockSource):
         block[:, :-1] = self.base.read(rows, used)
         out = np.empty((len(block), len(columns)), dtype)
         self._raise_if_overflow(block[:, :-1], used)
-        pairs.multiply(block, first, second, out)
+        kernels.interactions.multiply(block, first, second, out)
         return out
 
     def _raise_if_overflow(self, block: Array, columns: Indices) -> None:
