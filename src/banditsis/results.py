@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -415,8 +416,6 @@ class ScreeningResult:
         .. [1] Fisher, R. A. (1921). On the "probable error" of a coefficient of correlation deduced
            from a small sample. Metron 1, 3-32.
         """
-        from scipy.special import ndtri
-
         check_real("confidence", confidence, 0, 1)
         if self.no_interval_reason is not None:
             raise ValueError(f"no confidence intervals: {self.no_interval_reason}.")
@@ -430,7 +429,7 @@ class ScreeningResult:
         with np.errstate(divide="ignore"):
             centre = np.arctanh(np.clip(r, -1.0, 1.0))
             variance = inflation / np.maximum(m * gain - 3 - self.n_covariates, 0)
-            half = ndtri(0.5 + confidence / 2) * np.sqrt(variance)
+            half = -NormalDist().inv_cdf(0.5 - confidence / 2) * np.sqrt(variance)
         low, high = np.tanh(centre - half), np.tanh(centre + half)
         exact = np.abs(r) >= 1  # inf - inf, if three rows or a copy of the response give ±1
         return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))

@@ -101,7 +101,7 @@ def _concatenate(files: Sequence[TextFile], tables: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     schema = _unify(files, [table.schema for table in tables])
-    return pa.concat_tables([table.cast(schema) for table in tables])
+    return pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables])
 
 
 def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import erfc, ndtri
+import scipy  # its submodules are imported on first use
 
 from banditsis.arrays import Array, Floats
 
@@ -32,6 +32,7 @@ REACH = 6.5
 CERTAIN = 1e-3
 MAX_STEPS = 50
 TINY = 1e-300
+ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
 @cache
@@ -49,7 +50,7 @@ def null_cutoffs(rows: Floats, shares: Floats, n_nodes: int) -> Floats:
     density of |u| among the features that are kept, at nodes above the cutoff.
     """
     cutoffs = np.empty_like(rows)
-    cutoffs[:, 0] = -ndtri(0.5 * shares[:, 0])
+    cutoffs[:, 0] = -scipy.special.ndtri(0.5 * shares[:, 0])
     state = _first_state(cutoffs[:, :1], n_nodes)
     for k in range(1, rows.shape[1]):
         x, w, s = _predict(state, rows[:, k - 1 : k], rows[:, k : k + 1])
@@ -62,7 +63,7 @@ def null_cutoffs(rows: Floats, shares: Floats, n_nodes: int) -> Floats:
 def null_shares(rows: Floats, cutoffs: Floats, n_nodes: int) -> Floats:
     """Shares of the features without signal, of those left before each round, that reach these cutoffs."""
     shares = np.empty_like(rows)
-    shares[:, 0] = erfc(cutoffs[:, 0] / ROOT_2)
+    shares[:, 0] = scipy.special.erfc(cutoffs[:, 0] / ROOT_2)
     state = _first_state(cutoffs[:, :1], n_nodes)
     for k in range(1, rows.shape[1]):
         x, w, s = _predict(state, rows[:, k - 1 : k], rows[:, k : k + 1])
@@ -87,7 +88,7 @@ def _predict(state: State, rows: Floats, next_rows: Floats) -> tuple[Floats, Flo
 
 def _tail(c: Floats, x: Floats, w: Floats, s: Floats) -> Floats:
     """Probability that the mixture exceeds c."""
-    return 0.5 * _dot(w, erfc((c - x) / (s * ROOT_2)))
+    return 0.5 * _dot(w, scipy.special.erfc((c - x) / (s * ROOT_2)))
 
 
 def _density(v: Floats, x: Floats, w: Floats, s: Floats) -> Floats:
@@ -115,12 +116,17 @@ def _quantile(share: Floats, start: Floats, x: Floats, w: Floats, s: Floats) -> 
         if not is_open.any():
             break
         t = (c - x) * scale
-        tail = np.maximum(0.5 * _dot(w, erfc(t)), TINY)
+        tail = np.maximum(0.5 * _dot(w, scipy.special.erfc(t)), TINY)
         density = np.maximum(_dot(w, np.exp(-t * t)) * (scale / ROOT_PI), TINY)
         move = np.clip(np.log(tail / share) * tail / density, -1.0, 1.0)
         c = np.where(is_open, np.maximum(c + move, 0.0), c)
         is_open = is_open & (np.abs(move) >= 1e-9) & ((c > 0.0) | (move > 0.0))
     return np.where(share < 1.0, c, 0.0)
+
+
+def _erfc(x: Floats) -> Floats:
+    """As ``scipy.special.erfc``: for a few values, importing that would take longer."""
+    return np.asarray(ERFC(x), dtype=np.float64)
 
 
 def _dot(a: Floats, b: Floats) -> Floats:
@@ -130,7 +136,7 @@ def _dot(a: Floats, b: Floats) -> Floats:
 
 def _loss(mean: Floats, bound: Floats, sd: Floats, state: State) -> Floats:
     """P(z < bound) for z ~ N(mean, sd²), plus the loss in earlier rounds, given by a state."""
-    total = 0.5 * erfc((mean - bound) / (sd * ROOT_2))
+    total = 0.5 * _erfc((mean - bound) / (sd * ROOT_2))
     return np.minimum(total + _density(mean, *state, sd), 1.0)
 
 
@@ -167,7 +173,7 @@ def lowest_mean(variances: Floats, bounds: Floats, error: float, n_nodes: int) -
     while np.any(wide := high - low > 1e-6 * high):
         middle = 0.5 * (low + high)
         t = x - middle * scale
-        loss = 0.5 * erfc(middle * scale - bound) + _dot(w, np.exp(-t * t))
+        loss = 0.5 * _erfc(middle * scale - bound) + _dot(w, np.exp(-t * t))
         low, high = (
             np.where(wide & (loss > error), middle, low),
             np.where(wide & (loss <= error), middle, high),

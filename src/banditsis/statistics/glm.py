@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, logit
+import scipy  # its submodules are imported on first use
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
@@ -108,8 +108,8 @@ class Logistic(GeneralisedLinear):
     by_class = True
     is_correlation = True
     family = Family(
-        mean=expit,
-        link=logit,
+        mean=lambda predictor: scipy.special.expit(predictor),
+        link=lambda mean: scipy.special.logit(mean),
         variance=lambda mean: mean * (1.0 - mean),
         cumulant=lambda predictor: np.logaddexp(0.0, predictor),
         divergence="the logistic regression on the covariates alone does not converge: they separate the two "

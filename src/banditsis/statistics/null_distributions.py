@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincc, betaln, log_ndtr, stdtr
+import scipy  # its submodules are imported on first use
 
 from banditsis.arrays import Array, Floats, Indices
 
@@ -75,9 +75,9 @@ class BetaNull(NullDistribution):
         a, b, share = a[known], b[known], share[known]
         with np.errstate(divide="ignore"):
             if np.ndim(self.between) == 0 and self.between == 1:  # 15 times faster
-                tail = np.log(2 * stdtr(2 * a, -np.sqrt(2 * a * share / (1 - share))))
+                tail = np.log(2 * scipy.special.stdtr(2 * a, -np.sqrt(2 * a * share / (1 - share))))
             else:
-                tail = np.log(betaincc(b, a, share))
+                tail = np.log(scipy.special.betaincc(b, a, share))
         tiny = (tail < np.log(TINY)) & (share < 1)
         tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
         log[known] = tail
@@ -90,7 +90,7 @@ def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     The leading term :math:`x^a s^b / (a B(a, b))` times a continued fraction, by Lentz's method.
     """
     x = 1.0 - share
-    front = a * np.log1p(-share) + b * np.log(share) - np.log(a) - betaln(a, b)
+    front = a * np.log1p(-share) + b * np.log(share) - np.log(a) - scipy.special.betaln(a, b)
     c, d = np.ones_like(x), 1.0 / (1.0 - (a + b) * x / (a + 1.0))
     h = d.copy()
     for m in range(1, 500):
@@ -136,9 +136,9 @@ class NormalNull(NullDistribution):
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale
         if self.two_sided:
-            log = np.minimum(np.log(2) + log_ndtr(-np.abs(z)), 0.0)
+            log = np.minimum(np.log(2) + scipy.special.log_ndtr(-np.abs(z)), 0.0)
         else:
-            log = np.where(np.equal(self.scale, 0.0), 0.0, log_ndtr(-z))
+            log = np.where(np.equal(self.scale, 0.0), 0.0, scipy.special.log_ndtr(-z))
         return np.asarray(log / np.log(10))
 
 

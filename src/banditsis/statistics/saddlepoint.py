@@ -31,7 +31,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincc, gammaln, log_ndtr, ndtri_exp
+import scipy  # its submodules are imported on first use
 
 from banditsis import kernels
 from banditsis.arrays import SMALLEST, Array, Floats, Indices
@@ -148,7 +148,7 @@ class ResidualDistribution:
             reached = min(target, 0.999 * float(largest))
             table = (self.nodes, self.table, FIRST_NODE, STEP)
             roots.append(kernels.saddlepoint.signed_root(reached, span, values, weights.counts, *table))
-        return min(float(np.logaddexp(*log_ndtr(-np.array(roots)))), 0.0)
+        return min(float(np.logaddexp(*scipy.special.log_ndtr(-np.array(roots)))), 0.0)
 
 
 def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
@@ -256,7 +256,7 @@ class TailTest:
         g /= reach
         g /= np.sqrt(g @ g)
         log, shape = log_usual, skewness_and_kurtosis(g)
-        if self._is_far_from_normal(shape, -float(ndtri_exp(log_usual - np.log(2)))):
+        if self._is_far_from_normal(shape, -float(scipy.special.ndtri_exp(log_usual - np.log(2)))):
             bound = self._log_bound(g)
             if bound < LOG_DECIDED:
                 log = max(log, bound)
@@ -363,10 +363,10 @@ def _class_rate(sums: Floats, share: Floats, atoms: Atoms) -> float:
 def _log_chi_squared_tail(value: float, freedom: float) -> float:
     """Logarithm of P(χ² ≥ value)."""
     a, x = freedom / 2, value / 2
-    tail = float(gammaincc(a, x))
+    tail = float(scipy.special.gammaincc(a, x))
     if tail > TINY:
         return float(np.log(tail))
-    return float(a * np.log(x) - x - gammaln(a) - np.log(x + 1 - a - (1 - a) / (x + 3 - a)))
+    return float(a * np.log(x) - x - scipy.special.gammaln(a) - np.log(x + 1 - a - (1 - a) / (x + 3 - a)))
 
 
 class Residual:
