@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
-  bench-dask bench-statistics bench-formats bench-interactions bench-redundancy fuzz docs docs-figures examples clean
+  bench-dask bench-statistics bench-formats bench-interactions bench-redundancy bench-startup fuzz docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 
 
 bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/choose.md (5 minutes)
 	$(BIN)/python benchmarks/redundancy.py --write docs/choose.md
+
+bench-startup: $(STAMP)  ## Measure the first fit and plan of a new installation, and a small file (2 minutes)
+	$(BIN)/python benchmarks/startup.py
 
 fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
 	$(BIN)/python benchmarks/fuzz.py
