@@ -12,46 +12,47 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.kernels.compile import LEAST_FOURTH, reduction
+from banditsis.kernels.gather import gather
 
 PANEL = 2048
 
 
 @reduction
-def moments_by_stratum(
-    flat: Array, starts: Array, shift: Array, y: Array, edges: Array, fourth: Array | None, out: Array
-) -> None:
-    """Add the sums of :func:`moments` for the rows between each edge and the next, the strata of ``out``.
-
-    Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None.
-    """
-    for h in range(edges.size - 1):
-        part, powers = y[edges[h] : edges[h + 1]], None if fourth is None else fourth[h, -1]
-        moments(flat, starts, edges[h], shift, part, powers, out[h])
-
-
-@reduction
 def moments(
-    flat: Array, starts: Array, first: int, shift: Array, y: Array, fourth: Array | None, out: Array
+    flat: Array,
+    starts: Array,
+    offsets: Array,
+    shift: Array,
+    y: Array,
+    edges: Array,
+    tile: Array,
+    lines: Array,
+    fourth: Array | None,
+    out: Array,
 ) -> None:
-    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to the first lines of ``out``, from row ``first`` on.
-
-    Σz⁴ is added to ``fourth`` (columns,) unless it is None; Numba compiles the two cases separately.
-    """
+    """As :func:`banditsis.kernels.row_moments.moments`; four columns at a time are packed into ``tile``."""
     zero = shift.dtype.type(0)
     last = starts.size - 1
     least = LEAST_FOURTH[0] if shift.itemsize == 4 else LEAST_FOURTH[1]
+    packs = offsets.size > 0
+    cells = tile.reshape(-1) if packs else flat
     for k in range(0, starts.size, 4):
         # The last group repeats its last column, which avoids a separate loop.
-        ka, kb, kc, kd = k, min(k + 1, last), min(k + 2, last), min(k + 3, last)
-        sa, sb, sc, sd = shift[ka], shift[kb], shift[kc], shift[kd]
-        total = out[:, k : k + 4]
-        for i in range(0, y.size, PANEL):
-            m = min(PANEL, y.size - i)
+        kb, kc, kd = min(k + 1, last), min(k + 2, last), min(k + 3, last)
+        sa, sb, sc, sd = shift[k], shift[kb], shift[kc], shift[kd]
+        if packs:
+            gather(flat, starts, offsets, k, tile)
+        columns = lines if packs else starts[k:]
+        fa, fb, fc, fd = columns[0], columns[kb - k], columns[kc - k], columns[kd - k]
+        h, i = 0, edges[0]
+        while h + 1 < edges.size:
+            m = min(PANEL, edges[h + 1] - i)
             v = y[i : i + m]
-            a = flat[starts[ka] + first + i : starts[ka] + first + i + m]
-            b = flat[starts[kb] + first + i : starts[kb] + first + i + m]
-            c = flat[starts[kc] + first + i : starts[kc] + first + i + m]
-            d = flat[starts[kd] + first + i : starts[kd] + first + i + m]
+            a = cells[fa + i : fa + i + m]
+            b = cells[fb + i : fb + i + m]
+            c = cells[fc + i : fc + i + m]
+            d = cells[fd + i : fd + i + m]
+            total = out[h, :, k : k + 4]
             a0, b0, c0, d0 = zero, zero, zero, zero
             a1, b1, c1, d1 = zero, zero, zero, zero
             a2, b2, c2, d2 = zero, zero, zero, zero
@@ -85,9 +86,11 @@ def moments(
                 squares, values = (a2, b2, c2, d2), (a3, b3, c3, d3)
                 for j in range(total.shape[1]):
                     if least <= values[j] < np.inf or squares[j] == 0:
-                        fourth[k + j] += values[j]
+                        fourth[h, -1, k + j] += values[j]
                     else:
-                        fourth[k + j] += _sum_fourth(flat, starts[k + j] + first + i, m, shift[k + j])
+                        fourth[h, -1, k + j] += _sum_fourth(cells, columns[j] + i, m, shift[k + j])
+            i += m
+            h += i == edges[h + 1]
 
 
 @reduction

@@ -13,7 +13,7 @@ caches while they are multiplied by three columns of weights after the other. Ei
 all weights in registers and reach nine tenths of the speed of a large matrix product; twelve × two, six
 tenths.
 
-Both add Σz⁴ to ``fourth`` (m,), float64, unless it is None. Numba compiles the two cases separately.
+Both add Σz⁴ to ``fourth``, float64, unless it is None. Numba compiles the two cases separately.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.kernels.compile import LEAST_FOURTH, elementwise, prefetch
+from banditsis.kernels.gather import gather
 
 PANEL = 120
 ROWS = 8
@@ -30,59 +31,63 @@ LINE = 64  # bytes of a cache line
 
 
 @elementwise
-def moments_by_stratum(
+def moments(
     flat: Array,
     starts: Array,
+    offsets: Array,
     shift: Array,
     y: Array,
     edges: Array,
+    tile: Array,
+    lines: Array,
     part: Array,
     fourth: Array | None,
     out: Array,
 ) -> None:
-    """Add the sums of :func:`moments` for the rows between each edge and the next, the strata of ``out``.
+    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift``, of the rows between each edge and the next.
 
-    Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None.
+    These are the strata of ``out`` (strata, lines, m). Σz⁴ is added to the last lines of ``fourth``, which is
+    ``out`` or None. With ``offsets``, cell j of row i is ``flat[starts[i] + offsets[j]]``: cells are packed
+    into ``tile``, whose rows start at ``lines``, and summed while they are in the cache. All this is one
+    kernel, because Numba would compile parts of it again for each kernel that calls them.
     """
-    for h in range(edges.size - 1):
-        rows, powers = slice(edges[h], edges[h + 1]), None if fourth is None else fourth[h, -1]
-        moments(flat, starts[rows], shift, y[rows], part, powers, out[h])
-
-
-@elementwise
-def moments(
-    flat: Array, starts: Array, shift: Array, y: Array, part: Array, fourth: Array | None, out: Array
-) -> None:
-    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` to the first lines of ``out``, and Σz⁴ to ``fourth``."""
     m = shift.size
     p0, p1, p2 = part[0], part[1], part[2]
     if fourth is not None:
         p3 = part[3]
-    i = 0
-    while i < starts.size:
-        first, stop = i, min(i + PANEL, starts.size)
+        least = LEAST_FOURTH[0] if part.itemsize == 4 else LEAST_FOURTH[1]
+    packs = offsets.size > 0
+    cells = tile.reshape(-1) if packs else flat
+    step = tile.shape[0] if packs else PANEL
+    h, first = 0, edges[0]
+    while h + 1 < edges.size:
+        stop = min(first + step, edges[h + 1])
+        if packs:
+            gather(flat, starts[:stop], offsets, first, tile)
+        rows = lines[: stop - first] if packs else starts[first:stop]
+        values, i = y[first:stop], 0
         for j in range(m):
             p0[j] = 0
             p1[j] = 0
             p2[j] = 0
             if fourth is not None:
                 p3[j] = 0
-        while i + 12 <= stop:
-            x0 = flat[starts[i] : starts[i] + m]
-            x1 = flat[starts[i + 1] : starts[i + 1] + m]
-            x2 = flat[starts[i + 2] : starts[i + 2] + m]
-            x3 = flat[starts[i + 3] : starts[i + 3] + m]
-            x4 = flat[starts[i + 4] : starts[i + 4] + m]
-            x5 = flat[starts[i + 5] : starts[i + 5] + m]
-            x6 = flat[starts[i + 6] : starts[i + 6] + m]
-            x7 = flat[starts[i + 7] : starts[i + 7] + m]
-            x8 = flat[starts[i + 8] : starts[i + 8] + m]
-            x9 = flat[starts[i + 9] : starts[i + 9] + m]
-            x10 = flat[starts[i + 10] : starts[i + 10] + m]
-            x11 = flat[starts[i + 11] : starts[i + 11] + m]
-            y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
-            y4, y5, y6, y7 = y[i + 4], y[i + 5], y[i + 6], y[i + 7]
-            y8, y9, y10, y11 = y[i + 8], y[i + 9], y[i + 10], y[i + 11]
+        while i + 12 <= rows.size:
+            x0 = cells[rows[i] : rows[i] + m]
+            x1 = cells[rows[i + 1] : rows[i + 1] + m]
+            x2 = cells[rows[i + 2] : rows[i + 2] + m]
+            x3 = cells[rows[i + 3] : rows[i + 3] + m]
+            x4 = cells[rows[i + 4] : rows[i + 4] + m]
+            x5 = cells[rows[i + 5] : rows[i + 5] + m]
+            x6 = cells[rows[i + 6] : rows[i + 6] + m]
+            x7 = cells[rows[i + 7] : rows[i + 7] + m]
+            x8 = cells[rows[i + 8] : rows[i + 8] + m]
+            x9 = cells[rows[i + 9] : rows[i + 9] + m]
+            x10 = cells[rows[i + 10] : rows[i + 10] + m]
+            x11 = cells[rows[i + 11] : rows[i + 11] + m]
+            y0, y1, y2, y3 = values[i], values[i + 1], values[i + 2], values[i + 3]
+            y4, y5, y6, y7 = values[i + 4], values[i + 5], values[i + 6], values[i + 7]
+            y8, y9, y10, y11 = values[i + 8], values[i + 9], values[i + 10], values[i + 11]
             for j in range(m):
                 s = shift[j]
                 z0, z1, z2, z3 = x0[j] - s, x1[j] - s, x2[j] - s, x3[j] - s
@@ -105,8 +110,8 @@ def moments(
                         + (u8 * u8 + u9 * u9 + u10 * u10 + u11 * u11)
                     )
             i += 12
-        while i < stop:
-            x0, y0 = flat[starts[i] : starts[i] + m], y[i]
+        while i < rows.size:
+            x0, y0 = cells[rows[i] : rows[i] + m], values[i]
             for j in range(m):
                 z0 = x0[j] - shift[j]
                 p0[j] += z0
@@ -117,25 +122,20 @@ def moments(
                     p3[j] += u0 * u0
             i += 1
         for j in range(m):
-            out[0, j] += p0[j]
-            out[1, j] += p1[j]
-            out[2, j] += p2[j]
+            out[h, 0, j] += p0[j]
+            out[h, 1, j] += p1[j]
+            out[h, 2, j] += p2[j]
         if fourth is not None:
-            _add_panel(flat, starts[first:stop], shift, p2, p3, fourth)
-
-
-@elementwise
-def _add_panel(flat: Array, starts: Array, shift: Array, squares: Array, part: Array, fourth: Array) -> None:
-    """Add ``part``, Σz⁴ of some rows, to ``fourth``, or compute it again if it does not fit its dtype."""
-    least = LEAST_FOURTH[0] if part.itemsize == 4 else LEAST_FOURTH[1]
-    n_lost = 0
-    for j in range(part.size):
-        n_lost += not (least <= part[j] < np.inf or squares[j] == 0)
-    if n_lost:
-        _add_fourth(flat, starts, 0, shift, fourth)
-        return
-    for j in range(part.size):
-        fourth[j] += part[j]
+            n_lost = 0
+            for j in range(m):
+                n_lost += not (least <= p3[j] < np.inf or p2[j] == 0)
+            if n_lost:  # again in float64
+                _add_fourth(cells, rows, 0, shift, fourth[h, -1])
+            else:
+                for j in range(m):
+                    fourth[h, -1, j] += p3[j]
+        first = stop
+        h += first == edges[h + 1]
 
 
 @elementwise

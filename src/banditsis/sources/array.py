@@ -311,20 +311,14 @@ class ArraySource(Source):
         fourth: bool,
         out: Floats,
     ) -> None:
-        """Copy cells to a buffer that stays in the cache, a few strips at a time, and sum them."""
+        """Sum cells that are not contiguous, with a single weight y for each row."""
         flat = self._flat
         assert flat is not None
         starts, offsets = flat.stride[0] * as_indices(rows), flat.stride[1] * as_indices(columns)
         if not self.by_row:
             starts, offsets = offsets, starts
-        buffer = np.empty((24 if self.by_row else 4, offsets.size), self.dtype)
-        buffer_starts = np.arange(len(buffer)) * offsets.size
-        arguments = flat.memory, flat.first + starts, offsets, shift, y, edges, buffer, buffer_starts
-        powers = out if fourth else None
-        if self.by_row:
-            gather.moments_by_row(*arguments, np.empty(out.shape[1:], self.dtype), powers, out)
-        else:
-            gather.moments_by_column(*arguments, powers, out)
+        strips = Strips(flat.memory, flat.first + starts, self.by_row)
+        add_moments(strips, shift, y, edges, fourth, out, offsets)
 
     def _add_copied(
         self,

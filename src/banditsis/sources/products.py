@@ -18,6 +18,8 @@ from banditsis.statistics.base import Weights
 MAX_KERNEL_WEIGHTS = 24
 #: Rows of a matrix product, whose sums are in the dtype of the data.
 ROWS_OF_PRODUCT = 1024
+#: Cells of a strip are contiguous.
+NO_OFFSETS: Indices = np.empty(0, np.intp)
 
 
 class FlatArray(NamedTuple):
@@ -108,15 +110,27 @@ def fourth_line(weights: Weights, out: Floats) -> Floats | None:
 
 
 def add_moments(
-    strips: Strips, shift: Array, y: Array, edges: Indices, with_fourth: bool, out: Floats
+    strips: Strips,
+    shift: Array,
+    y: Array,
+    edges: Indices,
+    with_fourth: bool,
+    out: Floats,
+    offsets: Indices = NO_OFFSETS,
 ) -> None:
-    """Add the sums of the strata of a tile for a single weight y of each row, in the dtype of the data."""
+    """Add the sums of the strata of a tile for a single weight y of each row, in the dtype of the data.
+
+    With offsets, cell j of strip k is ``memory[starts[k] + offsets[j]]``: cells are copied to a buffer that
+    stays in the cache, a few strips at a time.
+    """
     fourth = out if with_fourth else None
+    buffer = np.empty((24 if strips.along_rows else 4, offsets.size), strips.memory.dtype)
+    buffer_starts = np.arange(len(buffer)) * offsets.size
+    arguments = strips.memory, strips.starts, offsets, shift, y, edges, buffer, buffer_starts
     if strips.along_rows:
-        part = np.empty(out.shape[1:], shift.dtype)
-        row_moments.moments_by_stratum(strips.memory, strips.starts, shift, y, edges, part, fourth, out)
+        row_moments.moments(*arguments, np.empty(out.shape[1:], shift.dtype), fourth, out)
     else:
-        column_moments.moments_by_stratum(strips.memory, strips.starts, shift, y, edges, fourth, out)
+        column_moments.moments(*arguments, fourth, out)
 
 
 def _first_weights(weights: Weights, shift: Array) -> Array:
