@@ -83,8 +83,8 @@ bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 
 bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/choose.md (5 minutes)
 	$(BIN)/python benchmarks/redundancy.py --write docs/choose.md
 
-bench-startup: $(STAMP)  ## Measure the first fit and plan of a new installation, and a small file (2 minutes)
-	$(BIN)/python benchmarks/startup.py
+bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
+	$(BIN)/python benchmarks/startup.py --write docs/speed.md
 
 fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
 	$(BIN)/python benchmarks/fuzz.py

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,33 +186,8 @@ def memory(gigabytes: float) -> Iterator[Figure]:
         yield Figure(label, f"{used / 1e6:.0f} MB", f"≤ {limit / 1e6:.0f} MB", used <= limit)
 
 
-FIRST_FIT = """
-import numpy as np
-from banditsis import BanditSIS
-rng = np.random.default_rng(0)
-X = rng.standard_normal((2000, 300))
-BanditSIS(10, random_state=0).fit(X, X[:, 0])
-"""
-
-
-def startup(gigabytes: float) -> Iterator[Figure]:
-    def best_of(code: str, times: int = 5) -> float:
-        seconds = []
-        for _ in range(times):
-            started = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], check=True)
-            seconds.append(time.perf_counter() - started)
-        return min(seconds)
-
-    yield at_most(
-        "`import banditsis`, above an empty Python", best_of("import banditsis") - best_of("pass"), 0.3, " s"
-    )
-    best_of(FIRST_FIT, 1)  # compiles the kernels
-    yield at_most("a first fit in a new process, kernels cached (whole process)", best_of(FIRST_FIT), 2, " s")
-
-
 MARKER = "<!-- measured: written by benchmarks/screening.py -->"
-PARTS = {f.__name__: f for f in (exact, bandit, select_k_best, many, missing, memory, startup)}
+PARTS = {f.__name__: f for f in (exact, bandit, select_k_best, many, missing, memory)}
 
 
 def main() -> None:

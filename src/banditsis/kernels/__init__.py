@@ -16,4 +16,6 @@ def __getattr__(name: str) -> Any:
     try:
         return import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
