@@ -16,8 +16,6 @@ class Compilation:
 
     Attributes
     ----------
-    seconds : float
-        Time spent on compiling kernels, and on loading compiled ones, so far.
     shown : bool, optional
         Whether to print a notice when a kernel is compiled; by default if stderr is a terminal.
     announced : bool
@@ -25,9 +23,14 @@ class Compilation:
     """
 
     def __init__(self) -> None:
-        self.seconds, self.announced = 0.0, False
         self.shown: bool | None = None
-        self._depth, self._started = 0, 0.0
+        self.announced = False
+        self._depth, self._started, self._seconds = 0, 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on compiling kernels, and on loading compiled ones, up to now."""
+        return self._seconds + (time.perf_counter() - self._started if self._depth else 0.0)
 
     def start(self) -> None:
         """Note that a kernel is being compiled or loaded; another one may be meanwhile, which it calls."""
@@ -39,14 +42,13 @@ class Compilation:
         """Note the end of what :meth:`start` began."""
         self._depth -= 1
         if self._depth == 0:
-            self.seconds += time.perf_counter() - self._started
+            self._seconds += time.perf_counter() - self._started
 
     def announce(self) -> None:
         """Print the notice, once."""
-        shown = self.shown
-        if shown is None:
-            shown = sys.stderr is not None and sys.stderr.isatty()
-        if shown and not self.announced:
+        if sys.stderr is None or self.announced:
+            return
+        if sys.stderr.isatty() if self.shown is None else self.shown:
             self.announced = True
             print(NOTICE, file=sys.stderr, flush=True)
 

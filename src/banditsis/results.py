@@ -55,7 +55,8 @@ class Round:
     cells : int
         Cells read in this round.
     seconds : float
-        Duration. Responses that shared a pass over the data share its time equally.
+        Duration, without the compilation of kernels. Responses that shared a pass over the data share its
+        time equally.
     effective_rows : float
         Rows of a uniform sample that would be as precise; by default ``n_rows``.
     kurtosis : float
