@@ -44,6 +44,21 @@ print("numba" in sys.modules)
     assert run(code).strip() == "False"
 
 
+def test_a_small_file_needs_nothing_heavy_but_compiled_kernels(tmp_path):
+    data = tmp_path / "data.csv"
+    rows = [f"{k % 7},{'' if k % 50 == 4 else k % 11},{k % 7 + k % 3}" for k in range(300)]
+    data.write_text("\n".join(["a,b,y", *rows]))
+    heavy = ("sklearn", "pandas", "scipy.stats", "scipy.special", "scipy.linalg", "numba.np.linalg")
+    code = f"""
+import sys
+from banditsis.cli.app import app
+app(["screen", {str(data)!r}, "--target", "y", "--keep", "1", "--missing", "pairwise"], standalone_mode=False)
+print([m for m in {heavy} if m in sys.modules])
+"""
+    run(code)  # compiles the kernels, if no other test has
+    assert run(code).splitlines()[-1] == "[]"
+
+
 def test_compilation_is_not_counted_and_announced_once(tmp_path):
     code = """
 import time, numpy as np

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -237,7 +236,10 @@ def _to_numpy(column: Any) -> Array:
 
     if column.null_count:
         kind = column.type if pa.types.is_floating(column.type) else pa.float64()
-        column = column.cast(kind, safe=False).fill_null(math.nan)
+        nan = pa.py_buffer(
+            np.array([np.nan], kind.to_pandas_dtype())
+        )  # converting a number imports pandas, too
+        column = column.cast(kind, safe=False).fill_null(pa.Array.from_buffers(kind, 1, [None, nan])[0])
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
     if not arrays:
