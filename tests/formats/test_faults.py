@@ -388,14 +388,24 @@ def test_corrupted_gzip_of_a_sparse_matrix(name):
     assert f"{path} cannot be read as" in message_of(path)
 
 
+@pytest.mark.parametrize("position", [str(10**30), "four"])
+def test_plink_with_an_invalid_position(position):
+    path = write_bed(X, NAMES)
+    table = path.with_suffix(".bim")
+    lines = [line.split() for line in table.read_text().splitlines()]
+    lines[1][3] = position
+    table.write_text("".join("\t".join(line) + "\n" for line in lines))
+    assert f"{table} cannot be read: a position" in message_of(path)
+
+
 @pytest.mark.parametrize("ending", [".bim", ".fam"])
-def test_plink_with_a_number_that_is_too_large(ending):
+def test_plink_with_an_entry_in_the_wrong_line(ending):
     path = write_bed(X, NAMES)
     table = path.with_suffix(ending)
     lines = [line.split() for line in table.read_text().splitlines()]
-    lines[0][3 if ending == ".bim" else 4] = str(10**30)
+    lines[2].append(lines[1].pop())
     table.write_text("".join("\t".join(line) + "\n" for line in lines))
-    assert "cannot be read" in message_of(path)
+    assert f"{table} cannot be read: line 2 has 5 entries" in message_of(path)
 
 
 def warning_of(path):

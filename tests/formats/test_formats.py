@@ -367,7 +367,7 @@ def test_mice(tmp_path):
     source = open_source(tmp_path / "mice.bed")
     result = screen(source, cd8, Plan.exact(*source.shape, 8), missing="pairwise")
     assert np.isfinite(cd8).sum() == 1410
-    assert (source.bed.chromosome[result.selected] == "17").all()
+    assert (source.annotations["chromosome"][result.selected] == "17").all()
     assert round(float(np.abs(result.scores).max()), 3) == 0.402
 
 

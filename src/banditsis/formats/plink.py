@@ -6,96 +6,92 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Rows
+from banditsis.arrays import Array, Floats
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import Opened, import_optional, take_apart
+from banditsis.formats.registry import Opened, take_apart
 from banditsis.formats.tables import check_unique_names
 from banditsis.formats.text import is_number
-from banditsis.sources.blocks import BlockSource
+from banditsis.sources.genotypes import GenotypeSource
 
-SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one SNP that a read of 8 KB returns
+N_COLUMNS = 6  # of .bim and .fam files
+HEADER_BYTES = 3  # before the genotypes of a .bed file
 MISSING_PHENOTYPE = -9.0
-
-
-class PlinkSource(BlockSource):
-    """Genotypes as counts of the first allele: 0, 1, 2, or NaN if missing.
-
-    The file stores SNP after SNP, so reading a few samples of a small file costs nearly as much as all.
-
-    Parameters
-    ----------
-    bed : bed_reader.open_bed
-        The file.
-    names : list of str
-        Names of the SNPs.
-    """
-
-    def __init__(self, bed: Any, names: list[str]) -> None:
-        self.bed, self.names = bed, names
-        self.shape, self.dtype = (int(bed.iid_count), int(bed.sid_count)), np.dtype(np.float32)
-        self.chunk = min(self.shape[0], SAMPLES_AT_ONCE), 1
-
-    def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        index = rows, slice(None) if columns is None else columns
-        try:
-            block = self.bed.read(index=index, dtype="float32", order="F", num_threads=1)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{self.bed.location} cannot be read: {error}") from error
-        return np.asarray(block)
-
-    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return super().bytes_touched(n_rows, n_columns, scattered=scattered) / (4 * self.dtype.itemsize)
 
 
 def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open genotypes; the target is the phenotype of the ``.fam`` file (``phenotype``), or a SNP."""
-    library = import_optional("bed_reader", "plink")
-    n, p = (_count_lines(path.with_suffix(ending)) for ending in (".fam", ".bim"))
+    families, samples, *_, phenotypes = _read_columns(path.with_suffix(".fam"))
+    chromosomes, ids, _, positions, first, second = _read_columns(path.with_suffix(".bim"))
+    n, p = len(samples), len(ids)
     _check_mode(path)
     _check_size(path, n, p)
-    try:
-        bed = library.open_bed(path, iid_count=n, sid_count=p, num_threads=1)
-        annotations = {
-            "chromosome": share_texts(bed.chromosome.tolist()),
-            "position": bed.bp_position,
-            "a1": share_texts(bed.allele_1.tolist()),
-            "a2": share_texts(bed.allele_2.tolist()),
-        }
-        names = complete_ids(bed.sid.tolist(), annotations)
-        ids = np.char.add(np.char.add(bed.fid, "\t"), bed.iid)
-    except (OSError, ValueError, OverflowError, RuntimeError) as error:
-        raise ValueError(f"{path}, or its .bim or .fam, cannot be read: {error}") from error
+    annotations = {
+        "chromosome": share_texts(chromosomes),
+        "position": _as_positions(path.with_suffix(".bim"), positions),
+        "a1": share_texts(first),
+        "a2": share_texts(second),
+    }
+    names = complete_ids(ids, annotations)
     check_unique_names(names, path)
     phenotype = {
-        name: lambda: as_phenotype(path.with_suffix(".fam"), bed.pheno)
+        name: lambda: as_phenotype(path.with_suffix(".fam"), phenotypes)
         for name in apart
         if name.lower() in ("phenotype", "pheno") and name not in names
     }
-    source = PlinkSource(bed, names)
+    source = GenotypeSource(path, (n, p), HEADER_BYTES, names)
     source.annotations = annotations
-    return take_apart(source, apart, path, options, ids, phenotype)
+    sample_ids = np.array([f"{family}\t{sample}" for family, sample in zip(families, samples, strict=True)])
+    return take_apart(source, apart, path, options, sample_ids, phenotype)
 
 
-def _count_lines(path: Path) -> int:
+def _read_columns(path: Path) -> list[list[str]]:
+    """The six columns of a ``.bim`` or ``.fam`` file, which blanks or tabs separate."""
     if not path.exists():
         raise FileNotFoundError(
             f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
         )
-    with open(path, "rb") as file:
-        total = sum(1 for _ in file)
-    if total == 0:
+    content = path.read_bytes()
+    if not content.strip():
         raise ValueError(f"{path} is empty.")
-    return total
+    # Splitting each line would be slower: the garbage collector visits every list.
+    counts = _count_entries(np.frombuffer(content, np.uint8))
+    cells = content.decode("utf-8", errors="replace").split()
+    if (counts != N_COLUMNS).any() or len(cells) != N_COLUMNS * len(counts):
+        number = int(np.argmax(counts != N_COLUMNS))
+        raise ValueError(
+            f"{path} cannot be read: line {number + 1:,} has {counts[number]} entries, and must have "
+            f"{N_COLUMNS}."
+        )
+    return [cells[k::N_COLUMNS] for k in range(N_COLUMNS)]
+
+
+def _count_entries(content: Array) -> Array:
+    """Number of entries in each line of a text, given as bytes."""
+    is_blank = content <= ord(" ")
+    is_start = ~is_blank
+    is_start[1:] &= is_blank[:-1]
+    ends = np.flatnonzero(content == ord("\n"))
+    if ends.size == 0 or ends[-1] < len(content) - 1:  # the last line has no end
+        ends = np.append(ends, len(content) - 1)
+    return np.diff(np.cumsum(is_start)[ends], prepend=0)
+
+
+def _as_positions(path: Path, texts: Iterable[str]) -> Array:
+    try:
+        return np.array(list(map(int, texts)), np.int32)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{path} cannot be read: a position is not a number of base pairs, {error}."
+        ) from error
 
 
 def _check_mode(path: Path) -> None:
     """Raise if the third byte does not say that SNP follows SNP."""
     with open(path, "rb") as file:
-        mode = file.read(3)[2:]
+        mode = file.read(HEADER_BYTES)[2:]
     if mode == b"\0":
         raise ValueError(
             f"{path} stores sample after sample, as PLINK did before 2008: convert it with "
@@ -107,7 +103,7 @@ def _check_mode(path: Path) -> None:
 
 def _check_size(path: Path, n: int, p: int) -> None:
     size = path.stat().st_size
-    expected = 3 + p * -(-n // 4)
+    expected = HEADER_BYTES + p * -(-n // 4)
     if size != expected:
         raise ValueError(
             f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) need {expected:,}: it is "
@@ -117,7 +113,7 @@ def _check_size(path: Path, n: int, p: int) -> None:
 
 def share_texts(texts: Iterable[str]) -> Array:
     """Texts as an array of objects in which equal ones are the same object, which saves memory."""
-    return np.array([sys.intern(text) for text in texts], dtype=object)
+    return np.array(list(map(sys.intern, texts)), dtype=object)
 
 
 def complete_ids(ids: Sequence[str], annotations: Mapping[str, Array]) -> list[str]:
@@ -128,6 +124,8 @@ def complete_ids(ids: Sequence[str], annotations: Mapping[str, Array]) -> list[s
     >>> complete_ids(["rs1", "."], {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])})
     ['rs1', '.:17:4000']
     """
+    if len(set(ids)) == len(ids) and "." not in ids:
+        return list(ids)
     count = Counter(ids)
     return [
         name
@@ -137,7 +135,7 @@ def complete_ids(ids: Sequence[str], annotations: Mapping[str, Array]) -> list[s
     ]
 
 
-def as_phenotype(path: Path, text: Array) -> Floats:
+def as_phenotype(path: Path, text: Iterable[str]) -> Floats:
     """The phenotype in a ``.fam`` or ``.psam`` file as numbers, NaN if missing."""
     values = np.array([float(value) if is_number(value) else np.nan for value in text])
     values[values == MISSING_PHENOTYPE] = np.nan

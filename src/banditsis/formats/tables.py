@@ -190,8 +190,8 @@ def _make_features(
 
 def check_unique_names(names: Sequence[str], where: object) -> None:
     """Raise if two columns have the same name."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
+    if len(set(names)) < len(names):
+        repeated = [name for name, count in Counter(names).items() if count > 1]
         numbers = [str(j + 1) for j, name in enumerate(names) if name == repeated[0]]
         more = f", and {len(repeated) - 1:,} more repeated names" if len(repeated) > 1 else ""
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -53,12 +54,16 @@ class BlockSource(Source):
         width = self.tile_columns(p)
         chosen = slice(0, p) if columns is None else columns
         for run in self._row_runs(rows, max(1, self.cells_at_once // width)):
-            run_weights, position = weights(run), slice(0, 0)
+            run_weights, position = self._prepare_weights(run, weights(run)), slice(0, 0)
             for tile_columns in cut(chosen, width, self.chunk[1]):
                 position = slice(position.stop, position.stop + count_rows(tile_columns))
                 part = np.zeros((len(context.out), position.stop - position.start))
                 job = self._add, run, tile_columns, position, run_weights, context.calibration, part
                 yield TileJob(count_rows(run), context.out[:, position], job)
+
+    def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
+        """What :meth:`_add` needs to know of the weights of some rows, computed once for all tiles."""
+        return weights
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
@@ -80,7 +85,7 @@ class BlockSource(Source):
         rows: Rows,
         columns: Indices | slice,
         position: slice,
-        weights: Weights,
+        weights: Any,
         calibration: Calibration,
         part: Floats,
     ) -> None:

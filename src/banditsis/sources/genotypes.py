@@ -1,0 +1,198 @@
+"""Genotypes that are packed in bytes, as in a PLINK ``.bed`` file.
+
+A byte has two bits for each of four samples, the first in the lowest bits: 0 for two copies of the counted
+allele, 1 for a missing genotype, 2 for one copy and 3 for none.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices
+from banditsis.kernels import genotypes as kernels
+from banditsis.sources.base import Calibration
+from banditsis.sources.blocks import BlockSource
+from banditsis.sources.memmap import raise_if_shorter
+from banditsis.statistics.base import Weights
+
+SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one variant that a read of 8 KB returns
+#: Variants and samples that are decoded for a matrix product: a block that stays in the cache.
+BLOCK_VARIANTS, BLOCK_SAMPLES = 32, 2560
+#: Rows are decoded together with those in between if these are at most as many times more.
+MAX_SPAN = 8
+WORD = 8  # bytes whose genotypes are counted at once
+LOW_BITS = np.uint64(0x5555_5555_5555_5555)  # of each genotype
+#: The number of each genotype, and those of the four genotypes of each byte.
+NUMBERS = np.array([2, np.nan, 1, 0], np.float32)
+SHIFTS = np.array([0, 2, 4, 6], np.uint8)
+BYTE_NUMBERS = NUMBERS[np.arange(256)[:, None] >> SHIFTS & 3]
+
+
+class GenotypeSource(BlockSource):
+    """Genotypes as counts of an allele: 0, 1, 2, or NaN if missing.
+
+    The file stores variant after variant, so reading a few samples of a small file costs nearly as much as
+    all. Sums are computed from the packed genotypes: those of a variant alone from its numbers of 0, 1, 2 and
+    missing genotypes, and those with weights by matrix products of small decoded blocks in float64.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    shape : tuple of int
+        Numbers of samples and variants.
+    offset : int
+        Where the genotypes begin in the file.
+    names : list of str
+        Names of the variants.
+    """
+
+    uses_blas = True
+    cells_at_once = 1 << 20  # 256 KB
+
+    def __init__(self, path: Path, shape: tuple[int, int], offset: int, names: list[str]) -> None:
+        n, p = shape
+        self.path, self.shape, self.names, self.dtype = path, shape, names, np.dtype(np.float32)
+        self.chunk = min(n, SAMPLES_AT_ONCE), 1
+        self._map = np.memmap(path, np.uint8, "r", offset, (p, -(-n // 4)))
+        self._packed = np.asarray(self._map)
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        self._check_size()
+        columns = slice(0, self.shape[1]) if columns is None else columns
+        if not isinstance(rows, slice):
+            places = np.ix_(as_indices(columns), rows >> 2)
+            codes = self._packed[places] >> (2 * (rows & 3)).astype(np.uint8) & 3
+            return np.asarray(NUMBERS[codes].T)
+        packed = self._packed[columns, rows.start // 4 : -(-rows.stop // 4)]
+        block = np.empty((*packed.shape, 4), self.dtype)
+        np.take(BYTE_NUMBERS, packed, axis=0, out=block, mode="clip")  # other modes use a buffer
+        first = rows.start % 4
+        return block.reshape(len(block), -1)[:, first : first + rows.stop - rows.start].T
+
+    def _check_size(self) -> None:
+        raise_if_shorter(self.path, self.path.stat().st_size, self._map.offset + self._map.nbytes)
+
+    def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
+        samples = as_indices(rows)
+        is_dense = samples[-1] - samples[0] < MAX_SPAN * len(samples)
+        if weights.codes is not None or weights.square is not None or not is_dense:
+            return weights
+        return GenotypeWeights.prepare(samples, weights)
+
+    def _add(
+        self,
+        rows: Rows,
+        columns: Indices | slice,
+        position: slice,
+        weights: Any,
+        calibration: Calibration,
+        part: Floats,
+    ) -> None:
+        if isinstance(weights, Weights):
+            super()._add(rows, columns, position, weights, calibration, part)
+            return
+        self._check_size()
+        packed = self._packed[columns, weights.start : weights.start + len(weights.mask)]
+        weights.fill(packed, calibration.shift[columns].astype(np.float64), part)  # the scale is always 1
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        return super().bytes_touched(n_rows, n_columns, scattered=scattered) / (4 * self.dtype.itemsize)
+
+
+class GenotypeWeights(NamedTuple):
+    """The weights of some samples, with zeros for the samples in between that are left out."""
+
+    weights: Weights
+    #: the first of the bytes that hold the samples
+    start: int
+    #: the bits of the samples that are not left out, in whole words
+    mask: Array
+    linear: Floats
+    #: the linear weights and, with pairwise deletion, what is summed over the present genotypes
+    values: Floats
+    #: sums of the values over all samples
+    totals: Floats
+
+    @classmethod
+    def prepare(cls, samples: Indices, weights: Weights) -> GenotypeWeights:
+        """Spread the weights over all samples from the first to the last."""
+        linear, presence = weights.linear, weights.presence
+        if presence is None:
+            presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
+        values = np.column_stack([linear, presence]) if weights.pairwise else linear
+        start = int(samples[0]) // 4
+        places = samples - 4 * start
+        n_places = -(-(int(places[-1]) + 1) // (4 * WORD)) * 4 * WORD
+        bits = np.zeros(n_places, np.uint8)
+        bits[places] = 3
+        spread = np.zeros((n_places, values.shape[1]))
+        spread[places] = values
+        mask = np.bitwise_or.reduce(bits.reshape(-1, 4) << SHIFTS, axis=1)
+        spread_linear = np.ascontiguousarray(spread[:, : linear.shape[1]])
+        return cls(weights, start, mask, spread_linear, spread, values.sum(axis=0))
+
+    def fill(self, packed: Array, shift: Floats, out: Floats) -> None:
+        """Fill the lines of the sums that :class:`Weights` lists; z is a number of copies less the shift."""
+        w, (n, q) = self.weights, self.weights.linear.shape
+        chosen = np.zeros(
+            (len(packed), len(self.mask)), np.uint8
+        )  # samples that are left out have two copies
+        width = packed.shape[1]
+        np.bitwise_and(packed, self.mask[:width], out=chosen[:, :width])
+        missing, one, none = _count(chosen)
+        two = n - missing - one - none
+        present = np.repeat(self.totals[None], len(packed), axis=0)
+        if w.pairwise and missing.any():
+            kernels.subtract_missing(chosen, self.values, present)
+        present = present.T
+        out[0] = one + 2 * two - shift * (n - missing)
+        out[1 : q + 1] = _multiply(chosen, self.linear).T - shift * present[:q]
+        out[q + 1] = one * (1 - shift) ** 2 + two * (2 - shift) ** 2 + none * shift**2
+        if w.pairwise:
+            out[q + 2 :] = present[q:]
+            return
+        if w.fourth:
+            out[q + 2] = one * (1 - shift) ** 4 + two * (2 - shift) ** 4 + none * shift**4
+        out[:, missing > 0] = np.nan
+
+
+def _count(packed: Array) -> tuple[Array, Array, Array]:
+    """Numbers of missing genotypes, of one copy and of none, in each line."""
+    words = packed.view(np.uint64)
+    low, high = words & LOW_BITS, words >> np.uint64(1) & LOW_BITS
+    n_low, n_high, n_both = (
+        np.bitwise_count(bits).sum(axis=1, dtype=np.int64) for bits in (low, high, low & high)
+    )
+    return n_low - n_both, n_high - n_both, n_both
+
+
+def _multiply(packed: Array, linear: Floats) -> Floats:
+    """Products of the numbers of copies, 0 if missing, with the weights: shape (lines, weights)."""
+    products = np.zeros((len(packed), linear.shape[1]))
+    pairs = packed.view(np.uint16)
+    for j in range(0, pairs.shape[1], BLOCK_SAMPLES // 8):
+        weights = linear[8 * j : 8 * j + BLOCK_SAMPLES]
+        copies, block = (
+            np.empty((BLOCK_VARIANTS, len(weights) // 8), np.uint64),
+            np.empty((BLOCK_VARIANTS, len(weights))),
+        )
+        for i in range(0, len(packed), BLOCK_VARIANTS):
+            here = pairs[i : i + BLOCK_VARIANTS, j : j + BLOCK_SAMPLES // 8]
+            k = len(here)
+            np.take(_pair_table(), here, out=copies[:k], mode="clip")  # other modes use a buffer
+            np.copyto(block[:k], copies[:k].view(np.int8))
+            products[i : i + BLOCK_VARIANTS] += block[:k] @ weights
+    return products
+
+
+@cache
+def _pair_table() -> Array:
+    """The numbers of copies of the eight genotypes in each pair of bytes, as the bytes of an integer."""
+    of_byte = np.array([2, 0, 1, 0], np.int8)[np.arange(256)[:, None] >> SHIFTS & 3]
+    pairs = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
+    return np.asarray(of_byte[pairs].reshape(-1, 8).view(np.uint64)[:, 0])
