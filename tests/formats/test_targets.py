@@ -10,7 +10,7 @@ import zarr
 from banditsis import Plan, open_source, screen
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import Opened
-from banditsis.formats.targets import join, open_with_targets, read_target, split_target
+from banditsis.formats.targets import join, open_with_targets, read_target, read_targets, split_target
 from banditsis.sources.views import RowSubset
 from banditsis.store.writer import shuffle
 
@@ -472,3 +472,18 @@ def test_an_index_of_several_levels(tmp_path):
     target.to_parquet(tmp_path / "t.parquet")
     for data in (tmp_path / "x.parquet", tmp_path / "u.parquet", frame):
         np.testing.assert_array_equal(names_and_target(data, tmp_path / "t.parquet")[1], range(N))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_of_one_file_are_what_each_is_alone(tmp_path, suffix):
+    """By name or number, with missing values and labels; one of them makes the first line a header."""
+    frame = pd.DataFrame({"id": IDS, "1": np.arange(N) * 1.0, "b": [None, *range(1, N)], "c": list("xyzxyz")})
+    write_frame = {"csv": lambda path: frame.to_csv(path, index=False), "parquet": frame.to_parquet}[suffix]
+    write_frame(tmp_path / f"t.{suffix}")
+    wanted = ["b", "c", "1", "3"]
+    together = read_targets(tmp_path / f"t.{suffix}", wanted)
+    for one, name in zip(together, wanted, strict=True):
+        alone = read_target(tmp_path / f"t.{suffix}", name)
+        assert one.column == alone.column == {"3": "b"}.get(name, name)
+        np.testing.assert_array_equal(one.values, alone.values)
+        np.testing.assert_array_equal(one.ids, IDS)

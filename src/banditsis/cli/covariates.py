@@ -11,7 +11,7 @@ from banditsis.arrays import Array, Indices
 from banditsis.formats.opening import column_names
 from banditsis.formats.registry import Opened
 from banditsis.formats.target_files import TargetValues
-from banditsis.formats.targets import match_rows, read_target, split_target
+from banditsis.formats.targets import match_rows, read_target, read_targets, split_target
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
 
@@ -46,7 +46,7 @@ def read_covariates(
     assert file is not None
     data_columns = column_names(path) or source.names or ()
     names = [None] if columns is None else columns.split(",")
-    read = [read_target(file, name, data_columns, na) for name in names]
+    read = read_targets(file, names, data_columns, na)
     return {values.column: _join_column(source, ids, file, values, allow_missing) for values in read}
 
 

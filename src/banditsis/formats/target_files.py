@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.arrays import Array, Floats
 from banditsis.formats.arrow import read_table
 from banditsis.formats.numpy import load_npy
 from banditsis.formats.options import as_ids, find_column
 from banditsis.formats.tables import find_id_columns, find_index, lower_names
 from banditsis.formats.text import DECIMAL_COMMA, MISSING, find_dialect, is_number, is_value, read_rows
 
+MISSING_CODE = -9.0  # of PLINK
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
@@ -34,40 +36,48 @@ class TargetValues(NamedTuple):
     key: str | None = None
 
 
+class DataColumns:
+    """The columns of the data: a column of a target file with the same name may hold the ids of both."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self.names = set(lower_names(names))
+        self.has_ids = bool(find_id_columns(list(names)))
+
+
 def read_text(
-    path: Path, wanted: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
-) -> TargetValues:
-    """Read a column of delimited text, with or without a header, plain or compressed."""
+    path: Path, wanted: Sequence[str | None], data: DataColumns, na: Collection[str] = ()
+) -> list[TargetValues]:
+    """Read columns of delimited text, with or without a header, plain or compressed."""
     dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted, na))
     if not dialect.has_header:
-        dialect = dialect._replace(names=_default_names(path, len(dialect.names)))
+        dialect, data = dialect._replace(names=_default_names(path, len(dialect.names))), DataColumns()
     names = dialect.names
-    rows = [cells for _, cells in read_rows(path, dialect)]
+    columns = list(zip(*(cells for _, cells in read_rows(path, dialect)), strict=True)) or [()] * len(names)
 
-    def ids_of(columns: Sequence[int]) -> Array:
-        return np.array(["\t".join(cells[k] for k in columns) for cells in rows])
+    @cache
+    def ids_of(*numbers: int) -> Array:
+        return np.array(["\t".join(cells) for cells in zip(*(columns[k] for k in numbers), strict=True)])
 
-    key = _find_key(names, wanted, data_columns if dialect.has_header else (), ids_of)
-    column, id_columns = _choose_columns(path, names, wanted, key)
-    ids = ids_of(id_columns) if id_columns else None
-    id_names = [names[k] for k in id_columns]
-    is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or {
-        name.lower().lstrip("#") for name in id_names
-    } == {"fid", "iid"}
-    values, note = _convert(
-        ["" if cells[column] in na else cells[column] for cells in rows],
-        is_plink,
-        decimal_commas=dialect.delimiter != ",",
-    )
-    return TargetValues(values, ids, names[column], id_names, note, names[key[0]] if key else None)
+    read = []
+    for name in wanted:
+        key = _find_key(names, name, data, ids_of)
+        column, id_columns = _choose_columns(path, names, name, key)
+        ids, id_names = ids_of(*id_columns) if id_columns else None, [names[k] for k in id_columns]
+        is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or {
+            name.lower().lstrip("#") for name in id_names
+        } == {"fid", "iid"}
+        texts = ["" if text in na else text for text in columns[column]]
+        values, note = _convert(texts, is_plink, decimal_commas=dialect.delimiter != ",")
+        read.append(TargetValues(values, ids, names[column], id_names, note, names[key[0]] if key else None))
+    return read
 
 
 def _find_header(
-    path: Path, rows: list[list[str]], wanted: str | None, na: Collection[str]
+    path: Path, rows: list[list[str]], wanted: Sequence[str | None], na: Collection[str]
 ) -> list[str] | None:
     """The first row if it names the columns.
 
-    It does if it contains the requested name, if it has text above a number, or if it has only text that
+    It does if it contains a requested name, if it has text above a number, or if it has only text that
     does not occur again below.
     """
     first, below = rows[0], rows[1:]
@@ -77,7 +87,7 @@ def _find_header(
 
     if path.name.lower().endswith(".fam"):
         return None
-    if wanted in first and not is_number(str(wanted)):
+    if any(name in first and not is_number(str(name)) for name in wanted):
         return first
     if below and any(not is_known(a) and is_known(b) for a, b in zip(first, below[0], strict=False)):
         return first
@@ -97,19 +107,18 @@ def _default_names(path: Path, width: int) -> list[str]:
 def _find_key(
     names: Sequence[str],
     wanted: str | None,
-    data_columns: Collection[str],
-    ids_of: Callable[[Sequence[int]], Array],
+    data: DataColumns,
+    ids_of: Callable[..., Array],
     index: Sequence[int] = (),
 ) -> list[int]:
     """The first column of unique values that the data have too, unless both have ids in the usual columns."""
     usual = list(index) or find_id_columns(names)
-    in_data = set(lower_names(data_columns))
-    shared = [k for k, name in enumerate(lower_names(names)) if name in in_data]
-    both = usual and (set(usual) <= set(shared) or find_id_columns(list(data_columns)))
-    if both and not is_default_index([names[k] for k in usual], ids_of(usual)):
+    shared = [k for k, name in enumerate(lower_names(names)) if name in data.names]
+    both = usual and (set(usual) <= set(shared) or data.has_ids)
+    if both and not is_default_index([names[k] for k in usual], ids_of(*usual)):
         return []
     others = [k for k in shared if k not in usual and wanted not in (names[k], str(k + 1)) and len(names) > 1]
-    return next(([k] for k in others if _are_keys(ids_of([k]))), [])
+    return next(([k] for k in others if _are_keys(ids_of(k))), [])
 
 
 def _are_keys(ids: Array) -> bool:
@@ -158,19 +167,35 @@ def _choose_columns(
 
 def _convert(values: Sequence[str], is_plink: bool, decimal_commas: bool) -> tuple[Array, str]:
     """Numbers if all values are numbers or missing, else labels; and a note on the interpretation."""
-    notes = []
-    if decimal_commas and any(DECIMAL_COMMA.fullmatch(value) for value in values):
-        points = [value.replace(",", ".") for value in values]
-        if all(value in MISSING or is_number(value) for value in points):
-            values = points
+    notes, numbers = [], _to_numbers(values)
+    if numbers is None and decimal_commas and any(DECIMAL_COMMA.fullmatch(value) for value in values):
+        numbers = _to_numbers([value.replace(",", ".") for value in values])
+        if numbers is not None:
             notes.append("its decimal commas were read as points")
-    if is_plink and any(is_number(value) and float(value) == -9 for value in values):
-        values = ["" if is_number(value) and float(value) == -9 else value for value in values]
+    labels = [None if value in MISSING else value for value in values] if numbers is None else []
+    known = np.array(labels, dtype=object) if numbers is None else numbers
+    is_code = _are_codes(known) if is_plink else np.zeros(len(known), dtype=bool)
+    if is_code.any():
+        known[is_code] = None
         notes.append("-9 counts as missing in it")
-    known = [None if value in MISSING else value for value in values]
-    if all(value is None or is_number(value) for value in known):
-        return np.array([np.nan if value is None else float(value) for value in known]), "; ".join(notes)
-    return np.array(known, dtype=object), "; ".join(notes)
+    return known, "; ".join(notes)
+
+
+def _to_numbers(values: Sequence[str]) -> Floats | None:
+    """Numbers with NaN for missing values; None if a value is neither."""
+    try:
+        return np.array([np.nan if value in MISSING else float(value) for value in values])
+    except ValueError:
+        return None
+
+
+def _are_codes(values: Array) -> Array:
+    """Which numbers or labels are -9, PLINK's code for a missing value."""
+    if values.dtype.kind == "f":
+        return np.asarray(values == MISSING_CODE)
+    return np.array(
+        [value is not None and is_number(value) and float(value) == MISSING_CODE for value in values]
+    )
 
 
 def read_npy(path: Path, wanted: str | None) -> TargetValues:
@@ -188,18 +213,20 @@ def read_npy(path: Path, wanted: str | None) -> TargetValues:
     return TargetValues(np.array(array[:, column]), None, f"{column + 1}")
 
 
-def read_arrow(path: Path, wanted: str | None, data_columns: Collection[str] = ()) -> TargetValues:
-    """Read a column of a Parquet, Arrow or Feather file."""
+def read_arrow(path: Path, wanted: Sequence[str | None], data: DataColumns) -> list[TargetValues]:
+    """Read columns of a Parquet, Arrow or Feather file."""
     table = read_table(path)
     names, index = table.schema.names, find_index(table.schema)
 
-    def ids_of(columns: Sequence[int]) -> Array:
+    @cache
+    def ids_of(*columns: int) -> Array:
         return as_ids([table.values(k).tolist() for k in columns])
 
-    key = _find_key(names, wanted, data_columns, ids_of, index)
-    column, id_columns = _choose_columns(path, names, wanted, key or index)
-    ids = ids_of(id_columns) if id_columns else None
-    id_names = [names[k] for k in id_columns]
-    return TargetValues(
-        table.values(column), ids, names[column], id_names, key=names[key[0]] if key else None
-    )
+    read = []
+    for name in wanted:
+        key = _find_key(names, name, data, ids_of, index)
+        column, id_columns = _choose_columns(path, names, name, key or index)
+        ids, id_names = ids_of(*id_columns) if id_columns else None, [names[k] for k in id_columns]
+        key_name = names[key[0]] if key else None
+        read.append(TargetValues(table.values(column), ids, names[column], id_names, key=key_name))
+    return read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions
 from banditsis.formats.registry import TEXT, Opened, find_format, is_url
 from banditsis.formats.tables import match_names
 from banditsis.formats.target_files import (
+    DataColumns,
     TargetValues,
     first_row_number,
     is_default_index,
@@ -120,14 +121,17 @@ def open_unjoined(
     """Open data and targets separately; columns of the data take precedence over files of the same name."""
     targets = [str(target) for target in targets]  # they may be paths
     places = [Place(*split_target(target)) for target in targets]
-    files = {target: place.file for target, place in zip(targets, places, strict=True) if place.file}
+    in_files = {target: place for target, place in zip(targets, places, strict=True) if place.file}
     columns: Sequence[str] = ()
-    if files:
+    if in_files:
         columns = column_names(data) if options.id is None else [options.id]
-    of_file = {target: place.column for target, place in zip(targets, places, strict=True)}
     na = options.na
-    read = {target: read_target(file, of_file[target], columns, na) for target, file in files.items()}
-    if na and not is_text(data) and any(str(file).lower().endswith(_TEXT) for file in files.values()):
+    read = _read_places(in_files, columns, na)
+    if (
+        na
+        and not is_text(data)
+        and any(str(place.file).lower().endswith(_TEXT) for place in in_files.values())
+    ):
         options = options._replace(na=())  # which applies to the target alone
     for found in read.values():
         if found.ids is not None and not is_default_index(found.id_names, found.ids):
@@ -140,7 +144,7 @@ def open_unjoined(
         apart = [target for target in targets if target not in read]
         opened = _open_columns(data, [*apart, *others], options, names)
     if read and not columns and opened.ids is None and features is not None:  # a matrix with names
-        read = {target: read_target(files[target], of_file[target], set(features), na) for target in read}
+        read = _read_places({target: in_files[target] for target in read}, set(features), na)
         key = next((found.key for found in read.values() if found.key is not None), None)
         opened = opened if key is None else _split_key(opened, key)
     labels = iter(opened.labels)
@@ -149,6 +153,19 @@ def open_unjoined(
         for target, place in zip(targets, places, strict=True)
     ]
     return UnjoinedTargets(opened, places, [read.get(target) for target in targets])
+
+
+def _read_places(
+    places: Mapping[str, Place], data_columns: Collection[str], na: Collection[str]
+) -> dict[str, TargetValues]:
+    """Read targets that are in files of their own, each file once."""
+    found: dict[str, TargetValues] = {}
+    for file in dict.fromkeys(place.file for place in places.values()):
+        targets = {target: place.column for target, place in places.items() if place.file == file}
+        assert file is not None
+        read = read_targets(file, list(targets.values()), data_columns, na)
+        found |= zip(targets, read, strict=True)
+    return found
 
 
 def _open_columns(
@@ -196,7 +213,17 @@ def split_target(target: str) -> tuple[Path | str | None, str | None]:
 def read_target(
     path: Path | str, column: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
 ) -> TargetValues:
-    """Read the values, and the sample ids if there are any, of a target file.
+    """Read one column; see :func:`read_targets`."""
+    return read_targets(path, [column], data_columns, na)[0]
+
+
+def read_targets(
+    path: Path | str,
+    columns: Sequence[str | None],
+    data_columns: Collection[str] = (),
+    na: Collection[str] = (),
+) -> list[TargetValues]:
+    """Read the values of columns, and the sample ids if there are any, of a target file.
 
     Sample ids may also be a column of unique values that has the name of a column of the data. In files of
     text, ``na`` are missing values.
@@ -205,7 +232,7 @@ def read_target(
         with tempfile.TemporaryDirectory(prefix="banditsis-") as folder:
             copy = copy_url(str(path), folder)
             with named_as(copy, str(path)):
-                return read_target(copy, column, data_columns, na)
+                return read_targets(copy, columns, data_columns, na)
     path = Path(path)
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
@@ -215,11 +242,11 @@ def read_target(
     with open(path, "rb") as file:
         check_supported(path, file.read(32))
     if name.endswith(".npy"):
-        return read_npy(path, column)
+        return [read_npy(path, column) for column in columns]
     if name.endswith(_ARROW):
-        return read_arrow(path, column, data_columns)
+        return read_arrow(path, columns, DataColumns(data_columns))
     if name.endswith(_TEXT):
-        return read_text(path, column, data_columns, na)
+        return read_text(path, columns, DataColumns(data_columns), na)
     raise ValueError(
         f"{path} cannot be a target: it must end in .npy, {', '.join(_ARROW)} or {', '.join(_TEXT)}."
     )
