@@ -635,8 +635,9 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
         limits = np.append(result.interval(), [[np.nan, np.nan]], axis=0)[place]
         columns |= {"low": limits[:, 0], "high": limits[:, 1]}
     if result.has_pvalues:
-        columns |= {"pvalue": result.pvalues[chosen], "log10_pvalue": result.log10_pvalues[chosen]}
-        columns |= {"qvalue": result.qvalues[chosen], "log10_qvalue": result.log10_qvalues[chosen]}
+        log10, adjusted = result.log10_pvalues[chosen], result.log10_qvalues[chosen]
+        columns |= {"pvalue": 10.0**log10, "log10_pvalue": log10}
+        columns |= {"qvalue": 10.0**adjusted, "log10_qvalue": adjusted}
     if result.associated is not None:
         columns["associated"] = np.isin(chosen, result.associated)
     if result.effects is not None:

@@ -115,6 +115,8 @@ class Trace:
     def record_present(self, features: Indices, present: Floats, n_read: int, min_present: int) -> None:
         """Record which features were present in too few of the rows read."""
         few, self.min_present = is_mostly_missing(present, n_read, min_present), min_present
+        if not (self.mostly_missing or few.any()):
+            return
         self.mostly_missing -= set(features[~few].tolist())
         self.mostly_missing |= set(features[few].tolist())
 

@@ -231,7 +231,7 @@ class PartialScoreTest(PartialStatistic):
         return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.family.variance(mean)
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found = self.present_moments(sums, summary, [0], columns)
             scores = ratio(found.products[0], np.sqrt(found.squares) * np.sqrt(found.n_rows))
             return self.reduce(scores, found.n_rows, summary[0, 0])
@@ -241,7 +241,7 @@ class PartialScoreTest(PartialStatistic):
     def effect_factors(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
     ) -> Floats | None:
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             information = self.present_moments(sums, summary, [0], columns).squares
         else:
             information = self.residual_moments(sums, summary, [0], columns)[1]
@@ -253,7 +253,7 @@ class PartialScoreTest(PartialStatistic):
         n = float(summary[0, 0])
         if not self.plain.family.dispersed:
             return NormalNull(float(np.sqrt(n)))
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found = self.present_moments(sums, summary, [0], columns)
             model = found.variance * ratio(found.n_rows - found.rank, found.n_rows)
             return NormalNull(np.sqrt(n * ratio(model, found.target_squares[0])))

@@ -165,6 +165,11 @@ class PartialStatistic(MomentStatistic):
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.presence.first, columns] if self.pairwise else None
 
+    def has_missing(self, sums: Floats, summary: Floats, columns: Indices | slice) -> bool:
+        """Whether some columns have missing values; otherwise the sums over all rows are enough."""
+        present = self.present(sums, columns)
+        return present is not None and bool((present != summary[0, 0]).any())
+
     def reduce(self, scores: Floats, n_present: Floats, n_read: float) -> Floats:
         """Scores over the present rows, multiplied by √(present rows / rows read); 0 if these are too few."""
         few = is_mostly_missing(n_present, n_read, self.min_present)
@@ -259,7 +264,7 @@ class PartialPearson(PartialStatistic):
         return self.columns(rows)[1]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found = self.present_moments(sums, summary, [response], columns)
             left = found.residuals[0, 0]
             left = np.where(left > SMALLEST_RESIDUAL * found.target_squares[0], left, 0.0)
@@ -273,7 +278,7 @@ class PartialPearson(PartialStatistic):
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
     ) -> Floats | None:
         n = float(summary[0, response])
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found = self.present_moments(sums, summary, [response], columns)
             squares_y, squares_x = found.residuals[0, 0] * n / np.maximum(found.n_rows, 1), found.squares
         else:
@@ -292,7 +297,7 @@ class PartialPearson(PartialStatistic):
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         n = float(summary[0, response])
-        if not self.pairwise:
+        if not self.has_missing(sums, summary, columns):
             return BetaNull(n - 2 - self.covariates.rank)
         found = self.present_moments(sums, summary, [response], columns)
         return BetaNull(found.n_rows - found.rank - 1, scale=np.sqrt(n / np.maximum(found.n_rows, 1)))
@@ -365,7 +370,7 @@ class PartialAnova(PartialStatistic):
         return contrasts
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found, within, _ = self._present_classes(sums, summary, columns)
             between = np.maximum(found.squares - within, 0.0)
             eta = np.sqrt(np.clip(ratio(between, found.squares), 0.0, 1.0))
@@ -379,7 +384,7 @@ class PartialAnova(PartialStatistic):
     ) -> Floats | None:
         if self.n_targets > 1:
             return None
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found = self.present_moments(sums, summary, [0], columns)
             products, squares = found.products[0], found.squares * summary[0, 0] / np.maximum(found.n_rows, 1)
             spreads = np.sqrt(ratio(squares, found.residuals[0, 0]))
@@ -393,7 +398,7 @@ class PartialAnova(PartialStatistic):
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
         n = float(summary[0, 0])
-        if self.pairwise:
+        if self.has_missing(sums, summary, columns):
             found, _, between = self._present_classes(sums, summary, columns)
             scale = np.sqrt(n / np.maximum(found.n_rows, 1))
             return BetaNull(found.n_rows - found.rank - between, between, scale)

@@ -231,7 +231,7 @@ class Pearson(MomentStatistic):
     ) -> NullDistribution:
         """Student's t distribution, for the rows in which a feature is present."""
         n, present = self.n_rows(summary, response), self.present(sums, columns)
-        if present is None:
+        if present is None or (present == n).all():
             return BetaNull(n - 2)
         return BetaNull(present - 2, scale=np.sqrt(n / np.maximum(present, 1)))
 
