@@ -22,6 +22,7 @@ from bed_reader import to_bed
 
 import files
 from banditsis import Plan, open_source, screen
+from banditsis.formats.arrow import CELLS_AT_ONCE
 from banditsis.formats.registry import open_file
 from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
@@ -170,6 +171,27 @@ def test_parquet_reads_only_the_columns_asked_for():
     read = bytes_read() - before
     np.testing.assert_array_equal(block, wide[500:1500, columns])
     assert read < 1.2 * path.stat().st_size * (10 / 200) * (1000 / 2000)
+
+
+def test_parquet_with_one_large_row_group():
+    """Columns are decoded one by one, and columns are calibrated from their first pages."""
+    path, n = files.new_path("large.parquet"), CELLS_AT_ONCE + 5000
+    tall = rng.standard_normal((n, 6))
+    tall[rng.random(n) < 0.01, 2] = np.nan
+    columns = {f"x{j}": pa.array(tall[:, j], from_pandas=True) for j in range(6)}
+    labels = rng.choice(["red", "green"], n)
+    pq.write_table(pa.table({**columns, "colour": labels}), path, row_group_size=n, use_dictionary=["colour"])
+    source = open_source(path, one_hot=True)
+    before = bytes_read()
+    calibration = source.calibrate(slice(0, n))
+    assert bytes_read() - before < path.stat().st_size / 2
+    np.testing.assert_allclose(calibration.shift[:6], np.nan_to_num(tall[:1000]).mean(axis=0), atol=1)
+    y = tall[:, 1] - tall[:, 4] + rng.standard_normal(n)
+    whole = np.column_stack([tall, labels == "green", labels == "red"])
+    plan = Plan.exact(n, 8, 3)
+    found, expected = (screen(data, y, plan, missing="pairwise") for data in (source, whole))
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
 def test_zarr_reads_only_the_lines_asked_for():

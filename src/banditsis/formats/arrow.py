@@ -28,6 +28,10 @@ from banditsis.sources.tables import Feature, FrameSource, RowGroup, Table
 
 MAX_READERS = 32  # open files of a thread
 GROUP_BYTES = 1 << 28  # of a row group that is written
+#: Cells of a row group that are decoded at once: few enough for the cache, many enough for pyarrow.
+CELLS_AT_ONCE = 1 << 18
+#: Columns of which the first pages are read together, which need megabytes each, and bytes of a request.
+COLUMNS_OF_PAGES, PAGE_BUFFER = 4, 1 << 16
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
@@ -101,10 +105,11 @@ def _add_constant(table: Table, value: Any, name: str) -> Table:
     number = len(table.schema.names)
 
     def make_group(group: RowGroup) -> RowGroup:
-        def load(columns: Sequence[int], n_rows: int) -> list[Any]:
+        def load(columns: Sequence[int], n_rows: int) -> Iterator[Any]:
             others = [j for j in columns if j != number]
             stored = iter(group.load(others, n_rows) if others else ())
-            return [pa.repeat(value, group.n_rows) if j == number else next(stored) for j in columns]
+            for j in columns:
+                yield pa.repeat(value, group.n_rows) if j == number else next(stored)
 
         return group._replace(load=load)
 
@@ -150,26 +155,34 @@ def _parquet_table(path: Path, cache: ReaderCache) -> Table:
     """Read only the requested column chunks, and nothing between them."""
     import pyarrow.parquet as pq
 
+    def open_reader(metadata: Any = None, buffer_size: int = 0) -> Any:
+        # With pre_buffer, whole column chunks would be read even for their first pages.
+        options = {"buffer_size": buffer_size, "pre_buffer": False, "page_checksum_verification": True}
+        return pq.ParquetFile(path, metadata=metadata, **options)
+
     with _valid(path, "Parquet"):
-        file = cache.get(path, lambda: pq.ParquetFile(path, page_checksum_verification=True))
+        file = cache.get(path, open_reader)
         schema, metadata = file.schema_arrow, file.metadata
     # Columns are read by number, because pyarrow would search each name among all columns.
     leaves = np.cumsum([0, *(_count_leaves(field.type) for field in schema)]).tolist()
 
-    def open_reader() -> Any:
-        return pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
-
     def make_group(number: int) -> RowGroup:
         length = metadata.row_group(number).num_rows
 
-        def load(columns: Sequence[int], n_rows: int) -> list[Any]:
-            indices = [leaves[j] for j in columns]
+        def load(columns: Sequence[int], n_rows: int) -> Iterator[Any]:
+            few = 4 * n_rows <= length  # read and decode the first pages only
+            width = COLUMNS_OF_PAGES if few else max(1, CELLS_AT_ONCE // length)
+            for k in range(0, len(columns), width):
+                yield from read([leaves[j] for j in columns[k : k + width]], n_rows if few else None)
+
+        def read(indices: list[int], n_rows: int | None) -> list[Any]:
             with _valid(path, "Parquet"):
-                file = cache.get(path, open_reader)
-                if 4 * n_rows <= length:  # decode the first rows only
+                if n_rows is not None:
+                    file = cache.get((path, PAGE_BUFFER), lambda: open_reader(metadata, PAGE_BUFFER))
                     batch = next(file.reader.iter_batches(n_rows, [number], indices, use_threads=False))
                     if batch.num_rows >= n_rows:
                         return _check_content(batch)
+                file = cache.get(path, lambda: open_reader(metadata))
                 return _check_content(
                     file.reader.read_row_group(number, column_indices=indices, use_threads=False)
                 )

@@ -76,7 +76,7 @@ def _count_entries(content: Array) -> Array:
     ends = np.flatnonzero(content == ord("\n"))
     if ends.size == 0 or ends[-1] < len(content) - 1:  # the last line has no end
         ends = np.append(ends, len(content) - 1)
-    return np.diff(np.cumsum(is_start)[ends], prepend=0)
+    return np.diff(np.searchsorted(np.flatnonzero(is_start), ends), prepend=0)
 
 
 def _as_positions(path: Path, texts: Iterable[str]) -> Array:

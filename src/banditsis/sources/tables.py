@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_d
 from banditsis.sources.blocks import BlockSource
 
 PILOT_SPAN = 1024  # rows at the start of a row group from which columns are calibrated
-COLUMNS_AT_ONCE = 1000  # pyarrow reads wider selections of Parquet columns more slowly
+MIN_COLUMNS = 4  # of a tile, because kernels take four columns at a time
 
 
 class Feature(NamedTuple):
@@ -40,8 +41,13 @@ class RowGroup(NamedTuple):
     """Rows of a table that are stored together."""
 
     n_rows: int
-    #: ``load(columns, n_rows)`` returns columns by number, with at least their first ``n_rows`` rows
-    load: Callable[[Sequence[int], int], list[Any]]
+    #: ``load(columns, n_rows)`` yields columns by number, with at least their first ``n_rows`` rows
+    load: Callable[[Sequence[int], int], Iterable[Any]]
+
+    def column(self, number: int) -> Any:
+        """All rows of one column."""
+        (column,) = self.load([number], self.n_rows)
+        return column
 
 
 class Table(NamedTuple):
@@ -54,7 +60,7 @@ class Table(NamedTuple):
 
     def values(self, column: int) -> Array:
         """All values of a column: numbers with NaN, or text with None, where a value is missing."""
-        parts = [group.load([column], group.n_rows)[0] for group in self.groups]
+        parts = [group.column(column) for group in self.groups]
         kind = numeric_type(self.schema.field(column).type)
         if kind is not None:
             return np.concatenate([to_numbers(part, kind) for part in parts])
@@ -63,8 +69,22 @@ class Table(NamedTuple):
 
     def levels(self, column: int) -> list[Any]:
         """The sorted distinct values of a column."""
-        parts = [_without_views(group.load([column], group.n_rows)[0]) for group in self.groups]
+        parts = [_without_views(group.column(column)) for group in self.groups]
         return sorted({value for part in parts for value in part.unique().to_pylist()} - {None}, key=str)
+
+
+class Scratch(threading.local):
+    """Memory of a thread for the cells of one tile after the other: new memory would be slower."""
+
+    def __init__(self) -> None:
+        self.cells = np.empty(0, np.uint8)
+
+    def take(self, n_rows: int, n_columns: int, dtype: np.dtype) -> Array:
+        """An uninitialised block, stored by column, that is valid until the next one is taken."""
+        size = n_rows * n_columns * dtype.itemsize
+        if self.cells.size < size:
+            self.cells = np.empty(size, np.uint8)
+        return self.cells[:size].view(dtype).reshape((n_rows, n_columns), order="F")
 
 
 class TableSource(BlockSource):
@@ -91,32 +111,36 @@ class TableSource(BlockSource):
         self.chunk = int(np.median(lengths)), 1
         wide = [kind is not None and is_wide_integer(np.dtype(kind.to_pandas_dtype())) for kind in self.kinds]
         self.is_wide = np.array([feature.level is None and wide[feature.column] for feature in features])
+        self._scratch = Scratch()
 
     def block_edges(self) -> Indices:
         return super().block_edges() if self.block_rows == 1 else self.edges
 
     def tile_columns(self, n_columns: int) -> int:
-        return min(COLUMNS_AT_ONCE, super().tile_columns(n_columns))
+        return min(n_columns, max(MIN_COLUMNS, super().tile_columns(n_columns)))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        return self._read_shifted(rows, columns, None)
+        n_columns = self.shape[1] if columns is None else count_rows(columns)
+        block = np.empty((count_rows(rows), n_columns), self.dtype, order="F")
+        self._fill(block, rows, columns, np.zeros(n_columns))
+        return block
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration
     ) -> tuple[Array, Calibration]:
         shift = calibration.shift
         origin = np.where(self.is_wide[columns] & (np.abs(shift) > MAX_EXACT_INTEGER), shift, 0.0)
-        block = self._read_shifted(rows, columns, origin)
+        block = self._scratch.take(count_rows(rows), len(shift), self.dtype)
+        self._fill(block, rows, columns, origin)
         return block, Calibration(shift - origin, calibration.scale)
 
-    def _read_shifted(self, rows: Rows, columns: Columns | slice, origin: Floats | None) -> Array:
-        """As :meth:`read`, but subtract an integer from each column before it is converted to floats."""
+    def _fill(self, block: Array, rows: Rows, columns: Columns | slice, origin: Floats) -> None:
+        """Fill a block with cells, less an integer that is subtracted before they are converted to floats."""
         features = self.features
         if columns is not None:
             features = features[columns] if isinstance(columns, slice) else [features[j] for j in columns]
         order = sorted(range(len(features)), key=lambda k: features[k].column)
         stored = list(dict.fromkeys(features[k].column for k in order))
-        block = np.empty((count_rows(rows), len(features)), self.dtype, order="F")
         for group, inside, place in self._split_by_group(rows):
             loaded = self._load(group, stored, inside)
             current = -1
@@ -126,11 +150,10 @@ class TableSource(BlockSource):
                     current, values = column, next(loaded)
                 if level is not None:
                     block[place, k] = values == level
-                elif origin is None or origin[k] == 0:
+                elif origin[k] == 0:
                     block[place, k] = values
                 else:
                     block[place, k] = subtract_integers(values, origin[k])
-        return block
 
     def calibrate(self, rows: Rows) -> Calibration:
         # Reading the first rows of a row group is cheaper than reading the whole group.
