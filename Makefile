@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
-  bench-dask bench-statistics bench-formats bench-interactions bench-redundancy bench-startup fuzz docs docs-figures examples clean
+  bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
+  bench-cores bench-adaptive fuzz docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -95,6 +96,9 @@ examples: $(STAMP)  ## Run the examples on real data (a minute or two)
 
 bench-tables: $(STAMP)  ## Measure dropping columns of a 10 GB table, and DuckDB (10 minutes, 10 GB of disk)
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/tables.py
+
+bench-files: $(STAMP)  ## Compare screening files with PLINK 2 and polars (10 minutes, 6 GB of disk)
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/files.py
 
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
 	$(BIN)/python -m benchmarks.cluster

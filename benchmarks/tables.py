@@ -8,11 +8,9 @@ Each run is a process of its own, so its peak memory is its own. Runs alternate,
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from processes import compare
 from reporting import Figure, at_most, collect, machine, table
 
 GROUP = 50_000
@@ -41,35 +40,26 @@ def write_parquet(path: Path, n: int, p: int) -> None:
         writer.close()
 
 
-def run(arguments: Sequence[str]) -> tuple[float, float]:
-    """Seconds and peak memory in GB of a process."""
-    started = time.perf_counter()
-    child = os.posix_spawn(sys.executable, [sys.executable, *arguments], os.environ)
-    _, status, usage = os.wait4(child, 0)
-    if status:
-        raise RuntimeError(f"{' '.join(arguments)} failed")
-    return time.perf_counter() - started, usage.ru_maxrss * 1024 / 1e9
-
-
-def compare(commands: dict[str, list[str]], repeats: int) -> dict[str, tuple[float, float]]:
-    """Best time and smallest peak of each command, in alternating runs."""
-    found = dict.fromkeys(commands, (np.inf, np.inf))
-    for _ in range(repeats):
-        for name, command in commands.items():
-            seconds, peak = run(command)
-            found[name] = min(found[name][0], seconds), min(found[name][1], peak)
-    return found
-
-
 def dropped_columns(path: Path, repeats: int) -> Iterator[Figure]:
-    screen = ["-m", "banditsis.cli.app", "screen", str(path), "--target", "y", "--seed", "0", "--quiet"]
+    screen = [
+        sys.executable,
+        "-m",
+        "banditsis.cli.app",
+        "screen",
+        str(path),
+        "--target",
+        "y",
+        "--seed",
+        "0",
+        "--quiet",
+    ]
     for plan in (["--exact"], []):
         best = compare({"all": [*screen, *plan], "drop": [*screen, *plan, "--drop", "x1,x2*9"]}, repeats)
         name = " ".join(plan) or "default plan"
-        seconds, peak = best["all"]
+        seconds, _, peak = best["all"]
         print(f"{name}: {seconds:.2f} s and {peak:.2f} GB without --drop")
-        yield at_most(f"time with --drop / without, {name}", best["drop"][0] / seconds, 1.1)
-        yield at_most(f"memory with --drop / without, {name}", best["drop"][1] / peak, 1.1)
+        yield at_most(f"time with --drop / without, {name}", best["drop"].seconds / seconds, 1.1)
+        yield at_most(f"memory with --drop / without, {name}", best["drop"].peak / peak, 1.1)
 
 
 DUCKDB = """
@@ -83,11 +73,13 @@ screen(source, y, Plan.exact(*source.shape, 10), progress=False)
 
 
 def duckdb_table(path: Path, repeats: int) -> Iterator[Figure]:
-    commands = {how: ["-c", DUCKDB, str(path), how] for how in ("parquet", "duckdb")}
+    commands = {how: [sys.executable, "-c", DUCKDB, str(path), how] for how in ("parquet", "duckdb")}
     best = compare(commands, repeats)
-    for how, (seconds, peak) in best.items():
+    for how, (seconds, _, peak) in best.items():
         print(f"200 columns through {how}: {seconds:.2f} s, {peak:.2f} GB")
-    yield at_most("time through DuckDB / Parquet opened directly", best["duckdb"][0] / best["parquet"][0], 5)
+    yield at_most(
+        "time through DuckDB / Parquet opened directly", best["duckdb"].seconds / best["parquet"].seconds, 5
+    )
 
 
 def main() -> None:
