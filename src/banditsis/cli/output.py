@@ -25,6 +25,7 @@ from banditsis.formatting import (
     to_single_line,
 )
 from banditsis.multiresponse import ScreeningResults
+from banditsis.parallel import map_in_threads
 from banditsis.results import (
     ScreeningResult,
     describe_associated,
@@ -132,7 +133,7 @@ def output_columns(result: ScreeningResult | ScreeningResults) -> dict[str, list
     if isinstance(result, ScreeningResult):
         columns = feature_columns(result, result.selected)
         return {name: list(np.asarray(values).tolist()) for name, values in columns.items()}
-    parts = [output_columns(one) for one in result]
+    parts = map_in_threads(output_columns, result)
     joined: dict[str, list[Any]] = {"target": []}
     for name, part in zip(result.names, parts, strict=True):
         joined["target"] += [encodable(name)] * len(part["rank"])

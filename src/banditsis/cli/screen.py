@@ -30,6 +30,7 @@ from banditsis.formats.registry import find_format, format_label, is_query, is_u
 from banditsis.formats.targets import open_with_targets, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
 from banditsis.multiresponse import ScreeningResults
+from banditsis.parallel import Workers, count_jobs
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan
@@ -377,7 +378,8 @@ def _write_files(
     """Write the files that were asked for; the report reads a sample of the data."""
     found = _all(results)
     if options.output is not None:
-        write_output(found, options.output)
+        with Workers(count_jobs(options.jobs)):
+            write_output(found, options.output)
     if options.report is None:
         return
     if isinstance(found, ScreeningResult):

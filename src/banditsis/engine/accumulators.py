@@ -99,6 +99,10 @@ class MomentAccumulator:
             combined += some
         return combined
 
+    def _view(self, columns: Indices | slice) -> tuple[Floats, Indices | slice]:
+        """Sums over all strata, and where some columns are in them; nothing is copied of a single stratum."""
+        return (self.sums[0], columns) if len(self.sums) == 1 else (self._combine(columns), slice(None))
+
     def _summary(self) -> Floats:
         """The summary of the responses over all strata."""
         if len(self.summaries) == 1:
@@ -265,7 +269,7 @@ class MomentAccumulator:
         for k, left in zip(self.members, self.left, strict=True):
             traces[k].selected = self.features(left)
             if self.statistic.pairwise:
-                traces[k].present = self.statistic.present(self._combine(left), slice(None))
+                traces[k].present = self.statistic.present(*self._view(left))
 
     def record_effects(self, traces: Sequence[Trace]) -> None:
         """Record the effect sizes of the selected features, from all rows in the sums."""
@@ -273,8 +277,7 @@ class MomentAccumulator:
         for k, member in enumerate(self.members):
             left, trace = self.left[k], traces[member]
             scale = np.asarray(self.calibration.scale[trace.selected], np.float64)
-            single = len(self.sums) == 1  # then nothing is copied
-            sums, columns = (self.sums[0], left) if single else (self._combine(left), slice(None))
+            sums, columns = self._view(left)
             with np.errstate(over="ignore"):  # an infinite slope counts as unknown
                 factors = self.statistic.effect_factors(sums, summary, k, columns, scale)
             if factors is not None:

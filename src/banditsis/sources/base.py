@@ -221,7 +221,9 @@ def summing_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)
 
 
-def calibrate(source: Source, rows: Rows, pilot: Indices, dtype: np.dtype) -> Calibration:
+def calibrate(
+    source: Source, rows: Rows, pilot: Indices, dtype: np.dtype, columns_at_once: int = COLUMNS_AT_ONCE
+) -> Calibration:
     """Find the shift and scale of all columns, in the dtype of partial sums.
 
     Both come from the pilot rows, or from the first of ``rows`` with a value if the pilot rows have none.
@@ -229,7 +231,7 @@ def calibrate(source: Source, rows: Rows, pilot: Indices, dtype: np.dtype) -> Ca
     found = Calibration(*np.empty((2, source.shape[1]), dtype))
 
     def calibrate_some(start: int) -> None:
-        columns = np.arange(start, min(start + COLUMNS_AT_ONCE, source.shape[1]))
+        columns = np.arange(start, min(start + columns_at_once, source.shape[1]))
         block = source.read(pilot, slice(start, columns[-1] + 1))
         _fill(found, columns, block)
         empty = _empty_columns(block, columns)
@@ -240,7 +242,7 @@ def calibrate(source: Source, rows: Rows, pilot: Indices, dtype: np.dtype) -> Ca
             _fill(found, empty, block)
             empty = _empty_columns(block, empty)
 
-    map_in_threads(calibrate_some, range(0, source.shape[1], COLUMNS_AT_ONCE))
+    map_in_threads(calibrate_some, range(0, source.shape[1], columns_at_once))
     return found
 
 
