@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices
-from banditsis.kernels import genotypes as kernels
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import raise_if_shorter
@@ -148,7 +147,9 @@ class GenotypeWeights(NamedTuple):
         two = n - missing - one - none
         present = np.repeat(self.totals[None], len(packed), axis=0)
         if w.pairwise and missing.any():
-            kernels.subtract_missing(chosen, self.values, present)
+            from banditsis.kernels.genotypes import subtract_missing  # Numba, which takes time to import
+
+            subtract_missing(chosen, self.values, present)
         present = present.T
         out[0] = one + 2 * two - shift * (n - missing)
         out[1 : q + 1] = _multiply(chosen, self.linear).T - shift * present[:q]
