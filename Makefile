@@ -84,6 +84,12 @@ bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 
 bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/choose.md (5 minutes)
 	$(BIN)/python benchmarks/redundancy.py --write docs/choose.md
 
+bench-cores: $(STAMP)  ## Measure exact and adaptive screening with all cores (2 minutes, 16 GB of memory)
+	$(BIN)/python benchmarks/cores.py
+
+bench-adaptive: $(STAMP)  ## Check that adaptive runs slower than exact ones say so (2 minutes)
+	$(BIN)/python benchmarks/adaptive.py
+
 bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
 	$(BIN)/python benchmarks/startup.py --write docs/speed.md
 
