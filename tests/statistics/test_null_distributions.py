@@ -70,6 +70,18 @@ def test_beta_null_in_the_far_tail(residual, between):
     assert residual < 1e6 or found[-1] < -2e6
 
 
+@pytest.mark.parametrize("residual", [20.0, 1e3, 1e6])
+def test_beta_null_at_every_level(residual):
+    """From p = 1 - 1e-10 to far below the smallest number; with b = 2 and 4 there are closed forms."""
+    share, a = -np.expm1(-np.geomspace(1e-10, 1e4, 500) * 2 / residual), residual / 2
+    share = np.sqrt(share[share < 1]) ** 2  # as rounded
+    forms = {2.0: a * np.log1p(-share), 4.0: a * np.log1p(-share) + np.log1p(a * share)}
+    found = {b: BetaNull(residual, b).log10_pvalues(np.sqrt(share)) * np.log(10) for b in forms}
+    np.testing.assert_allclose(found[2.0], forms[2.0], rtol=1e-9)
+    moderate = a * share > 1e-3  # the terms of the other form cancel for smaller ones
+    np.testing.assert_allclose(found[4.0][moderate], forms[4.0][moderate], rtol=1e-9)
+
+
 def test_null_distributions_at_extreme_scores():
     assert BetaNull(10.0).log10_pvalues(np.array([0.0, 1.0, np.nan]))[:2].tolist() == [0, -np.inf]
     assert BetaNull(0.0).log10_pvalues(np.array([1.0]))[0] == 0
