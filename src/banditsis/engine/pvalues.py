@@ -13,7 +13,7 @@ from banditsis.engine.accumulators import start_accumulators
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
 from banditsis.formatting import count, were
-from banditsis.parallel import Workers, map_in_threads
+from banditsis.parallel import Workers, map_in_threads, one_blas_thread
 from banditsis.plans.keeping import strongest
 from banditsis.results import Round
 from banditsis.sources.base import Source
@@ -65,10 +65,11 @@ def correct_pvalues(
 ) -> None:
     """Check small p-values of each response, which come from these rows, unless the response is normal."""
     normal = np.zeros(len(traces), bool) if pvalues == "robust" else statistic.normal_responses(rows)
-    map_in_threads(
-        lambda k: _correct_response(source, statistic.subset([k]), traces[k], rows, pvalues),
-        np.flatnonzero(~normal).tolist(),
-    )
+    with one_blas_thread(not normal.all()):  # its threads would take longer than short products
+        map_in_threads(
+            lambda k: _correct_response(source, statistic.subset([k]), traces[k], rows, pvalues),
+            np.flatnonzero(~normal).tolist(),
+        )
 
 
 def _correct_response(

@@ -231,7 +231,8 @@ class TailTest:
         """Orthonormal columns that span the design."""
         if self.parts.design is None:
             return np.full((self.n, 1), self.n**-0.5)
-        return np.asarray(np.linalg.qr(self.parts.design * self.roots[:, None])[0])
+        design = self.parts.design * self.roots[:, None]
+        return np.asarray(design @ whiten(design.T @ design).T)
 
     @property
     def has_normal_residuals(self) -> bool:
