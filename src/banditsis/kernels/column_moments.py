@@ -88,13 +88,13 @@ def moments(
                     if least <= values[j] < np.inf or squares[j] == 0:
                         fourth[h, -1, k + j] += values[j]
                     else:
-                        fourth[h, -1, k + j] += _sum_fourth(cells, columns[j] + i, m, shift[k + j])
+                        fourth[h, -1, k + j] += sum_fourth(cells, columns[j] + i, m, shift[k + j])
             i += m
             h += i == edges[h + 1]
 
 
 @reduction
-def _sum_fourth(flat: Array, start: int, m: int, s: float) -> float:
+def sum_fourth(flat: Array, start: int, m: int, s: float) -> float:
     """Σz⁴ of some rows of a column in float64, where the square of a float32 square is in range."""
     x, total = flat[start : start + m], 0.0
     for t in range(m):

@@ -89,20 +89,23 @@ def range_scale(low: float, high: float) -> float:
     return math.ldexp(1.0, -min(max(math.frexp(half)[1] + 1, -1000), 1000))
 
 
+def prefetch_address(builder: Any, pointer: Any) -> None:
+    """Generate the instruction that loads a cache line before it is used."""
+    byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+    function = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32]),
+        "llvm.prefetch.p0",
+    )
+    read, into_second_level_cache, data = (ir.Constant(int32, k) for k in (0, 2, 1))
+    builder.call(function, [builder.bitcast(pointer, byte_pointer), read, into_second_level_cache, data])
+
+
 @intrinsic
 def _prefetch(typing_context: Any, flat: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])
-        byte_pointer = ir.IntType(8).as_pointer()
-        address = builder.bitcast(builder.gep(array.data, [args[1]]), byte_pointer)
-        int32 = ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32]),
-            "llvm.prefetch.p0",
-        )
-        read, into_second_level_cache, data = (ir.Constant(int32, k) for k in (0, 2, 1))
-        builder.call(function, [address, read, into_second_level_cache, data])
+        prefetch_address(builder, builder.gep(array.data, [args[1]]))
         return context.get_dummy_value()
 
     return types.void(flat, index), generate

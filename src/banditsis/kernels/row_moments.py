@@ -8,12 +8,7 @@ lines × m) are kept in the dtype of the data for at most ``PANEL`` rows and the
 are slower, and sixteen run out of registers). Rows are sliced and indexed from 0, because loops that start at
 a variable handle negative indices and are not vectorised.
 
-:func:`weighted_moments` takes eight rows at a time, in strips of ``WIDTH`` columns, which stay in the nearest
-caches while they are multiplied by three columns of weights after the other. Eight rows × three columns keep
-all weights in registers and reach nine tenths of the speed of a large matrix product; twelve × two, six
-tenths.
-
-Both add Σz⁴ to ``fourth``, float64, unless it is None. Numba compiles the two cases separately.
+It adds Σz⁴ to ``fourth``, float64, unless it is None. Numba compiles the two cases separately.
 """
 
 from __future__ import annotations
@@ -21,13 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.kernels.compile import LEAST_FOURTH, elementwise, prefetch
+from banditsis.kernels.compile import LEAST_FOURTH, elementwise
 from banditsis.kernels.gather import gather
 
 PANEL = 120
-ROWS = 8
-WIDTH = 1024
-LINE = 64  # bytes of a cache line
 
 
 @elementwise
@@ -130,7 +122,7 @@ def moments(
             for j in range(m):
                 n_lost += not (least <= p3[j] < np.inf or p2[j] == 0)
             if n_lost:  # again in float64
-                _add_fourth(cells, rows, 0, shift, fourth[h, -1])
+                add_fourth(cells, rows, 0, shift, fourth[h, -1])
             else:
                 for j in range(m):
                     fourth[h, -1, j] += p3[j]
@@ -139,7 +131,7 @@ def moments(
 
 
 @elementwise
-def _add_fourth(flat: Array, starts: Array, first: int, shift: Array, fourth: Array) -> None:
+def add_fourth(flat: Array, starts: Array, first: int, shift: Array, fourth: Array) -> None:
     """Add Σz⁴ of some rows in float64, where the square of a float32 square is in range."""
     m = shift.size
     for k in range(starts.size):
@@ -242,121 +234,3 @@ def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: i
                 z = x[j] - shift[j]
                 total[j] += z
                 squares[j] += z * z
-
-
-@elementwise
-def weighted_moments(
-    flat: Array,
-    starts: Array,
-    shift: Array,
-    weights: Array,
-    square: Array,
-    part: Array,
-    fourth: Array | None,
-    out: Array,
-) -> None:
-    """Add ``Σz·w`` for each column w of the weights, and then ``Σv·z²``, to ``out``, and Σz⁴ to ``fourth``.
-
-    ``weights`` has shape (rows, q), where q is a multiple of 3; columns beyond the lines of ``out`` are
-    padding. The v are ``square`` (rows,); ``part`` has shape (q + 1, m).
-    """
-    q, m = weights.shape[1], shift.size
-    for first in range(0, starts.size, PANEL):
-        i, stop = first, min(first + PANEL, starts.size)
-        part[:] = 0
-        while i + ROWS <= stop:
-            here, w, v = starts[i : i + ROWS], weights[i : i + ROWS], square[i : i + ROWS]
-            for j in range(0, m, WIDTH):
-                end = min(j + WIDTH, m)
-                s = shift[j:end]
-                # Prefetch the next strip piece by piece while this one is multiplied.
-                next_rows, next_j = (here, end) if end < m else (starts[i + ROWS : i + 2 * ROWS], 0)
-                size, calls = min(WIDTH, m - next_j), 1 + q // 3
-                _add_squares(flat, here, j, s, v, part[q, j:end])
-                if fourth is not None:
-                    _add_fourth(flat, here, j, s, fourth[j:end])
-                _fetch(flat, next_rows, next_j, size, 0, calls)
-                for c in range(0, q, 3):
-                    _add_three(flat, here, j, s, w, c, part[c, j:end], part[c + 1, j:end], part[c + 2, j:end])
-                    _fetch(flat, next_rows, next_j, size, 1 + c // 3, calls)
-            i += ROWS
-        for k in range(i, stop):
-            _add_row(flat, starts[k], shift, weights[k], square[k], part)
-        if fourth is not None:
-            _add_fourth(flat, starts[i:stop], 0, shift, fourth)
-        last = out.shape[0] - 1
-        for line in range(last + 1):
-            total, more = out[line], part[line if line < last else q]
-            for j in range(m):
-                total[j] += more[j]
-
-
-@elementwise
-def _fetch(flat: Array, starts: Array, first: int, size: int, piece: int, pieces: int) -> None:
-    """Prefetch one of the pieces of a strip."""
-    line = LINE // flat.itemsize
-    lines = (size + line - 1) // line
-    low, high = lines * piece // pieces, lines * (piece + 1) // pieces
-    for k in range(starts.size):
-        for t in range(low, high):
-            prefetch(flat, starts[k] + first + t * line)
-
-
-@elementwise
-def _add_squares(flat: Array, starts: Array, first: int, shift: Array, v: Array, squares: Array) -> None:
-    """Add ``Σv·z²`` of eight rows."""
-    m = shift.size
-    for k in range(0, ROWS, 4):
-        a = flat[first + starts[k] : first + starts[k] + m]
-        b = flat[first + starts[k + 1] : first + starts[k + 1] + m]
-        c = flat[first + starts[k + 2] : first + starts[k + 2] + m]
-        d = flat[first + starts[k + 3] : first + starts[k + 3] + m]
-        va, vb, vc, vd = v[k], v[k + 1], v[k + 2], v[k + 3]
-        for j in range(m):
-            s = shift[j]
-            za, zb, zc, zd = a[j] - s, b[j] - s, c[j] - s, d[j] - s
-            squares[j] += (za * za * va + zb * zb * vb) + (zc * zc * vc + zd * zd * vd)
-
-
-@elementwise
-def _add_three(
-    flat: Array, starts: Array, first: int, shift: Array, w: Array, c: int, pa: Array, pb: Array, pc: Array
-) -> None:
-    """Add ``Σz·w`` of eight rows for three columns of weights."""
-    m = shift.size
-    x0 = flat[first + starts[0] : first + starts[0] + m]
-    x1 = flat[first + starts[1] : first + starts[1] + m]
-    x2 = flat[first + starts[2] : first + starts[2] + m]
-    x3 = flat[first + starts[3] : first + starts[3] + m]
-    x4 = flat[first + starts[4] : first + starts[4] + m]
-    x5 = flat[first + starts[5] : first + starts[5] + m]
-    x6 = flat[first + starts[6] : first + starts[6] + m]
-    x7 = flat[first + starts[7] : first + starts[7] + m]
-    a0, a1, a2, a3 = w[0, c], w[1, c], w[2, c], w[3, c]
-    a4, a5, a6, a7 = w[4, c], w[5, c], w[6, c], w[7, c]
-    b0, b1, b2, b3 = w[0, c + 1], w[1, c + 1], w[2, c + 1], w[3, c + 1]
-    b4, b5, b6, b7 = w[4, c + 1], w[5, c + 1], w[6, c + 1], w[7, c + 1]
-    c0, c1, c2, c3 = w[0, c + 2], w[1, c + 2], w[2, c + 2], w[3, c + 2]
-    c4, c5, c6, c7 = w[4, c + 2], w[5, c + 2], w[6, c + 2], w[7, c + 2]
-    for j in range(m):
-        s = shift[j]
-        z0, z1, z2, z3 = x0[j] - s, x1[j] - s, x2[j] - s, x3[j] - s
-        z4, z5, z6, z7 = x4[j] - s, x5[j] - s, x6[j] - s, x7[j] - s
-        pa[j] = pa[j] + z0 * a0 + z1 * a1 + z2 * a2 + z3 * a3 + z4 * a4 + z5 * a5 + z6 * a6 + z7 * a7
-        pb[j] = pb[j] + z0 * b0 + z1 * b1 + z2 * b2 + z3 * b3 + z4 * b4 + z5 * b5 + z6 * b6 + z7 * b7
-        pc[j] = pc[j] + z0 * c0 + z1 * c1 + z2 * c2 + z3 * c3 + z4 * c4 + z5 * c5 + z6 * c6 + z7 * c7
-
-
-@elementwise
-def _add_row(flat: Array, start: int, shift: Array, weights: Array, v: float, part: Array) -> None:
-    """Add one of the remaining rows."""
-    m = shift.size
-    x = flat[start : start + m]
-    for c in range(weights.size):
-        line, w = part[c], weights[c]
-        for j in range(m):
-            line[j] += (x[j] - shift[j]) * w
-    squares = part[weights.size]
-    for j in range(m):
-        z = x[j] - shift[j]
-        squares[j] += z * z * v

@@ -248,7 +248,7 @@ class ArraySource(Source):
         They do not depend on the number of threads.
         """
         n = count_rows(rows)
-        if not fits_kernels(weights, self.by_row):
+        if not fits_kernels(weights):
             # Tall tiles, because the products of each tile have to be added up.
             return 8192, 2048 if n > 8192 else 1024
         in_place = whole and self._is_in_strips(rows, slice(0, 1))
@@ -280,7 +280,7 @@ class ArraySource(Source):
         """Sum a tile, whose strata are the first dimension of ``out``."""
         calibration, w = calibration.take(columns), weights(rows)
         unscaled = self._flat is not None and (calibration.scale == 1).all()
-        if unscaled and fits_kernels(w, self.by_row) and self._is_in_strips(rows, columns):
+        if unscaled and fits_kernels(w) and self._is_in_strips(rows, columns):
             assert self._flat is not None
             strips = self._strips(self._flat, rows, columns)
             add_by_stratum(None, strips, calibration.shift, w, edges, out)

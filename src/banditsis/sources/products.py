@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.kernels import column_moments, missing, row_moments
+from banditsis.kernels import column_moments, missing, row_moments, weighted_moments
 from banditsis.kernels.row_moments import PANEL
 from banditsis.statistics.base import Weights
 
@@ -70,12 +70,12 @@ class Strips(NamedTuple):
         return self._replace(starts=self.starts[rows] if self.along_rows else self.starts + rows.start)
 
 
-def fits_kernels(weights: Weights, along_rows: bool) -> bool:
+def fits_kernels(weights: Weights) -> bool:
     """Whether kernels can add these sums and are faster than matrix products."""
     if not weights.needs_products:
         return True
     n_columns = weights.linear.shape[1]
-    return along_rows and not weights.pairwise and weights.codes is None and n_columns <= MAX_KERNEL_WEIGHTS
+    return not weights.pairwise and weights.codes is None and n_columns <= MAX_KERNEL_WEIGHTS
 
 
 def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -85,7 +85,7 @@ def add_products(block: Array | None, strips: Strips, shift: Array, weights: Wei
         _add_present(block, strips.along_rows, shift, weights, out)
     elif not weights.needs_products:
         _add_one(strips, shift, weights, out)
-    elif fits_kernels(weights, strips.along_rows):
+    elif fits_kernels(weights):
         _add_several(strips, shift, weights, out)
     else:
         assert block is not None
@@ -154,14 +154,17 @@ def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> Non
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile, stored by row, for a few columns of linear weights."""
-    n, q = weights.linear.shape
-    padded = np.zeros((n, -(-(q + 1) // 3) * 3), shift.dtype)
-    padded[:, 0], padded[:, 1 : q + 1] = 1, weights.linear
-    square = np.ones(n, shift.dtype) if weights.square is None else weights.square.astype(shift.dtype)
-    part = np.empty((padded.shape[1] + 1, len(shift)), shift.dtype)
-    memory, starts, fourth = strips.memory, strips.starts, fourth_line(weights, out)
-    row_moments.weighted_moments(memory, starts, shift, padded, square, part, fourth, out[: q + 2])
+    """Add the sums of a tile for a few columns of linear weights."""
+    q, (memory, starts, along_rows) = weights.linear.shape[1], strips
+    columns = weights.with_ones(shift.dtype, weighted_moments.GROUP, along_rows)
+    square = None if weights.square is None else weights.square.astype(shift.dtype)
+    fourth, total = fourth_line(weights, out), out[: q + 2]
+    if along_rows:
+        size = (columns.shape[1] + 1) * min(len(shift), weighted_moments.WIDTH)
+        part = np.empty(size, shift.dtype)
+        weighted_moments.by_row(memory, starts, shift, columns, square, part, fourth, total)
+    else:
+        weighted_moments.by_column(memory, starts, shift, columns, square, fourth, total)
 
 
 def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights, out: Floats) -> None:
@@ -173,7 +176,7 @@ def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights,
     plain, presence = replace(weights, pairwise=False, presence=None), weights.presence
     assert presence is not None
     n_plain = weights.linear.shape[1] + 2
-    step = PANEL if fits_kernels(plain, along_rows) else ROWS_OF_PRODUCT
+    step = PANEL if along_rows and fits_kernels(plain) else ROWS_OF_PRODUCT
     absent = np.zeros((len(shift), presence.shape[1]))  # the sums of a column are neighbours in memory
     for i in range(0, len(block), step):
         rows = slice(i, i + step)

@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -77,6 +78,26 @@ class Weights:
     def is_plain(self) -> bool:
         """Whether there is one linear weight, for complete data, and nothing else."""
         return not self.needs_products and self.codes is None and not self.pairwise
+
+    def with_ones(self, dtype: np.dtype, multiple: int, along_rows: bool) -> Array:
+        """A column of ones, the linear weights, and zeros up to a multiple of columns.
+
+        The shape is (rows, columns), or (columns, rows) unless ``along_rows``. Tiles with the same rows share
+        the array.
+        """
+        key = dtype, multiple, along_rows
+        if key not in self._padded:
+            n, q = self.linear.shape
+            columns = np.zeros(
+                (n, -(-(q + 1) // multiple) * multiple), dtype, order="C" if along_rows else "F"
+            )
+            columns[:, 0], columns[:, 1 : q + 1] = 1, self.linear
+            self._padded[key] = columns if along_rows else columns.T
+        return self._padded[key]
+
+    @cached_property
+    def _padded(self) -> dict[tuple[np.dtype, int, bool], Array]:
+        return {}
 
     def part(self, rows: slice | Indices) -> Weights:
         """Weights of some of the rows."""
