@@ -136,19 +136,80 @@ def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Arr
 
 
 @reduction
-def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, out: Array) -> None:
-    """Add ``Σz`` over the rows of each class, then ``Σz²``, to ``out``; see :func:`row_moments.classes`."""
-    count_present = out.shape[0] > n_classes + 1
-    for k in range(starts.size):
-        s = shift[k]
-        x = flat[starts[k] : starts[k] + codes.size]
-        squares = 0.0
-        for t in range(codes.size):
+def classes(
+    flat: Array, starts: Array, shift: Array, codes: Array, n_classes: int, part: Array, out: Array
+) -> None:
+    """Add ``Σz`` over the rows of each class, then ``Σz²``, to ``out``; see :func:`row_moments.classes`.
+
+    Eight columns are summed together, so the sums of a class (a line of ``part``, float64) are neighbours in
+    memory. ``part`` has as many lines as ``out``.
+    """
+    last, lines = starts.size - 1, out.shape[0]
+    for k in range(0, starts.size, 8):
+        part[:] = 0
+        for i in range(0, codes.size, PANEL):
+            m = min(PANEL, codes.size - i)
+            here = codes[i : i + m]
+            x0, s0 = flat[starts[k] + i : starts[k] + i + m], shift[k]
+            # The last group repeats its last column, which avoids a separate loop.
+            k1, k2, k3, k4 = min(k + 1, last), min(k + 2, last), min(k + 3, last), min(k + 4, last)
+            k5, k6, k7 = min(k + 5, last), min(k + 6, last), min(k + 7, last)
+            x1, s1 = flat[starts[k1] + i : starts[k1] + i + m], shift[k1]
+            x2, s2 = flat[starts[k2] + i : starts[k2] + i + m], shift[k2]
+            x3, s3 = flat[starts[k3] + i : starts[k3] + i + m], shift[k3]
+            x4, s4 = flat[starts[k4] + i : starts[k4] + i + m], shift[k4]
+            x5, s5 = flat[starts[k5] + i : starts[k5] + i + m], shift[k5]
+            x6, s6 = flat[starts[k6] + i : starts[k6] + i + m], shift[k6]
+            x7, s7 = flat[starts[k7] + i : starts[k7] + i + m], shift[k7]
+            if lines == n_classes + 1:
+                for t in range(m):
+                    line = part[here[t]]
+                    line[0] += x0[t] - s0
+                    line[1] += x1[t] - s1
+                    line[2] += x2[t] - s2
+                    line[3] += x3[t] - s3
+                    line[4] += x4[t] - s4
+                    line[5] += x5[t] - s5
+                    line[6] += x6[t] - s6
+                    line[7] += x7[t] - s7
+            else:
+                for t in range(m):
+                    line, present = part[here[t]], part[n_classes + 1 + here[t]]
+                    _add_present(x0[t] - s0, 0, line, present)
+                    _add_present(x1[t] - s1, 1, line, present)
+                    _add_present(x2[t] - s2, 2, line, present)
+                    _add_present(x3[t] - s3, 3, line, present)
+                    _add_present(x4[t] - s4, 4, line, present)
+                    _add_present(x5[t] - s5, 5, line, present)
+                    _add_present(x6[t] - s6, 6, line, present)
+                    _add_present(x7[t] - s7, 7, line, present)
+            for j in range(8):
+                column = min(k + j, last)
+                x = flat[starts[column] + i : starts[column] + i + m]
+                part[n_classes, j] += _sum_squares(x, shift[column], lines > n_classes + 1)
+        for j in range(min(8, starts.size - k)):
+            for line in range(lines):
+                out[line, k + j] += part[line, j]
+
+
+@reduction
+def _add_present(z: float, j: int, line: Array, present: Array) -> None:
+    """Add and count a cell unless it is NaN."""
+    here = z == z
+    line[j] += z if here else 0.0
+    present[j] += 1.0 if here else 0.0
+
+
+@reduction
+def _sum_squares(x: Array, s: float, skip_missing: bool) -> float:
+    """Σz² of some rows of a column."""
+    total = x.dtype.type(0)
+    if skip_missing:
+        for t in range(x.size):
             z = x[t] - s
-            if count_present:
-                if z != z:
-                    continue
-                out[n_classes + 1 + codes[t], k] += 1.0
-            out[codes[t], k] += z
-            squares += z * z
-        out[n_classes, k] += squares
+            total += z * z if z == z else x.dtype.type(0)
+    else:
+        for t in range(x.size):
+            z = x[t] - s
+            total += z * z
+    return total

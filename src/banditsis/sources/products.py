@@ -141,8 +141,11 @@ def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> Non
     """Add the sums of a tile for its classes, or for the first column of linear weights."""
     memory, starts, along_rows = strips
     if weights.codes is not None:
-        kernel = row_moments.classes if along_rows else column_moments.classes
-        kernel(memory, starts, shift, weights.codes, weights.n_classes, out)
+        if along_rows:
+            row_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, out)
+        else:
+            part = np.empty((len(out), 8))
+            column_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, part, out)
         return
     y = _first_weights(weights, shift)
     if not weights.pairwise:
