@@ -8,6 +8,8 @@ for four.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from banditsis.arrays import Array
@@ -201,7 +203,7 @@ def _add_present(z: float, j: int, line: Array, present: Array) -> None:
 
 
 @reduction
-def _sum_squares(x: Array, s: float, skip_missing: bool) -> float:
+def _sum_squares(x: Array, s: float, skip_missing: bool) -> Any:
     """Σz² of some rows of a column."""
     total = x.dtype.type(0)
     if skip_missing:

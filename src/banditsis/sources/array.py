@@ -24,7 +24,7 @@ from banditsis.arrays import (
     subtract_integers,
     take,
 )
-from banditsis.kernels import gather
+from banditsis.kernels import gather, half
 from banditsis.kernels.row_moments import PANEL
 from banditsis.parallel import map_in_threads
 from banditsis.sources.base import (
@@ -36,7 +36,15 @@ from banditsis.sources.base import (
     calibrate,
     summing_dtype,
 )
-from banditsis.sources.products import FlatArray, Strips, add_by_stratum, add_moments, fits_kernels, flatten
+from banditsis.sources.products import (
+    FlatArray,
+    Strips,
+    add_by_stratum,
+    add_halves,
+    add_moments,
+    fits_kernels,
+    flatten,
+)
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS, from_numbers
 
@@ -131,6 +139,7 @@ class ArraySource(Source):
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._summing_dtype = summing_dtype(self.dtype)
         self._flat = flatten(self.array) if self.dtype == self._summing_dtype else None
+        self._halves = flatten(self.array.view(np.uint16)) if self.dtype == np.float16 else None
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         if columns is None:
@@ -202,7 +211,11 @@ class ArraySource(Source):
                 out = np.zeros((end - begin, n_sums, count_rows(strip)))
                 job: Job = (self._add_tile, part, strip, inner, weights, calibration, out)
                 if y is not None:
-                    add = self._add_in_place if self._is_in_strips(part, strip) else self._add_packed
+                    add = (
+                        self._add_in_place
+                        if self._is_in_strips(self._flat, part, strip)
+                        else self._add_packed
+                    )
                     job = add, part, strip, inner, calibration.shift[strip], y[i : i + n], first.fourth, out
                 yield TileJob(n, context.out[begin:end, :, place], job, picked)
 
@@ -234,13 +247,13 @@ class ArraySource(Source):
             if place.start < place.stop
         ]
 
-    def _is_in_strips(self, rows: Rows, columns: Columns | slice) -> bool:
+    def _is_in_strips(self, flat: FlatArray | None, rows: Rows, columns: Columns | slice) -> bool:
         """Whether kernels can read these cells in place."""
-        if self._flat is None:
+        if flat is None:
             return False
         if self.by_row:
-            return self._flat.stride[1] == 1 and not isinstance(columns, np.ndarray)
-        return self._flat.stride[0] == 1 and isinstance(rows, slice)
+            return flat.stride[1] == 1 and not isinstance(columns, np.ndarray)
+        return flat.stride[0] == 1 and isinstance(rows, slice)
 
     def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
         """Rows and columns of a tile: small enough for the cache, large enough for a thread.
@@ -251,7 +264,8 @@ class ArraySource(Source):
         if not fits_kernels(weights):
             # Tall tiles, because the products of each tile have to be added up.
             return 8192, 2048 if n > 8192 else 1024
-        in_place = whole and self._is_in_strips(rows, slice(0, 1))
+        flat = self._halves if weights.is_plain and self._flat is None else self._flat
+        in_place = whole and self._is_in_strips(flat, rows, slice(0, 1))
         if not self.by_row:
             return (
                 (ROWS_BY_COLUMN, COLUMNS_BY_COLUMN)
@@ -280,10 +294,14 @@ class ArraySource(Source):
         """Sum a tile, whose strata are the first dimension of ``out``."""
         calibration, w = calibration.take(columns), weights(rows)
         unscaled = self._flat is not None and (calibration.scale == 1).all()
-        if unscaled and fits_kernels(w) and self._is_in_strips(rows, columns):
+        if unscaled and fits_kernels(w) and self._is_in_strips(self._flat, rows, columns):
             assert self._flat is not None
             strips = self._strips(self._flat, rows, columns)
             add_by_stratum(None, strips, calibration.shift, w, edges, out)
+        elif w.is_plain and self._is_in_strips(self._halves, rows, columns):
+            assert self._halves is not None
+            strips = self._strips(self._halves, rows, columns)
+            add_halves(strips, calibration.shift, w, edges, out)  # their scale is 1
         else:
             self._add_copied(rows, columns, edges, calibration, w, out)
 
@@ -336,13 +354,25 @@ class ArraySource(Source):
             block, shift = subtract_integers(block, np.where(wide, shift, 0.0)), np.where(wide, 0.0, shift)
         contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
         if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
-            block = np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
+            block = self._convert(block)
         if not (calibration.scale == 1).all():
             block = block * calibration.scale
         flat = flatten(block)
         assert flat is not None
         strips = self._strips(flat, slice(0, block.shape[0]), slice(0, block.shape[1]))
         add_by_stratum(block, strips, shift, w, edges, out)
+
+    def _convert(self, block: Array) -> Array:
+        """A contiguous copy of a block in the dtype of partial sums."""
+        if block.dtype == np.float16:
+            halves = block.view(np.uint16) if self.by_row else block.view(np.uint16).T
+            flat = flatten(halves if halves.strides[1] == 2 else np.ascontiguousarray(halves))
+            if flat is not None:
+                tile = np.empty(halves.shape, np.float32)
+                starts = flat.first + flat.stride[0] * np.arange(len(tile))
+                half.convert(flat.memory, starts, tile)
+                return tile if self.by_row else tile.T
+        return np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
 
     def _strips(self, flat: FlatArray, rows: Rows, columns: Indices | slice) -> Strips:
         """The strips of some cells; the index along a strip must be a slice."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.kernels import column_moments, missing, row_moments, weighted_moments
+from banditsis.kernels import column_moments, half, missing, row_moments, weighted_moments
 from banditsis.kernels.row_moments import PANEL
 from banditsis.statistics.base import Weights
 
@@ -131,6 +131,18 @@ def add_moments(
         row_moments.moments(*arguments, np.empty(out.shape[1:], shift.dtype), fourth, out)
     else:
         column_moments.moments(*arguments, fourth, out)
+
+
+def add_halves(strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats) -> None:
+    """Add the sums of the strata of a tile of half-precision cells, given as their bits."""
+    y = _first_weights(weights, shift)
+    for part, sums in zip(starmap(slice, pairwise(edges.tolist())), out, strict=True):
+        memory, starts, along_rows = strips.take_rows(part)
+        arguments, fourth = (memory, starts, shift, y[part]), fourth_line(weights, sums)
+        if along_rows:
+            half.moments_by_row(*arguments, np.empty(sums.shape, np.float32), fourth, sums)
+        else:
+            half.moments_by_column(*arguments, fourth, sums)
 
 
 def _first_weights(weights: Weights, shift: Array) -> Array:
