@@ -21,6 +21,8 @@ RANDOM_ORDER_TOLERANCE = 2.0
 # memory, and what a step and a row of the response cost besides reading.
 BYTES_PER_SECOND, MAX_FASTER_THREADS = 12e9, 10
 SECONDS_PER_STEP, SECONDS_PER_ROW = 1e-3, 1e-8
+#: What it takes to make a guaranteed plan.
+SECONDS_OF_GUARANTEE = 0.015
 
 
 class ResolvedOrder(NamedTuple):
@@ -140,8 +142,9 @@ def plan_seconds(source: Source, plan: Plan, row_order: str, n_jobs: int, n_rere
     # Scattered cache lines are read at about half the speed of consecutive ones.
     touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
     touched += source.bytes_touched(n, n_reread, scattered=False)
-    rows = SECONDS_PER_ROW * n if scattered else 0.0
-    return _seconds(touched, n_jobs) + plan.n_steps * SECONDS_PER_STEP + rows
+    fixed = SECONDS_PER_ROW * n if scattered else 0.0
+    fixed += SECONDS_OF_GUARANTEE if plan.by_evidence else 0.0
+    return _seconds(touched, n_jobs) + plan.n_steps * SECONDS_PER_STEP + fixed
 
 
 def _seconds(n_bytes: float, n_jobs: int) -> float:
