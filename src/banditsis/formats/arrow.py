@@ -298,8 +298,8 @@ def _frame_table(frame: Any, names: Sequence[str], taken: Sequence[int] = ()) ->
     pa = import_optional("pyarrow", "frames")
     if hasattr(frame, "iloc"):
         columns = [
-            _pandas_column(frame.iloc[:, k], name, ordered_as_numbers=k not in taken)
-            for k, name in enumerate(names)
+            _pandas_column(series, name, ordered_as_numbers=k not in taken)
+            for k, (name, (_, series)) in enumerate(zip(names, frame.items(), strict=True))
         ]
     else:
         columns = (frame if isinstance(frame, pa.Table) else frame.to_arrow()).columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,9 +91,9 @@ ID = Skipped("named like an id with distinct integers", "choose {them} with colu
 
 def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) -> dict[int, Skipped]:
     """The columns that are not features, and why."""
-    skipped = {}
+    skipped, names, kinds = {}, table.schema.names, table.schema.types  # each a new list
     for j in columns:
-        kind, name = table.schema.field(j).type, table.schema.names[j]
+        kind, name = kinds[j], names[j]
         if _type_name(kind).startswith(TIMES):
             if options.dates == "skip":
                 skipped[j] = TIME
@@ -200,6 +201,7 @@ def check_unique_names(names: Sequence[str], where: object) -> None:
         )
 
 
+@cache
 def _type_name(kind: Any) -> str:
     """An Arrow type in words, without details such as the unit of a time."""
     if str(kind).startswith("dictionary"):

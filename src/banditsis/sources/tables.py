@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,6 +225,7 @@ class FrameSource(TableSource):
         return float(n_columns * n_rows * self.dtype.itemsize)
 
 
+@cache
 def numeric_type(kind: Any) -> Any:
     """The Arrow type to which a column is cast to get numbers; None if it holds text or nested values.
 
