@@ -227,12 +227,16 @@ class TailTest:
         return np.asarray(np.maximum(roots, 1e-8 * roots.max()))  # a fitted probability can be 0 or 1
 
     @cached_property
-    def basis(self) -> Floats:
-        """Orthonormal columns that span the design."""
+    def design(self) -> Floats:
+        """The intercept and the covariates, times the standard deviations."""
         if self.parts.design is None:
             return np.full((self.n, 1), self.n**-0.5)
-        design = self.parts.design * self.roots[:, None]
-        return np.asarray(design @ whiten(design.T @ design).T)
+        return self.parts.design if self.parts.variances is None else self.parts.design * self.roots[:, None]
+
+    @cached_property
+    def whitening(self) -> Floats:
+        """What makes the columns of the design orthonormal."""
+        return np.eye(1) if self.parts.design is None else whiten(self.design.T @ self.design)
 
     @property
     def has_normal_residuals(self) -> bool:
@@ -241,11 +245,12 @@ class TailTest:
 
     def project(self, values: Floats) -> Floats:
         """Residual of some values given the design."""
-        if self.parts.variances is None and self.parts.design is None:
+        if self.parts.design is None and self.parts.variances is None:
             return np.asarray(values - values.mean())  # equal values stay equal
-        if self.parts.variances is None:
-            return np.asarray(values - self.basis @ (self.basis.T @ values))
-        return np.asarray(values - self.basis @ (self.basis.T @ (values * self.roots)) / self.roots)
+        weighted = values if self.parts.variances is None else values * self.roots
+        slope = self.whitening.T @ (self.whitening @ (self.design.T @ weighted))
+        explained = self.design @ slope
+        return np.asarray(values - (explained if self.parts.variances is None else explained / self.roots))
 
     def log_pvalue(self, x: Floats, log_usual: float, robust: bool = False) -> float:
         """Logarithm of a p-value of a feature: the usual one, or a larger one that the data call for."""
@@ -279,7 +284,7 @@ class TailTest:
 
     @property
     def _freedom(self) -> int:
-        return self.n - int(self.basis.shape[1])
+        return self.n - len(self.whitening)
 
     def _deviation(self, g: Floats, residual: Residual) -> float:
         """The score in standard deviations."""
@@ -323,15 +328,20 @@ class TailTest:
         """The class of each row, the share of each, and what makes their sums independent; no empty class."""
         members = self.parts.residuals[:, self.parts.residuals.any(axis=0)]
         counts = members.sum(axis=0)
-        explained = self.basis.T @ members
+        explained = self.whitening @ (self.design.T @ members)
         contrasts = whiten(np.diag(counts.astype(np.float64)) - explained.T @ explained)
         return members.argmax(axis=1), counts / len(members), contrasts
+
+    @cached_property
+    def _unexplained(self) -> Floats:
+        """1 less the leverage of each row in the regression on the design."""
+        return np.asarray(1.0 - np.square(self.design @ self.whitening.T).sum(axis=1))
 
     def _log_robust(self, g: Floats) -> float:
         """By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
         y = self.residuals[0].values
         slope = float(g @ y)
-        remaining = 1.0 - np.square(self.basis).sum(axis=1) - np.square(g)
+        remaining = self._unexplained - np.square(g)
         if remaining.min() < 1e-10:  # a row that determines the slope alone has no residual
             return 0.0
         variance = float(np.square(g * (y - g * slope) / remaining).sum())
