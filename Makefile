@@ -88,7 +88,7 @@ bench-cores: $(STAMP)  ## Measure exact and adaptive screening with all cores (2
 	$(BIN)/python benchmarks/cores.py
 
 bench-adaptive: $(STAMP)  ## Check that adaptive runs slower than exact ones say so (2 minutes)
-	$(BIN)/python benchmarks/adaptive.py
+	$(BIN)/python benchmarks/adaptive.py --write docs/speed.md
 
 bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
 	$(BIN)/python benchmarks/startup.py --write docs/speed.md

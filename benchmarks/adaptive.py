@@ -1,6 +1,6 @@
 """Whether adaptive screening that is slower than exact screening says so, over sizes, layouts and settings.
 
-python benchmarks/adaptive.py [--repeats 5]
+python benchmarks/adaptive.py [--repeats 5] [--write docs/speed.md]
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis import SIS, BanditSIS
-from reporting import Figure, machine, table
+from reporting import Figure, machine, replace_between, table
 from screening import ORDERS, make
 from timing import interleaved
 
+MARKER = "<!-- measured: written by benchmarks/adaptive.py -->"
 SHAPES = (
     (10_000, 200),
     (10_000, 1_000),
@@ -66,6 +68,7 @@ def measure_case(X: np.ndarray, y: np.ndarray, label: str, options: dict[str, An
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     silent, needless, total = [], 0, 0
     for case in measure(options.repeats):
@@ -75,10 +78,12 @@ def main() -> None:
         if case.ratio > TOLERANCE and not case.says_so:
             silent.append(case.label)
         needless += case.says_so and case.ratio < 1 / TOLERANCE
-    what = f"adaptive slower than exact by more than 10% without a note, of {total} cases"
-    print(f"\n{table([Figure(what, str(len(silent)), '0', not silent)])}")
-    print(f"\nSilent: {'; '.join(silent) or 'none'}. Notes on cases that were faster: {needless}.")
-    print(f"Measured by `make bench-adaptive` on {machine()}; best of several turns.")
+    what = f"adaptive screening slower than exact by more than 10% without a note, of {total} cases"
+    how = f"Measured by `make bench-adaptive` on {machine()}; best of several turns."
+    text = f"{table([Figure(what, str(len(silent)), '0', not silent)])}\n\n{how}"
+    print(f"\n{text}\n\nSilent: {'; '.join(silent) or 'none'}. Notes on cases that were faster: {needless}.")
+    if options.write:
+        replace_between(options.write, MARKER, text)
 
 
 if __name__ == "__main__":

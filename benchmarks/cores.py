@@ -1,6 +1,6 @@
 """Exact and adaptive screening with all cores: shares of the read bandwidth and of one matrix product.
 
-python benchmarks/cores.py [--gigabytes 16] [--profile]
+python benchmarks/cores.py [--gigabytes 16] [--only NAME] [--profile] [--write docs/speed.md]
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ import argparse
 import cProfile
 import pstats
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.parallel import count_jobs
-from reporting import Figure, at_least, at_most, collect, machine, table
+from reporting import Figure, at_least, at_most, collect, machine, replace_between, table
 from screening import make
 from timing import interleaved, read_through
 
+MARKER = "<!-- measured: written by benchmarks/cores.py -->"
 #: Rows for 16 GB of float32, columns, memory order, and how much faster the adaptive method should be.
 CASES = (
     ("tall, row-major", 1_000_000, 4_000, "C", 20.0),
@@ -75,10 +77,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=16.0)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--write", type=Path)
     parser.add_argument("--only", help="cases whose name contains this", default="")
     options = parser.parse_args()
     figures = collect(measure(options.gigabytes, options.profile, options.only))
-    print(f"\n{table(figures)}\n\nMeasured by `make bench-cores` on {machine()}; best of several turns.")
+    text = f"{table(figures)}\n\nMeasured by `make bench-cores` on {machine()}; best of several turns."
+    print("\n" + text)
+    if options.write:
+        replace_between(options.write, MARKER, text)
 
 
 if __name__ == "__main__":
