@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive fuzz docs docs-figures examples clean
+  bench-cores bench-adaptive bench-kernels fuzz docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites 
 	$(BIN)/python benchmarks/moment_statistics.py
 	if command -v plink2; then $(BIN)/python benchmarks/plink.py; fi
 	$(BIN)/python benchmarks/sample_statistics.py --write docs/statistics.md
+
+bench-kernels: $(STAMP)  ## Measure statistics, layouts and dtypes against plain Pearson screening (3 minutes, 9 GB)
+	$(BIN)/python benchmarks/kernels.py
 
 bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py

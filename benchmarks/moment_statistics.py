@@ -1,4 +1,4 @@
-"""Moment statistics: agreement with statsmodels, cost of covariates, null p-values, hidden features.
+"""Moment statistics: agreement with statsmodels, null p-values, hidden features.
 
 python benchmarks/moment_statistics.py [--only NAME …] [--small]
 """
@@ -15,8 +15,6 @@ from scipy import stats
 
 from banditsis import SIS, IterativeSIS, Plan, screen
 from reporting import Figure, at_least, at_most, collect, table
-from screening import make
-from timing import interleaved
 
 TESTED = ("pearson", "anova", "logistic", "poisson", "cox")
 
@@ -79,24 +77,6 @@ def equality(small: bool) -> Iterator[Figure]:
         yield Figure(f"{label}: largest difference", f"{worst:.1e}", "≤ 1e-09", worst <= 1e-9)
 
 
-def covariates(small: bool) -> Iterator[Figure]:
-    n, p = (20_000, 5_000) if small else (100_000, 10_000)
-    X, y = make(n, p, "float32")
-    Z = np.random.default_rng(1).standard_normal((n, 10))
-    plan = Plan.exact(n, p, 100)
-    best = interleaved(
-        7,
-        plain=lambda: screen(X, y, plan),
-        given=lambda: screen(X, y, plan, covariates=Z),
-        logistic=lambda: screen(X, y > 0, plan, statistic="logistic"),
-    )
-    label = f"{n:,} × {p:,} float32, row-major: time against plain Pearson"
-    yield at_most(f"10 covariates, exact, {label}", best["given"] / best["plain"], 2, "×")
-    yield at_most(
-        f"`logistic` without covariates, exact, {label}", best["logistic"] / best["plain"], 1.2, "×"
-    )
-
-
 def null(small: bool) -> Iterator[Figure]:
     """Kolmogorov-Smirnov test that p-values of null features are uniform.
 
@@ -142,7 +122,7 @@ def hidden(small: bool) -> Iterator[Figure]:
     yield at_most(f"{label} `SIS`", counts["SIS"] / runs, 0.05)
 
 
-PARTS = {f.__name__: f for f in (equality, covariates, null, hidden)}
+PARTS = {f.__name__: f for f in (equality, null, hidden)}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ X = rng.standard_normal((600, 70)).astype(np.float16)
 X[:, 3] = 7.0
 X[::7, 5] = np.float16(6e-8)  # subnormal
 Y = X[:, 1].astype(np.float64) - X[:, 2] + rng.standard_normal(600)
+Z = rng.standard_normal((600, 2))
 LABELS = np.digitize(Y, [-1.0, 1.0])
 
 
@@ -25,7 +26,7 @@ def test_every_number_is_converted_exactly():
 
 
 @pytest.mark.parametrize("order", ["C", "F", "strided"])
-@pytest.mark.parametrize("options", [{}, {"covariates": X[:, :2]}, {"missing": "pairwise"}, {"y": LABELS}])
+@pytest.mark.parametrize("options", [{}, {"covariates": Z}, {"missing": "pairwise"}, {"y": LABELS}])
 def test_scores_are_those_of_float32(order, options):
     x = np.repeat(X, 2, axis=1)[:, ::2] if order == "strided" else np.array(X, order=order)
     options = {"y": Y, **options}
