@@ -119,8 +119,9 @@ def add_tiles(
 class ArraySource(Source):
     """A two-dimensional NumPy array, used without a copy.
 
-    Compiled kernels read float32 and float64 arrays of any strides. Other dtypes are converted tile by tile,
-    float16 to float32 and the rest to float64; integers that float64 would round are shifted before.
+    Compiled kernels read float32, float64 and (for one response) float16 arrays in place. Other dtypes are
+    converted tile by tile, float16 to float32 and the rest to float64; integers that float64 would round are
+    shifted before.
 
     Parameters
     ----------
