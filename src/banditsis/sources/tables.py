@@ -27,7 +27,6 @@ from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_d
 from banditsis.sources.blocks import BlockSource
 
 PILOT_SPAN = 1024  # rows at the start of a row group from which columns are calibrated
-PILOT_COLUMNS = 64  # columns that a thread calibrates at once
 MIN_COLUMNS = 4  # of a tile, because kernels take four columns at a time
 
 
@@ -100,8 +99,9 @@ class TableSource(BlockSource):
     ) -> None:
         self.table, self.features, self.names, self.levels = table, features, names, levels
         if levels:
+            stored = table.schema.names
             self.encoding = [
-                (table.schema.names[column], None if level is None else levels[column][level])
+                (stored[column], None if level is None else levels[column][level])
                 for column, level in features
             ]
         lengths = [group.n_rows for group in table.groups]
@@ -160,7 +160,8 @@ class TableSource(BlockSource):
     def calibrate(self, rows: Rows) -> Calibration:
         # Reading the first rows of a row group is cheaper than reading the whole group.
         pilot = spread(take(rows, 0, max(PILOT_ROWS, min(PILOT_SPAN, self.chunk[0]))), PILOT_ROWS)
-        return calibrate(self, rows, pilot, summing_dtype(self.dtype), PILOT_COLUMNS)
+        width = self.tile_columns(self.shape[1])  # readers of Arrow files are kept by the columns they read
+        return calibrate(self, rows, pilot, summing_dtype(self.dtype), width)
 
     def _split_by_group(self, rows: Rows) -> Iterator[tuple[int, Rows, slice]]:
         """Yield each row group that contains some of the rows, the rows within it, and their place."""
