@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from bed_reader import to_bed
 
 import banditsis
 from banditsis.parallel import Workers, count_jobs
@@ -57,6 +59,22 @@ print([m for m in {heavy} if m in sys.modules])
 """
     run(code)  # compiles the kernels, if no other test has
     assert run(code).splitlines()[-1] == "[]"
+
+
+def test_complete_genotypes_need_no_compiler(tmp_path):
+    """As long as the response is normal, so p-values are not checked."""
+    draw = np.random.default_rng(0)
+    to_bed(tmp_path / "data.bed", draw.integers(0, 3, (301, 20)))
+    np.save(tmp_path / "y.npy", draw.standard_normal(301))
+    code = f"""
+import sys
+import numpy as np
+from banditsis import Plan, open_source, screen
+result = screen(open_source({str(tmp_path / "data.bed")!r}), np.load({str(tmp_path / "y.npy")!r}),
+                Plan.exact(301, 20, 3), missing="pairwise")
+print("numba" in sys.modules, result.pvalues.min() > 0)
+"""
+    assert run(code).strip() == "False True"
 
 
 def test_compilation_is_not_counted_and_announced_once(tmp_path):

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
 from banditsis.engine.sampling import draw_rows, reads_rows_cheaply
-from banditsis.kernels import strata as kernels
 from banditsis.parallel import map_in_threads
 from banditsis.plans.design import SamplingDesign
 from banditsis.sources.base import Source
@@ -74,7 +74,7 @@ class Strata:
             keys[part] = key
             used = slice(int(key.min()), int(key.max()) + 1)
             some = np.zeros((3, used.stop - used.start))
-            kernels.count(sizes, key, used.start, some)
+            kernels.strata.count(sizes, key, used.start, some)
             return used, some
 
         parts = list(chunks(slice(0, n), 8 * BLOCK))
@@ -97,7 +97,7 @@ class Strata:
 
         def encode_some(part: slice) -> None:
             counts = before[1 + part.start // BLOCK : 1 + -(-part.stop // BLOCK)]
-            kernels.encode(keys[part], code_of, BLOCK, codes[part], counts)
+            kernels.strata.encode(keys[part], code_of, BLOCK, codes[part], counts)
 
         map_in_threads(encode_some, parts, 4)
         return cls(design, codes, before.cumsum(axis=0))
@@ -202,7 +202,9 @@ class Strata:
                 start + np.searchsorted(sorted_positions[start:stop], ends)
                 for (start, stop), ends in zip(pairwise(edges.tolist()), before[[0, -1]].T, strict=True)
             ]
-            kernels.find(self.codes[first * BLOCK :], BLOCK, before, sorted_positions, np.array(wanted), rows)
+            kernels.strata.find(
+                self.codes[first * BLOCK :], BLOCK, before, sorted_positions, np.array(wanted), rows
+            )
             for start, stop in wanted:
                 rows[start:stop] += first * BLOCK
 

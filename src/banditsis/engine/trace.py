@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
 from typing import Any
 
-import numba
 import numpy as np
 
 import banditsis
@@ -192,4 +193,10 @@ class Trace:
 
 
 def _versions() -> dict[str, str]:
-    return {"banditsis": banditsis.__version__, "numpy": np.__version__, "numba": numba.__version__}
+    return {"banditsis": banditsis.__version__, "numpy": np.__version__, "numba": _numba_version()}
+
+
+@cache
+def _numba_version() -> str:
+    """The version of Numba, found without importing it."""
+    return version("numba")

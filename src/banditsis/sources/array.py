@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import (
     MAX_EXACT_INTEGER,
     Array,
@@ -24,8 +25,6 @@ from banditsis.arrays import (
     subtract_integers,
     take,
 )
-from banditsis.kernels import gather, half
-from banditsis.kernels.row_moments import PANEL
 from banditsis.parallel import map_in_threads
 from banditsis.sources.base import (
     PILOT_ROWS,
@@ -155,7 +154,7 @@ class ArraySource(Source):
         if not self.by_row:
             starts, offsets = offsets, starts
         block = np.empty((len(starts), len(offsets)), self.dtype)
-        gather.gather(memory, first + starts, offsets, 0, block)
+        kernels.gather.gather(memory, first + starts, offsets, 0, block)
         return block if self.by_row else block.T
 
     def calibrate(self, rows: Rows) -> Calibration:
@@ -279,7 +278,7 @@ class ArraySource(Source):
         width = _round_up(p / n_strips, 16)
         most, cells, unit = CELLS_PACKED * 2, CELLS_PACKED, 8
         if in_place:
-            most, cells, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, PANEL
+            most, cells, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, kernels.row_moments.PANEL
         height = _round_up(n / max(1, _count_pieces(n * p, cells) // n_strips), unit)
         return min(max(unit, most // width // unit * unit), height), width
 
@@ -371,7 +370,7 @@ class ArraySource(Source):
             if flat is not None:
                 tile = np.empty(halves.shape, np.float32)
                 starts = flat.first + flat.stride[0] * np.arange(len(tile))
-                half.convert(flat.memory, starts, tile)
+                kernels.half.convert(flat.memory, starts, tile)
                 return tile if self.by_row else tile.T
         return np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
@@ -147,9 +148,7 @@ class GenotypeWeights(NamedTuple):
         two = n - missing - one - none
         present = np.repeat(self.totals[None], len(packed), axis=0)
         if w.pairwise and missing.any():
-            from banditsis.kernels.genotypes import subtract_missing  # Numba, which takes time to import
-
-            subtract_missing(chosen, self.values, present)
+            kernels.genotypes.subtract_missing(chosen, self.values, present)
         present = present.T
         out[0] = one + 2 * two - shift * (n - missing)
         out[1 : q + 1] = _multiply(chosen, self.linear).T - shift * present[:q]

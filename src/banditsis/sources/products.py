@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.kernels import column_moments, half, missing, row_moments, weighted_moments
-from banditsis.kernels.row_moments import PANEL
 from banditsis.statistics.base import Weights
 
 #: Columns of weights up to which one pass of a kernel is faster than matrix products.
@@ -128,9 +127,9 @@ def add_moments(
     buffer_starts = np.arange(len(buffer)) * offsets.size
     arguments = strips.memory, strips.starts, offsets, shift, y, edges, buffer, buffer_starts
     if strips.along_rows:
-        row_moments.moments(*arguments, np.empty(out.shape[1:], shift.dtype), fourth, out)
+        kernels.row_moments.moments(*arguments, np.empty(out.shape[1:], shift.dtype), fourth, out)
     else:
-        column_moments.moments(*arguments, fourth, out)
+        kernels.column_moments.moments(*arguments, fourth, out)
 
 
 def add_halves(strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats) -> None:
@@ -140,9 +139,9 @@ def add_halves(strips: Strips, shift: Array, weights: Weights, edges: Indices, o
         memory, starts, along_rows = strips.take_rows(part)
         arguments, fourth = (memory, starts, shift, y[part]), fourth_line(weights, sums)
         if along_rows:
-            half.moments_by_row(*arguments, np.empty(sums.shape, np.float32), fourth, sums)
+            kernels.half.moments_by_row(*arguments, np.empty(sums.shape, np.float32), fourth, sums)
         else:
-            half.moments_by_column(*arguments, fourth, sums)
+            kernels.half.moments_by_column(*arguments, fourth, sums)
 
 
 def _first_weights(weights: Weights, shift: Array) -> Array:
@@ -154,32 +153,32 @@ def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> Non
     memory, starts, along_rows = strips
     if weights.codes is not None:
         if along_rows:
-            row_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, out)
+            kernels.row_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, out)
         else:
             part = np.empty((len(out), 8))
-            column_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, part, out)
+            kernels.column_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, part, out)
         return
     y = _first_weights(weights, shift)
     if not weights.pairwise:
         add_moments(strips, shift, y, np.array([0, len(y)]), weights.fourth, out[None])
     elif along_rows:
-        row_moments.moments_present(memory, starts, shift, y, np.empty(out.shape, shift.dtype), out)
+        kernels.row_moments.moments_present(memory, starts, shift, y, np.empty(out.shape, shift.dtype), out)
     else:
-        column_moments.moments_present(memory, starts, shift, y, out)
+        kernels.column_moments.moments_present(memory, starts, shift, y, out)
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for a few columns of linear weights."""
     q, (memory, starts, along_rows) = weights.linear.shape[1], strips
-    columns = weights.with_ones(shift.dtype, weighted_moments.GROUP, along_rows)
+    columns = weights.with_ones(shift.dtype, kernels.weighted_moments.GROUP, along_rows)
     square = None if weights.square is None else weights.square.astype(shift.dtype)
     fourth, total = fourth_line(weights, out), out[: q + 2]
     if along_rows:
-        size = (columns.shape[1] + 1) * min(len(shift), weighted_moments.WIDTH)
+        size = (columns.shape[1] + 1) * min(len(shift), kernels.weighted_moments.WIDTH)
         part = np.empty(size, shift.dtype)
-        weighted_moments.by_row(memory, starts, shift, columns, square, part, fourth, total)
+        kernels.weighted_moments.by_row(memory, starts, shift, columns, square, part, fourth, total)
     else:
-        weighted_moments.by_column(memory, starts, shift, columns, square, fourth, total)
+        kernels.weighted_moments.by_column(memory, starts, shift, columns, square, fourth, total)
 
 
 def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights, out: Floats) -> None:
@@ -191,7 +190,7 @@ def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights,
     plain, presence = replace(weights, pairwise=False, presence=None), weights.presence
     assert presence is not None
     n_plain = weights.linear.shape[1] + 2
-    step = PANEL if along_rows and fits_kernels(plain) else ROWS_OF_PRODUCT
+    step = kernels.row_moments.PANEL if along_rows and fits_kernels(plain) else ROWS_OF_PRODUCT
     absent = np.zeros((len(shift), presence.shape[1]))  # the sums of a column are neighbours in memory
     for i in range(0, len(block), step):
         rows = slice(i, i + step)
@@ -199,7 +198,7 @@ def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights,
         n_strips, length = part.shape if along_rows else part.shape[::-1]
         flat = part.ravel(order="K")
         cells = np.flatnonzero(np.isnan(flat))
-        missing.replace(flat, length, cells, shift, presence[rows], along_rows, absent)
+        kernels.missing.replace(flat, length, cells, shift, presence[rows], along_rows, absent)
         strips = Strips(flat, np.arange(n_strips) * length, along_rows)
         add_products(part, strips, shift, plain.part(rows), out[:n_plain])
     out[n_plain:] += presence.sum(axis=0)[:, None] - absent.T
