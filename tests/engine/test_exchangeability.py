@@ -202,7 +202,9 @@ def test_classes_that_come_in_batches():
     X, _ = data(20_000)
     y = np.repeat(["a", "b", "c", "d"], 5000)
     with pytest.warns(UserWarning, match="response differs between blocks of 50"):
-        screen(Chunked(X), y, Plan.paper(20_000, 40, 2), statistic="anova", row_order="blocks")
+        screen(
+            Chunked(X), y, Plan.paper(20_000, 40, 2), statistic="anova", row_order="blocks", random_state=0
+        )
 
 
 @pytest.mark.parametrize("row_order", ["blocks", "stored"])
@@ -259,9 +261,9 @@ def test_warnings_point_at_the_line_of_the_user():
     X = X[np.argsort(y)]
     y = np.sort(y)
     source = Chunked(X)
-    selector = BanditSIS(2, row_order="blocks")
+    selector = BanditSIS(2, row_order="blocks", random_state=0)
     for call in (
-        lambda: screen(source, y, Plan.paper(20_000, 40, 2), row_order="blocks"),
+        lambda: screen(source, y, Plan.paper(20_000, 40, 2), row_order="blocks", random_state=0),
         lambda: selector.fit(source, y),
         lambda: BanditSIS(2, row_order="stored").fit_transform(X, y),
     ):
@@ -280,18 +282,18 @@ def test_floors_where_the_store_was_shuffled():
     random = screen(X, y, plan, random_state=0)
     assert result.detection_floor() == pytest.approx(random.detection_floor(), rel=0.5)
     with pytest.raises(ValueError, match="not a simple random sample"):
-        screen(Chunked(X), y, plan, row_order="blocks").detection_floor()
+        screen(Chunked(X), y, plan, row_order="blocks", random_state=0).detection_floor()
 
 
 def test_intervals_where_rows_are_no_random_sample():
     X, y = data(20_000)
     plan = Plan.paper(20_000, 40, 2)
     for order in ("blocks", "stored"):
-        result = screen(Chunked(X), y, plan, row_order=order)
+        result = screen(Chunked(X), y, plan, row_order=order, random_state=0)
         with pytest.raises(ValueError, match=r"no confidence intervals: .* not a simple random sample"):
             result.interval()
         full = screen(
-            Chunked(X), y, plan, row_order=order, pvalues=True
+            Chunked(X), y, plan, row_order=order, pvalues=True, random_state=0
         )  # of which all rows are read at last
         np.testing.assert_allclose(full.interval(), screen(X, y, Plan.exact(20_000, 40, 2)).interval())
     assert screen(Chunked(X), y, Plan.exact(20_000, 40, 2), row_order="blocks").interval().shape == (2, 2)

@@ -20,9 +20,7 @@ RANDOM_ORDER_TOLERANCE = 2.0
 # Of machines of 2026, as `make bench-adaptive` shows: what a thread reads, how many threads are served by the
 # memory, and what a step and a row of the response cost besides reading.
 BYTES_PER_SECOND, MAX_FASTER_THREADS = 12e9, 10
-SECONDS_PER_STEP, SECONDS_PER_ROW = 1e-3, 1e-8
-#: What it takes to make a guaranteed plan.
-SECONDS_OF_GUARANTEE = 0.015
+SECONDS_PER_STEP, SECONDS_PER_EVIDENCE_STEP, SECONDS_PER_ROW = 1e-3, 5e-3, 1e-8
 
 
 class ResolvedOrder(NamedTuple):
@@ -142,9 +140,9 @@ def plan_seconds(source: Source, plan: Plan, row_order: str, n_jobs: int, n_rere
     # Scattered cache lines are read at about half the speed of consecutive ones.
     touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
     touched += source.bytes_touched(n, n_reread, scattered=False)
-    fixed = SECONDS_PER_ROW * n if scattered else 0.0
-    fixed += SECONDS_OF_GUARANTEE if plan.by_evidence else 0.0
-    return _seconds(touched, n_jobs) + plan.n_steps * SECONDS_PER_STEP + fixed
+    passes = scattered + (n_reread > 0)  # over the response
+    per_step = SECONDS_PER_EVIDENCE_STEP if plan.by_evidence else SECONDS_PER_STEP
+    return _seconds(touched, n_jobs) + plan.n_steps * per_step + passes * SECONDS_PER_ROW * n
 
 
 def _seconds(n_bytes: float, n_jobs: int) -> float:

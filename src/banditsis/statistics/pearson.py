@@ -16,7 +16,7 @@ from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
 from banditsis.statistics.saddlepoint import ScoreParts, is_like_normal
 
-CELLS_AT_ONCE = 1 << 16
+CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 12
 
 
 class Pearson(MomentStatistic):
@@ -137,7 +137,7 @@ class Pearson(MomentStatistic):
 
     @property
     def _rows_at_once(self) -> int:
-        return max(1, CELLS_AT_ONCE // self.n_responses)
+        return max(MIN_ROWS_AT_ONCE, CELLS_AT_ONCE // self.n_responses)
 
     def weights(self, rows: Rows) -> Weights:
         y = self.scaled(rows)
