@@ -18,9 +18,10 @@ MIN_BLOCKS = 8
 #: Random rows are valid for any data, so they may touch this many times the bytes of whole blocks.
 RANDOM_ORDER_TOLERANCE = 2.0
 # Of machines of 2026, as `make bench-adaptive` shows: what a thread reads, how many threads are served by the
-# memory, and what a step and a row of the response cost besides reading.
+# memory, and what a step, a row of the response and a feature cost besides reading.
 BYTES_PER_SECOND, MAX_FASTER_THREADS = 12e9, 10
-SECONDS_PER_STEP, SECONDS_PER_EVIDENCE_STEP, SECONDS_PER_ROW = 1e-3, 5e-3, 1e-8
+SECONDS_PER_STEP, SECONDS_PER_ROW, SECONDS_PER_FEATURE = 1e-3, 1e-8, 5e-7
+STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary step
 
 
 class ResolvedOrder(NamedTuple):
@@ -135,14 +136,16 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, *, n_jobs: int
 
 def plan_seconds(source: Source, plan: Plan, row_order: str, n_jobs: int, n_reread: int = 0) -> float:
     """About how long a plan takes, beyond what an exact one takes besides reading."""
-    n, _ = source.shape
+    n, p = source.shape
     scattered = row_order == "random"
     # Scattered cache lines are read at about half the speed of consecutive ones.
     touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
     touched += source.bytes_touched(n, n_reread, scattered=False)
     passes = scattered + (n_reread > 0)  # over the response
-    per_step = SECONDS_PER_EVIDENCE_STEP if plan.by_evidence else SECONDS_PER_STEP
-    return _seconds(touched, n_jobs) + plan.n_steps * per_step + passes * SECONDS_PER_ROW * n
+    steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
+    steps += STEPS_PER_REREADING if n_reread else 0
+    overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
+    return _seconds(touched, n_jobs) + overhead
 
 
 def _seconds(n_bytes: float, n_jobs: int) -> float:
