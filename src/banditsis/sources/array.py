@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from banditsis.sources.products import (
     fits_kernels,
     flatten,
 )
+from banditsis.sources.tiles import Job, TileJob, add_tiles
 from banditsis.statistics.base import Weights
 from banditsis.validation import NUMBERS, from_numbers
 
@@ -61,58 +62,8 @@ MAX_PIECES = 32  # into which a small job is cut
 # computing them takes little time compared to reading that many columns.
 ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 512
 
-#: A function and its arguments; the last one is filled by the call.
-Job: TypeAlias = "tuple[Any, ...]"
 #: The columns of a tile, where they belong in the result, and which of them do.
 ColumnStrip: TypeAlias = "tuple[Indices | slice, slice, Indices | slice]"
-
-
-class TileJob(NamedTuple):
-    """A call that computes the sums of a tile, and where they belong."""
-
-    n_rows: int
-    #: the part of the result to which the sums are added
-    result: Floats
-    job: Job
-    #: the columns of the tile that are part of the result
-    picked: Indices | slice = slice(None)
-
-    def run(self) -> None:
-        """Compute the sums."""
-        function, *args = self.job
-        function(*args)
-
-    def add(self) -> None:
-        """Add the sums to the result."""
-        result = self.result
-        result += self.job[-1][..., self.picked]
-
-    def run_and_add(self) -> None:
-        """Do both."""
-        self.run()
-        self.add()
-
-
-def add_tiles(
-    jobs: Iterator[TileJob],
-    context: SumContext,
-    max_waiting: int,
-    *,
-    overlap: bool = True,
-    max_threads: int = 1 << 30,
-) -> None:
-    """Compute the sums of tiles in parallel, and add them to the result in order.
-
-    If no two tiles ``overlap`` in the result, they are added in parallel.
-    """
-
-    def finish(tile: TileJob) -> None:
-        if overlap:
-            tile.add()
-        context.tick(tile.n_rows * tile.result.shape[-1])
-
-    run = TileJob.run if overlap else TileJob.run_and_add
-    context.workers.run_in_order(jobs, run, finish, max_waiting, max_threads)
 
 
 class ArraySource(Source):

@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
 from banditsis.parallel import Workers
-from banditsis.sources.array import ArraySource, TileJob, add_tiles
+from banditsis.sources.array import ArraySource
 from banditsis.sources.base import (
     Calibration,
     Source,
@@ -20,6 +20,7 @@ from banditsis.sources.base import (
     pilot_rows,
     summing_dtype,
 )
+from banditsis.sources.tiles import TileJob, add_tiles
 from banditsis.statistics.base import Weights
 
 TILE_CELLS = 1 << 22  # 16 MB in float32

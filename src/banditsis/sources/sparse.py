@@ -22,7 +22,7 @@ from banditsis.arrays import (
     is_wide_integer,
     spread,
 )
-from banditsis.sources.array import Job, TileJob, add_tiles, check_names
+from banditsis.sources.array import check_names
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
@@ -33,6 +33,7 @@ from banditsis.sources.base import (
 )
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.products import fourth_line
+from banditsis.sources.tiles import Job, TileJob, add_tiles
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 

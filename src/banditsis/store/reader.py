@@ -15,9 +15,9 @@ from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, split_at
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, take_apart
-from banditsis.sources.array import Job
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.blocks import BlockSource, cut
+from banditsis.sources.tiles import Job
 from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.store.layout import Segment, shard_name
 from banditsis.store.metadata import ANNOTATION, Record, read_record, read_vector
