@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import files
 from banditsis import Plan, ScreeningResult, open_source, screen, shuffle
 from banditsis.cli.app import app
+from banditsis.formats.targets import open_with_targets
 
 pytest.importorskip("pgenlib")
 
@@ -65,6 +66,16 @@ any_file = pytest.mark.parametrize("write", [write_bed, write_pgen, write_store]
 def test_annotations_of_a_source(write):
     source = open_source(write())
     assert {name: values.tolist() for name, values in source.annotations.items()} == EXPECTED
+
+
+def test_further_phenotypes_of_a_fam_file():
+    """GEMMA appends them."""
+    path = write_bed()
+    samples = path.with_suffix(".fam")
+    samples.write_text("".join(f"{line}\tNA\t0.5\n" for line in samples.read_text().splitlines()))
+    opened = open_with_targets(path, ["phenotype"])
+    assert list(opened.source.names) == NAMES
+    np.testing.assert_array_equal(opened.values[0], Y)
 
 
 @pytest.mark.parametrize("write", [write_bed, write_pgen])

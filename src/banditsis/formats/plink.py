@@ -48,7 +48,10 @@ def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
 
 
 def _read_columns(path: Path) -> list[list[str]]:
-    """The six columns of a ``.bim`` or ``.fam`` file, which blanks or tabs separate."""
+    """The first six columns of a ``.bim`` or ``.fam`` file, which blanks or tabs separate.
+
+    GEMMA appends further phenotypes to a ``.fam`` file.
+    """
     if not path.exists():
         raise FileNotFoundError(
             f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
@@ -59,13 +62,13 @@ def _read_columns(path: Path) -> list[list[str]]:
     # Splitting each line would be slower: the garbage collector visits every list.
     counts = _count_entries(np.frombuffer(content, np.uint8))
     cells = content.decode("utf-8", errors="replace").split()
-    if (counts != N_COLUMNS).any() or len(cells) != N_COLUMNS * len(counts):
-        number = int(np.argmax(counts != N_COLUMNS))
+    width = max(N_COLUMNS, int(counts[0]))
+    if (counts != width).any() or len(cells) != width * len(counts):
+        number = int(np.argmax(counts != width))
         raise ValueError(
-            f"{path} cannot be read: line {number + 1:,} has {counts[number]} entries, and must have "
-            f"{N_COLUMNS}."
+            f"{path} cannot be read: line {number + 1:,} has {counts[number]} entries, and must have {width}."
         )
-    return [cells[k::N_COLUMNS] for k in range(N_COLUMNS)]
+    return [cells[k::width] for k in range(N_COLUMNS)]
 
 
 def _count_entries(content: Array) -> Array:
