@@ -165,38 +165,53 @@ class _Queue(Generic[T]):
 
     def drain(self) -> None:
         """Run tasks until there are none left, and wait for those that helpers have taken."""
-        self.help()
-        with self._changed:
-            while self._n_running:
-                self._changed.wait()
+        try:
+            self.help()
+            with self._changed:
+                while self._n_running:
+                    self._changed.wait()
+        except BaseException:  # Ctrl-C while this thread waits
+            with self._changed:
+                self._end()
+            raise
         if self._error is not None:
             raise self._error
 
     def help(self) -> None:
         """Run tasks until there are none left; an error is left to the thread that drains the queue."""
-        try:
-            while (taken := self._take()) is not None:
-                try:
-                    self._run(taken[1])
-                    self._put(*taken)
-                finally:
-                    with self._changed:
-                        self._n_running -= 1
-                        self._changed.notify_all()
-        except BaseException as error:
-            with self._changed:
-                self._error = self._error or error
-                self._ended = True  # leave no tasks for the others
+        while (taken := self._take()) is not None:
+            error = None
+            try:
+                self._run(taken[1])
+                self._put(*taken)
+            except BaseException as raised:
+                error = raised
+            with self._changed:  # both at once, or the drain could end without the error
+                self._n_running -= 1
+                if error is not None:
+                    self._fail(error)
                 self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._end()
+
+    def _end(self) -> None:
+        """Leave no tasks for the others."""
+        self._ended = True
+        self._changed.notify_all()
 
     def _take(self) -> tuple[int, T] | None:
         with self._changed:
             while not self._ended and self._n_taken - self._n_finished >= self._max_waiting:
                 self._changed.wait()
-            for task in () if self._ended else self.tasks:
-                self._n_taken += 1
-                self._n_running += 1
-                return self._n_taken - 1, task
+            try:
+                for task in () if self._ended else self.tasks:
+                    self._n_taken += 1
+                    self._n_running += 1
+                    return self._n_taken - 1, task
+            except BaseException as error:  # of making a task
+                self._fail(error)
             self._ended = True
             return None
 
