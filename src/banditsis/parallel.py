@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain, islice
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -40,6 +41,14 @@ _blas_users: list[object] = []
 _blas_limits: list[Any] = []
 
 
+@cache
+def _find_blas() -> Any:
+    """The BLAS libraries of this process; looking for them takes longer than many a run."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_blas_thread(wanted: bool) -> Iterator[None]:
     """Limit BLAS to one thread while our own threads call it.
@@ -49,12 +58,10 @@ def one_blas_thread(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from threadpoolctl import threadpool_limits
-
     user = object()
     with _blas_lock:
         if not _blas_users:
-            _blas_limits.append(threadpool_limits(1, user_api="blas"))
+            _blas_limits.append(_find_blas().limit(limits=1, user_api="blas"))
         _blas_users.append(user)
     try:
         yield
