@@ -55,7 +55,7 @@ class Settings:
     notes: Sequence[str]
     #: names of the responses, empty if they have none
     responses: Sequence[str] = ()
-    #: how many of the features that the plan keeps to choose so that they are not redundant; None for all
+    #: how many features to choose, without redundant ones, among those that the plan keeps; None for all
     n_choose: int | None = None
 
     @classmethod
