@@ -157,10 +157,10 @@ class ArraySource(Source):
             n = count_rows(part)
             # Only the strata of which the tile has rows have sums.
             begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
-            inner = np.clip(edges[begin : end + 1] - i, 0, n)
+            inner, weights_of_part = np.clip(edges[begin : end + 1] - i, 0, n), _compute_once(weights)
             for strip, place, picked in strips:
                 out = np.zeros((end - begin, n_sums, count_rows(strip)))
-                job: Job = (self._add_tile, part, strip, inner, weights, calibration, out)
+                job: Job = (self._add_tile, part, strip, inner, weights_of_part, calibration, out)
                 if y is not None:
                     add = (
                         self._add_in_place
@@ -391,6 +391,18 @@ def _check_array(array: Array) -> Array:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
     return array
+
+
+def _compute_once(weights: WeightFunction) -> WeightFunction:
+    """The same for the tiles of some rows, which share the weights of the first call."""
+    found: list[Weights] = []
+
+    def compute(rows: Rows) -> Weights:
+        if not found:  # two threads may compute them at the same time
+            found.append(weights(rows))
+        return found[0]
+
+    return compute
 
 
 def _round_up(value: float, multiple: int) -> int:
