@@ -43,7 +43,7 @@ _blas_limits: list[Any] = []
 
 @cache
 def _find_blas() -> Any:
-    """The BLAS libraries of this process; looking for them takes longer than many a run."""
+    """The BLAS libraries of this process; finding them takes longer than a small run."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -76,11 +76,11 @@ def one_blas_thread(wanted: bool) -> Iterator[None]:
 _current = threading.local()
 
 
-def map_in_threads(function: Callable[[T], R], items: Iterable[T], at_least: int = 1) -> list[R]:
+def map_in_threads(function: Callable[[T], R], items: Iterable[T], min_items: int = 1) -> list[R]:
     """Apply a function to each item, in the threads of the run that is under way in this thread.
 
-    Without one, or in one of its helpers, this thread does everything. It takes a thread about 0.2 ms to
-    begin, so each should have ``at_least`` so many items to work on.
+    Without one, or in one of its helpers, this thread does everything. Waking a thread takes about 0.2 ms, so
+    each gets at least ``min_items`` items.
 
     Examples
     --------
@@ -89,14 +89,14 @@ def map_in_threads(function: Callable[[T], R], items: Iterable[T], at_least: int
     [1, 2, 3]
     """
     workers, listed = getattr(_current, "workers", None), list(items)
-    if workers is None or len(listed) < 2 * at_least:
+    if workers is None or len(listed) < 2 * min_items:
         return [function(item) for item in listed]
     results: list[Any] = [None] * len(listed)
 
     def run(number: int) -> None:
         results[number] = function(listed[number])
 
-    workers.run_in_order(range(len(listed)), run, max_threads=len(listed) // at_least)
+    workers.run_in_order(range(len(listed)), run, max_threads=len(listed) // min_items)
     return results
 
 
@@ -245,8 +245,8 @@ class _Queue(Generic[T]):
 class _Helpers:
     """Threads that wait for queues, for as long as the process runs.
 
-    Starting a thread takes longer than many a round, so they are kept. Nobody waits for a helper that has not
-    taken a task, so one that wakes up late holds up nothing.
+    Starting a thread takes longer than a short round, so threads are kept. Nobody waits for a helper that has
+    not taken a task, so a helper that wakes up late delays nothing.
     """
 
     def __init__(self) -> None:

@@ -113,8 +113,8 @@ class MomentAccumulator:
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
         sums = self.sums[:, :-1] if self.statistic.evidence else self.sums
-        at_least = 1 + SUMS_OF_THREAD // max(1, sums[0].size)
-        if all(map_in_threads(lambda of_stratum: np.isfinite(of_stratum).all(), sums, at_least)):
+        min_items = 1 + SUMS_OF_THREAD // max(1, sums[0].size)
+        if all(map_in_threads(lambda of_stratum: np.isfinite(of_stratum).all(), sums, min_items)):
             return np.arange(0)
         return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=(0, 1))))
 

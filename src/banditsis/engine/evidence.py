@@ -19,7 +19,7 @@ import numpy as np
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.engine.strata import Strata
 from banditsis.parallel import map_in_threads
-from banditsis.plans.detection_floor import is_scarce
+from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MomentStatistic, Statistic
 
@@ -51,7 +51,7 @@ def informative_rows(values: Floats, weights: Floats | None) -> tuple[Floats, Ar
     with np.errstate(divide="ignore", invalid="ignore"):
         rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
     rows = np.where(fourth > 0, rows, 0.0)
-    return rows, is_scarce(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
+    return rows, is_undecided(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
 
 
 def rows_of_response(statistic: MomentStatistic, response: int, rows: Rows, strata: Strata) -> float:
@@ -73,7 +73,7 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
     sample = spread(rows, PROBED_ROWS)
     block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
     found, heavy = informative_rows(block, strata.row_weights(sample))
-    decided = ~is_scarce(found, len(sample))
+    decided = ~is_undecided(found, len(sample))
     if np.count_nonzero(heavy & decided) <= MAX_HEAVY * np.count_nonzero(decided):
         return informative
     return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)

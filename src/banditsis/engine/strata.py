@@ -28,7 +28,7 @@ BLOCKS_AT_ONCE = 8
 #: Rows of a stratum that a first step has on average; fewer could not represent it.
 MIN_ROWS_PER_STRATUM = 2
 #: Strata pay if a sample needs at most this share of the rows of a uniform one.
-WORTHWHILE = 0.95
+MAX_DESIGN_EFFECT = 0.95
 
 
 class Strata:
@@ -121,7 +121,7 @@ class Strata:
     def is_worthwhile(self, n_rows: int) -> bool:
         """Whether a first step of this many rows is large enough, and more precise than a uniform one."""
         enough = n_rows >= MIN_ROWS_PER_STRATUM * self.n_strata
-        return enough and n_rows <= WORTHWHILE * self.design.effective_rows(n_rows)
+        return enough and n_rows <= MAX_DESIGN_EFFECT * self.design.effective_rows(n_rows)
 
     def split(self, rows: Rows) -> list[Rows]:
         """The rows of each stratum, as a slice if they are consecutive."""

@@ -15,7 +15,7 @@ import banditsis
 from banditsis.arrays import Columns, Floats, Indices
 from banditsis.engine.evidence import VarianceInflation
 from banditsis.formatting import count, were
-from banditsis.plans.detection_floor import is_scarce
+from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.plan import Plan
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
@@ -107,7 +107,7 @@ class Trace:
         self.informative = None if informative is None else informative[kept]
         if informative is None or len(kept) == len(features):
             return
-        decided = ~is_scarce(informative, n_read)
+        decided = ~is_undecided(informative, n_read)
         self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
         dropped = ~decided
         dropped[kept] = False

@@ -43,7 +43,7 @@ def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float
     return max(0.0, variance_inflation * (1.0 / fisher_rows(n_rows) - 1.0 / fisher_rows(n)))
 
 
-def is_scarce(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) -> Array:
+def is_undecided(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) -> Array:
     """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n.
 
     In a very small sample this cannot be told, and only features that are constant are scarce.

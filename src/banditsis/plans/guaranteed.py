@@ -15,7 +15,7 @@ from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import (
     excess_inflation,
     fisher_rows,
-    is_scarce,
+    is_undecided,
     null_shares,
     sampling_variance,
 )
@@ -135,7 +135,7 @@ class EvidenceRule:
         inflation: Any = self.variance_inflation
         known = np.ones(len(strength), bool)
         if informative is not None and not everything:
-            known = ~is_scarce(informative, step.n_rows, MIN_GUARANTEED)
+            known = ~is_undecided(informative, step.n_rows, MIN_GUARANTEED)
             kurtosis = step.n_rows / np.maximum(informative, 1.0)
             inflation = inflation + excess_inflation(kurtosis, step.min_correlation)
         low, high = (cutoff(step, self.design, inflation, sign) for sign in (-1.0, 1.0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Floats, Indices
-from banditsis.plans.detection_floor import is_scarce
+from banditsis.plans.detection_floor import is_undecided
 
 
 class KeepRule:
@@ -41,7 +41,7 @@ class KeepRule:
         n_keep, undecided = int(step.n_keep), np.empty(0, np.intp)
         if informative is not None and n_keep < len(strength):
             places = max(0, n_keep - max(self.n_final, n_keep // 2))
-            undecided = np.flatnonzero(is_scarce(informative, step.n_rows))
+            undecided = np.flatnonzero(is_undecided(informative, step.n_rows))
             known = np.rint(informative[undecided])  # small differences between sources do not matter
             undecided = undecided[np.lexsort((-strength[undecided], known))][:places]
         rest = np.delete(np.arange(len(strength)), undecided)

@@ -162,12 +162,8 @@ class ArraySource(Source):
                 out = np.zeros((end - begin, n_sums, count_rows(strip)))
                 job: Job = (self._add_tile, part, strip, inner, weights_of_part, calibration, out)
                 if y is not None:
-                    add = (
-                        self._add_in_place
-                        if self._is_in_strips(self._flat, part, strip)
-                        else self._add_packed
-                    )
-                    job = add, part, strip, inner, calibration.shift[strip], y[i : i + n], first.fourth, out
+                    shift, fourth = calibration.shift[strip], first.fourth
+                    job = self._add_plain, part, strip, inner, shift, y[i : i + n], fourth, out
                 yield TileJob(n, context.out[begin:end, :, place], job, picked)
 
     def _plain_weights(self, rows: Rows, weights: WeightFunction) -> Array:
@@ -256,21 +252,7 @@ class ArraySource(Source):
         else:
             self._add_copied(rows, columns, edges, calibration, w, out)
 
-    def _add_in_place(
-        self,
-        rows: Rows,
-        columns: slice,
-        edges: Indices,
-        shift: Array,
-        y: Array,
-        fourth: bool,
-        out: Floats,
-    ) -> None:
-        """Sum a tile that kernels can read in place, with a single weight y for each row."""
-        assert self._flat is not None
-        add_moments(self._strips(self._flat, rows, columns), shift, y, edges, fourth, out)
-
-    def _add_packed(
+    def _add_plain(
         self,
         rows: Rows,
         columns: Indices | slice,
@@ -280,9 +262,12 @@ class ArraySource(Source):
         fourth: bool,
         out: Floats,
     ) -> None:
-        """Sum cells that are not contiguous, with a single weight y for each row."""
+        """Sum a tile with a single weight y for each row; cells that are not contiguous are packed first."""
         flat = self._flat
         assert flat is not None
+        if self._is_in_strips(flat, rows, columns):
+            add_moments(self._strips(flat, rows, columns), shift, y, edges, fourth, out)
+            return
         starts, offsets = flat.stride[0] * as_indices(rows), flat.stride[1] * as_indices(columns)
         if not self.by_row:
             starts, offsets = offsets, starts

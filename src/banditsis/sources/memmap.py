@@ -54,13 +54,9 @@ class MappedSource(ArraySource):
         self._prepare(rows, columns)
         super()._add_tile(rows, columns, *args)
 
-    def _add_in_place(self, rows: Rows, columns: slice, *args: Any) -> None:
+    def _add_plain(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
         self._prepare(rows, columns)
-        super()._add_in_place(rows, columns, *args)
-
-    def _add_packed(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
-        self._prepare(rows, columns)
-        super()._add_packed(rows, columns, *args)
+        super()._add_plain(rows, columns, *args)
 
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
         """Check that the file still has these cells, and request scattered ones from the disk together.
