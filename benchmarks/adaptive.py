@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis import SIS, BanditSIS
-from reporting import Figure, machine, replace_between, table
+from reporting import Figure, publish
 from screening import ORDERS, make
 from timing import interleaved
 
@@ -79,11 +79,9 @@ def main() -> None:
             silent.append(case.label)
         needless += case.says_so and case.ratio < 1 / TOLERANCE
     what = f"adaptive screening slower than exact by more than 10% without a note, of {total} cases"
-    how = f"Measured by `make bench-adaptive` on {machine()}; best of several turns."
-    text = f"{table([Figure(what, str(len(silent)), '0', not silent)])}\n\n{how}"
-    print(f"\n{text}\n\nSilent: {'; '.join(silent) or 'none'}. Notes on cases that were faster: {needless}.")
-    if options.write:
-        replace_between(options.write, MARKER, text)
+    print(f"\nWithout a note: {'; '.join(silent) or 'none'}. Notes on cases that were faster: {needless}.")
+    figure = Figure(what, str(len(silent)), "0", not silent)
+    publish([figure], "bench-adaptive", options.write, MARKER)
 
 
 if __name__ == "__main__":

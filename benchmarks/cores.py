@@ -15,7 +15,7 @@ import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.parallel import count_jobs
-from reporting import Figure, at_least, at_most, collect, machine, replace_between, table
+from reporting import Figure, at_least, at_most, collect, publish
 from screening import make
 from timing import interleaved, read_through
 
@@ -81,10 +81,7 @@ def main() -> None:
     parser.add_argument("--only", help="cases whose name contains this", default="")
     options = parser.parse_args()
     figures = collect(measure(options.gigabytes, options.profile, options.only))
-    text = f"{table(figures)}\n\nMeasured by `make bench-cores` on {machine()}; best of several turns."
-    print("\n" + text)
-    if options.write:
-        replace_between(options.write, MARKER, text)
+    publish(figures, "bench-cores", options.write, MARKER)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,14 @@ def replace_between(path: Path, marker: str, text: str) -> None:
     path.write_text(f"{before}{marker}\n{text}\n{marker}{after}")
 
 
+def publish(figures: Iterable[Figure], command: str, write: Path | None, marker: str) -> None:
+    """Print the table of a command and, if a file is given, write it between its markers."""
+    text = f"{table(figures)}\n\nMeasured by `make {command}` on {machine()}; best of several turns."
+    print(f"\n{text}")
+    if write:
+        replace_between(write, marker, text)
+
+
 def machine() -> str:
     cores, python = len(os.sched_getaffinity(0)), platform.python_version()
     return f"{cores} cores of {platform.machine()}, Python {python}, NumPy {np.__version__}"

@@ -16,7 +16,7 @@ from sklearn.feature_selection import SelectKBest, r_regression
 
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.engine.sampling import draw_rows
-from reporting import Figure, at_least, at_most, collect, machine, replace_between, table
+from reporting import Figure, at_least, at_most, collect, publish
 from timing import interleaved, read_through
 
 ORDERS = {"C": "row-major", "F": "column-major"}
@@ -197,10 +197,7 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=4.0)
     options = parser.parse_args()
     figures = collect(figure for name in options.only for figure in PARTS[name](options.gigabytes))
-    text = f"{table(figures)}\n\nMeasured by `make bench` on {machine()}; best of several turns."
-    print("\n" + text)
-    if options.write:
-        replace_between(options.write, MARKER, text)
+    publish(figures, "bench", options.write, MARKER)
 
 
 if __name__ == "__main__":

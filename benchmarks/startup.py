@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reporting import Figure, at_most, collect, machine, replace_between, table
+from reporting import Figure, at_most, collect, publish
 
 COMMAND = "-m", "banditsis.cli.app"
 #: Prints the seconds of a fit, by the processor and by the clock, and those that the result counts.
@@ -107,11 +107,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     figures = collect(chain(*(part(options.repeats) for part in (first_fits, first_plan, compiled))))
-    how = f"Measured by `make bench-startup` on {machine()}; best of {options.repeats} processes."
-    text = f"{table(figures)}\n\n{how}"
-    print("\n" + text)
-    if options.write:
-        replace_between(options.write, MARKER, text)
+    publish(figures, "bench-startup", options.write, MARKER)
 
 
 if __name__ == "__main__":
