@@ -42,7 +42,9 @@ from banditsis.validation import (
     from_categories,
     has_labels,
     is_dask,
+    is_on_gpu,
     response_names,
+    to_memory,
 )
 
 
@@ -95,8 +97,8 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = y.compute() if is_dask(y) else y
-        given, labels = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
+        values = {"y": y, "covariates": covariates, "sample_weight": sample_weight}
+        given, labels = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
         source = self._open(X)
         check_shape(source)
         n_keep = self._check_size()
@@ -212,7 +214,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
-        X = open_source(X) if is_dask(X) or is_labelled(X) else X
+        X = open_source(X) if is_dask(X) or is_labelled(X) or is_on_gpu(X) else X
         self._means, self._encoding = (X.means, X.encoding) if isinstance(X, Source) else (None, None)
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
@@ -260,6 +262,11 @@ class Screener(SelectorMixin, BaseEstimator):
             _check_n_features(self, X, reset=False)
             chosen = self.get_support(indices=True)
             return X[X.columns[chosen]] if hasattr(X, "columns") else X[:, chosen]
+        if is_on_gpu(X):  # stays there
+            from banditsis.sources.gpu import take_columns  # only GPUs need it
+
+            _check_n_features(self, X, reset=False)
+            return take_columns(X, self.get_support(indices=True), check_finite=self.missing != "pairwise")
         raise_if_masked(X)
         finite = "allow-nan" if self.missing == "pairwise" else True
         if is_sparse(X):

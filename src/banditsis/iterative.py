@@ -21,7 +21,7 @@ from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
 from banditsis.statistics.covariates import CovariateError, find_basis
-from banditsis.validation import check_integer, has_labels, is_dask
+from banditsis.validation import check_integer, has_labels, is_on_gpu, to_memory
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10
@@ -121,12 +121,12 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         if not isinstance(base, Screener):
             raise TypeError(f"base must be SIS() or BanditSIS(), got {base!r}.")
         check_integer("max_iter", self.max_iter, 1)
-        if isinstance(X, Source):
+        if isinstance(X, Source) or is_on_gpu(X):
             raise TypeError(
-                "IterativeSIS needs X in memory, because it adjusts for columns of it: pass an array or a "
-                "frame, such as X.read(slice(0, n), columns) of a source."
+                "IterativeSIS needs X in memory, because it adjusts for columns of it: pass a NumPy array or "
+                "a frame, such as X.read(slice(0, n), columns) of a source, or X.get() of a CuPy array."
             )
-        given, notes = align_rows(X, y=y.compute() if is_dask(y) else y, covariates=covariates)
+        given, notes = align_rows(X, y=to_memory(y), covariates=to_memory(covariates))
         y, covariates = given["y"], given["covariates"]
         if is_frame(X):
             frame_names(X)  # raises for repeated names

@@ -45,10 +45,10 @@ from banditsis.validation import (
     check_shape,
     describe_unknown,
     has_labels,
-    is_dask,
     raise_nonfinite,
     response_names,
     rows_by_missingness,
+    to_memory,
 )
 
 #: A plan, or a function that makes it from the sampling design (None if rows are drawn uniformly).
@@ -151,8 +151,8 @@ def screen(
     >>> result.selected
     array([ 5, 17])
     """
-    y = y.compute() if is_dask(y) else y
-    given, notes = align_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
+    values = {"y": y, "covariates": covariates, "sample_weight": sample_weight}
+    given, notes = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
     source = open_features(X)
     check_shape(source)
     plan = _check_plan(plan, source.shape)

@@ -77,6 +77,34 @@ def is_dask(data: Any) -> bool:
     return hasattr(data, "__dask_graph__") and (hasattr(data, "chunks") or hasattr(data, "npartitions"))
 
 
+#: Kinds of devices in DLPack: memory of a GPU, and memory that it shares with the host.
+CUDA_DEVICES = (2, 13)
+
+
+def is_on_gpu(data: Any) -> bool:
+    """Whether data are an array in the memory of a GPU, of CuPy, PyTorch or JAX; works without them.
+
+    Examples
+    --------
+    >>> is_on_gpu(np.zeros(3))
+    False
+    """
+    if isinstance(data, np.ndarray) or not hasattr(data, "__dlpack_device__"):
+        return False
+    return int(data.__dlpack_device__()[0]) in CUDA_DEVICES
+
+
+def to_memory(data: Any) -> Any:
+    """Values on a cluster or a GPU as an array in memory; other data as they are."""
+    if is_dask(data):
+        return data.compute()
+    if is_on_gpu(data):
+        from banditsis.sources.gpu import from_device  # only GPUs need it
+
+        return from_device(data).get()
+    return data
+
+
 def warn_user(message: str) -> None:
     """Warn with the location of the user's call, outside this package and scikit-learn."""
     level, frame = 1, sys._getframe(0)

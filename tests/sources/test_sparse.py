@@ -12,7 +12,7 @@ from banditsis.sources.base import SumContext
 from banditsis.sources.sparse import SparseSource
 from banditsis.statistics import Weights
 from reference import correlations
-from test_conformance import plain_sums
+from source_promises import plain_sums
 
 rng = np.random.default_rng(0)
 N, P = 211, 37

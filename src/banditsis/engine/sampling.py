@@ -130,7 +130,7 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, *, n_jobs: int
     if plan.rereads:  # dominated by computation on each cell, not by reading
         return plan.cells >= n * p
     return plan_seconds(source, plan, row_order, n_jobs, n_reread) >= _seconds(
-        source.bytes_touched(n, p, scattered=False), n_jobs
+        source, source.bytes_touched(n, p, scattered=False), n_jobs
     )
 
 
@@ -145,11 +145,12 @@ def plan_seconds(source: Source, plan: Plan, row_order: str, n_jobs: int, n_rere
     steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
     steps += STEPS_PER_REREADING if n_reread else 0
     overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
-    return _seconds(touched, n_jobs) + overhead
+    return _seconds(source, touched, n_jobs) + overhead
 
 
-def _seconds(n_bytes: float, n_jobs: int) -> float:
-    return n_bytes / (BYTES_PER_SECOND * min(n_jobs, MAX_FASTER_THREADS))
+def _seconds(source: Source, n_bytes: float, n_jobs: int) -> float:
+    speed = source.bytes_per_second or BYTES_PER_SECOND * min(n_jobs, MAX_FASTER_THREADS)
+    return n_bytes / speed
 
 
 def draw_rows(

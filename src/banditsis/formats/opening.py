@@ -29,7 +29,7 @@ from banditsis.formats.registry import (
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
-from banditsis.validation import is_dask
+from banditsis.validation import is_dask, is_on_gpu
 
 #: Packages that fsspec needs for each protocol.
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
@@ -264,6 +264,10 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
         from banditsis.sources.dask import DaskSource
 
         return DaskSource(data, frame_names(data, names) if hasattr(data, "columns") else names)
+    if is_on_gpu(data):
+        from banditsis.sources.gpu import GpuSource
+
+        return GpuSource(data, names)
     if is_sparse(data):
         from banditsis.sources.sparse import SparseSource
 

@@ -75,6 +75,8 @@ class Source(ABC):
     chunk: tuple[int, int] = (1, 1)
     #: Number of consecutive rows that cost about as much to read as one of them.
     block_rows: int = 1
+    #: What a device other than the CPU reads; 0 if threads read.
+    bytes_per_second: float = 0.0
     #: Whether cells are stored row by row.
     by_row: bool = False
     #: Whether the data declare that their rows are in random order.

@@ -12,6 +12,7 @@ from banditsis import kernels
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.gpu import GpuSource, add_pair_products
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
 from banditsis.sources.interactions.features import PairCalibration, PairNames, PairOrder, calibrate_pairs
@@ -130,6 +131,9 @@ class Interactions(BlockSource):
         if few and not simple:
             super().sums(rows, columns, weights, context)
             return
+        if not few and isinstance(self.base.source, GpuSource):
+            self._add_on_gpu(self.base.source, rows, columns, weights, context)
+            return
         triangle = None if few else gram.Triangle.make(self.order, columns)
         single = np.arange(out.shape[1]) if few else self.order.single(columns, calibration.flat)
         single_sums = out[:, single]
@@ -148,6 +152,32 @@ class Interactions(BlockSource):
         if len(features) and not simple:
             super().sums(rows, features, weights, SumContext(calibration, single_sums, workers))
         out[:, single] = single_sums
+
+    def _add_on_gpu(
+        self,
+        source: GpuSource,
+        rows: Rows,
+        columns: Columns,
+        weights: WeightFunction,
+        context: SumContext,
+    ) -> None:
+        """Add the sums of many features where the columns are."""
+        calibration, out, workers, tick = context
+        assert isinstance(calibration, PairCalibration)
+        features = np.arange(self.shape[1]) if columns is None else columns
+        n_main, scale = int(np.searchsorted(features, self.order.offsets[0])), calibration.base_scale[:-1]
+        flat = self.order.single(columns, calibration.flat)[n_main:]
+        flat_sums = out[:, flat]
+        if n_main:
+            shift = calibration.shift[: len(scale)] + (0.0 if self.means is None else scale * self.means)
+            main = SumContext(Calibration(shift, scale), out[:, :n_main], workers)
+            source.sums(rows, features[:n_main], weights, main)
+        pairs = self.order.factors(features[n_main:])
+        add_pair_products(source, rows, weights, self.means, scale, pairs, out[:, n_main:])
+        if len(flat):  # unshifted sums would lose their variance
+            super().sums(rows, features[flat], weights, SumContext(calibration, flat_sums, workers))
+            out[:, flat] = flat_sums
+        tick(count_rows(rows) * out.shape[1])
 
     def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, int], kind: Weights) -> bool:
         """Whether summing so few features one by one is faster than multiplying all columns."""

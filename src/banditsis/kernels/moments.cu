@@ -1,0 +1,159 @@
+// Sums over rows of cells on a GPU.
+//
+// Each block sums a piece of the rows for a few columns: cells in their own precision over short runs, and
+// these in double precision. `combine` adds the pieces in order, so results do not depend on the schedule.
+// Cell (i, c) is X[r * row_stride + k * column_stride], where r is the i-th row and k the c-th column that was
+// asked for. A row's weight is w and the weight of its squares v; where these are null they are 0 and 1.
+
+#include <cuda_fp16.h>
+
+typedef long long index;
+
+const int RUN = 64;   // cells of a thread that are summed in their own precision
+const int TALL = 8;   // rows of a block of `by_row`, each of 32 threads
+const int WIDE = 4;   // columns of a block of `by_column`
+
+// A cell, scaled and shifted; the difference of integers is exact.
+template <typename A, typename T> __device__ A centre(T x, A scale, A shift) { return A(index(x) - index(shift)); }
+template <typename A> __device__ A centre(double x, A scale, A shift) { return A(x) * scale - shift; }
+template <typename A> __device__ A centre(float x, A scale, A shift) { return A(x) * scale - shift; }
+template <typename A> __device__ A centre(__half x, A scale, A shift) { return A(__half2float(x)) * scale - shift; }
+
+template <typename T, int V> struct alignas(sizeof(T) * V) Cells { T cell[V]; };
+
+struct Rows { const index *listed; index first; };
+__device__ index row_at(Rows rows, index i) { return rows.listed ? rows.listed[i] : rows.first + i; }
+
+template <typename A, bool FOURTH> struct Sums {
+  A sum = 0, product = 0, square = 0;
+  double fourth = 0;
+  __device__ void add(A z, A w, A v, bool skip) {
+    if (skip && z != z) z = 0;
+    sum += z;
+    product += z * w;
+    square += v * z * z;
+    if (FOURTH) fourth += double(z * z) * double(z * z);
+  }
+};
+
+struct Totals {
+  double line[4] = {0, 0, 0, 0};
+  template <typename A, bool FOURTH> __device__ void add(const Sums<A, FOURTH> &part) {
+    line[0] += part.sum;
+    line[1] += part.product;
+    line[2] += part.square;
+    line[3] += part.fourth;
+  }
+};
+
+// For cells stored by row: V neighbouring columns in each thread.
+template <typename T, typename A, int V, bool FOURTH>
+__global__ void by_row(const T *X, index row_stride, index column_stride, const index *listed, index first,
+                       const index *columns, index p, const A *scale, const A *shift, const A *w, const A *v,
+                       bool skip, const index *edges, index n_strips, double *out) {
+  const int n_lines = FOURTH ? 4 : 3;
+  index piece = blockIdx.x / n_strips, c = ((blockIdx.x % n_strips) * 32 + threadIdx.x) * V;
+  Rows rows = {listed, first};
+  Totals total[V];
+  if (c < p) {
+    index k = columns ? columns[c] : c, stop = edges[piece + 1];
+    const T *start = X + k * column_stride;
+    A a[V], b[V];
+    for (int j = 0; j < V; j++) { a[j] = scale[k + j]; b[j] = shift[k + j]; }
+    for (index i = edges[piece] + threadIdx.y; i < stop; i += TALL * RUN) {
+      Sums<A, FOURTH> part[V];
+      index end = min(stop, i + TALL * RUN);
+#pragma unroll 8
+      for (index m = i; m < end; m += TALL) {
+        Cells<T, V> x = *(const Cells<T, V> *)(start + row_at(rows, m) * row_stride);
+        A y = w ? w[m] : A(0), u = v ? v[m] : A(1);
+        for (int j = 0; j < V; j++) part[j].add(centre<A>(x.cell[j], a[j], b[j]), y, u, skip);
+      }
+      for (int j = 0; j < V; j++) total[j].add(part[j]);
+    }
+  }
+  __shared__ double shared[TALL][32];
+  for (int line = 0; line < n_lines; line++)
+    for (int j = 0; j < V; j++) {
+      shared[threadIdx.y][threadIdx.x] = total[j].line[line];
+      __syncthreads();
+      if (threadIdx.y == 0 && c < p) {
+        double sum = 0;
+        for (int y = 0; y < TALL; y++) sum += shared[y][threadIdx.x];
+        out[(piece * n_lines + line) * p + c + j] = sum;
+      }
+      __syncthreads();
+    }
+}
+
+// For cells stored by column: threads side by side along the rows, a few columns in each, which share weights.
+template <typename T, typename A, bool FOURTH>
+__global__ void by_column(const T *X, index row_stride, index column_stride, const index *listed, index first,
+                          const index *columns, index p, const A *scale, const A *shift, const A *w, const A *v,
+                          bool skip, const index *edges, index n_groups, double *out) {
+  const int n_lines = FOURTH ? 4 : 3;
+  index piece = blockIdx.x / n_groups, c = (blockIdx.x % n_groups) * WIDE, stop = edges[piece + 1];
+  Rows rows = {listed, first};
+  Totals total[WIDE];
+  const T *start[WIDE];
+  A a[WIDE], b[WIDE];
+  for (int j = 0; j < WIDE; j++) {
+    index last = min(c + j, p - 1), k = columns ? columns[last] : last;  // the last column again where none is left
+    start[j] = X + k * column_stride;
+    a[j] = scale[k];
+    b[j] = shift[k];
+  }
+  for (index i = edges[piece] + threadIdx.x; i < stop; i += (index)blockDim.x * RUN) {
+    Sums<A, FOURTH> part[WIDE];
+    index end = min(stop, i + (index)blockDim.x * RUN);
+#pragma unroll 4
+    for (index m = i; m < end; m += blockDim.x) {
+      index r = row_at(rows, m) * row_stride;
+      A y = w ? w[m] : A(0), u = v ? v[m] : A(1);
+      for (int j = 0; j < WIDE; j++) part[j].add(centre<A>(start[j][r], a[j], b[j]), y, u, skip);
+    }
+    for (int j = 0; j < WIDE; j++) total[j].add(part[j]);
+  }
+  __shared__ double shared[32];
+  for (int line = 0; line < n_lines; line++)
+    for (int j = 0; j < WIDE; j++) {
+      double sum = total[j].line[line];
+      for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffff, sum, step);
+      if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = sum;
+      __syncthreads();
+      if (threadIdx.x == 0 && c + j < p) {
+        sum = 0;
+        for (int warp = 0; warp < blockDim.x / 32; warp++) sum += shared[warp];
+        out[(piece * n_lines + line) * p + c + j] = sum;
+      }
+      __syncthreads();
+    }
+}
+
+// Add the pieces of each stratum to its sums. Line l of a piece is line places[l] of the sums; -1 is left out.
+__global__ void combine(const double *pieces, const index *edges, index n_lines, index p, const index *places,
+                        index n_sums, double *out) {
+  index j = blockIdx.x * (index)blockDim.x + threadIdx.x, place = j < n_lines * p ? places[j / p] : -1;
+  if (place < 0) return;
+  double sum = 0;
+#pragma unroll 8
+  for (index piece = edges[blockIdx.y]; piece < edges[blockIdx.y + 1]; piece++) sum += pieces[piece * n_lines * p + j];
+  out[(blockIdx.y * n_sums + place) * p + j % p] += sum;
+}
+
+// Cells, scaled and shifted, for matrix products: missing ones are 0, and `present` (unless null) tells them.
+// The copies are stored by row or by column, as the cells are.
+template <typename T, typename A>
+__global__ void copy(const T *X, index row_stride, index column_stride, const index *listed, index first,
+                     const index *columns, index n, index p, const A *scale, const A *shift, bool along_rows,
+                     A *z, A *present) {
+  Rows rows = {listed, first};
+  index step = (index)gridDim.x * blockDim.x;
+  for (index j = blockIdx.x * (index)blockDim.x + threadIdx.x; j < n * p; j += step) {
+    index i = along_rows ? j / p : j % n, c = along_rows ? j % p : j / n, k = columns ? columns[c] : c;
+    A x = centre<A>(X[row_at(rows, i) * row_stride + k * column_stride], scale[k], shift[k]);
+    bool here = x == x;
+    z[j] = here || !present ? x : A(0);
+    if (present) present[j] = here;
+  }
+}

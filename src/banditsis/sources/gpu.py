@@ -1,0 +1,442 @@
+"""Arrays in the memory of a GPU: CuPy arrays, and PyTorch and JAX arrays through DLPack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banditsis.arrays import (
+    Array,
+    Columns,
+    Floats,
+    Indices,
+    Rows,
+    as_indices,
+    chunks,
+    count_rows,
+    spread,
+    take,
+)
+from banditsis.formatting import format_bytes
+from banditsis.parallel import map_in_threads
+from banditsis.sources.array import check_names, line_bytes
+from banditsis.sources.base import (
+    PILOT_ROWS,
+    Calibration,
+    Source,
+    SumContext,
+    WeightFunction,
+    calibrate,
+    summing_dtype,
+)
+from banditsis.statistics.base import Weights
+
+#: Names of the types of cells in CUDA, and how many cells a thread loads at once.
+CUDA_TYPES = {
+    "float64": ("double", 2),
+    "float32": ("float", 4),
+    "float16": ("__half", 8),
+    "int64": ("long long", 2),
+    "uint64": ("unsigned long long", 2),
+    "int32": ("int", 4),
+    "uint32": ("unsigned int", 4),
+    "int16": ("short", 4),
+    "uint16": ("unsigned short", 4),
+    "int8": ("signed char", 4),
+    "uint8": ("unsigned char", 4),
+    "bool": ("unsigned char", 4),
+}
+# Threads of a block, its rows and columns: as in kernels/moments.cu.
+THREADS, TALL, WARP, WIDE = 256, 8, 32, 4
+#: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
+N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 15
+#: Rows of a pass, and rows and cells of a matrix product, whose sums are in the dtype of the data.
+MAX_ROWS, PRODUCT_ROWS, PRODUCT_CELLS = 1 << 22, 1 << 13, 1 << 26
+WEIGHTS_OF_THREAD = 1 << 16
+
+
+def from_device(data: Any) -> Any:
+    """A CuPy array that shares the memory of an array on a GPU."""
+    cupy = _import_cupy()
+    if isinstance(data, cupy.ndarray):
+        return data
+    data = data.detach() if hasattr(data, "detach") else data  # PyTorch exports no tensor with a gradient
+    try:
+        return cupy.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        kind = f"{type(data).__module__.split('.')[0]} array of dtype {getattr(data, 'dtype', 'unknown')}"
+        raise TypeError(f"a {kind} cannot be read in place ({error}): convert it to float32.") from error
+
+
+def _import_cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            "screening arrays on a GPU needs CuPy: pip install 'banditsis[gpu]' (for CUDA 12; otherwise the "
+            "package of CuPy for your version)."
+        ) from error
+    try:
+        n_devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(
+            f"CuPy finds no CUDA device ({error}): check the driver with nvidia-smi, or pass NumPy arrays."
+        ) from error
+    if n_devices == 0:
+        raise RuntimeError("CuPy finds no CUDA device: pass NumPy arrays.")
+    return cupy
+
+
+class Pieces(NamedTuple):
+    """Rows of a pass, cut into pieces that blocks of threads sum."""
+
+    #: where pieces begin among the rows, and where the last one ends
+    edges: Indices
+    #: where strata begin among the pieces, and where the last one ends
+    strata: Indices
+
+    @classmethod
+    def cut(cls, edges: Indices, n_columns_of_block: int, p: int) -> Pieces:
+        """Cut each stratum into pieces of equal length, whose sums fit in memory.
+
+        They depend on the shape alone, so the sums are always added in the same order.
+
+        Examples
+        --------
+        >>> Pieces.cut(np.array([0, 100, 100, 160]), 128, 1000)
+        Pieces(edges=array([  0,  64, 100, 160]), strata=array([0, 2, 2, 3]))
+        """
+        n_strips = -(-p // n_columns_of_block)
+        height = int(np.clip(edges[-1] * n_strips // N_BLOCKS, MIN_PIECE, MAX_PIECE))
+        starts = [np.arange(a, b, height) for a, b in pairwise(edges.tolist())]
+        return cls(
+            np.concatenate([*starts, edges[-1:]]).astype(np.int64),
+            np.cumsum([0, *map(len, starts)], dtype=np.int64),
+        )
+
+
+class GpuSource(Source):
+    """A two-dimensional array in the memory of a GPU, used without a copy.
+
+    A fused kernel reads each cell once and gives Σz, Σzw and Σz² in float64. Several weights, classes and
+    missing values take matrix products besides. Only sums, and cells that ranks or distances need, are copied
+    to the host.
+
+    Parameters
+    ----------
+    data : array of shape (n, p)
+        A CuPy array, or any other on a CUDA device that supports DLPack.
+    names : sequence of str, optional
+        Names of the columns.
+    """
+
+    bytes_per_second = 3e12
+
+    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
+        self.array = from_device(data)
+        if self.array.ndim != 2:
+            raise ValueError(
+                f"X must have two dimensions, rows × features, got {self.array.ndim}; "
+                "reshape a single feature with X.reshape(-1, 1)."
+            )
+        self.dtype = np.dtype(self.array.dtype)
+        if self.dtype.name not in CUDA_TYPES:
+            raise TypeError(f"X must hold real numbers, got dtype {self.dtype}: convert it to float32.")
+        self.shape = self.array.shape
+        self.names = check_names(names, self.shape[1])
+        self._stride = tuple(step // self.dtype.itemsize for step in self.array.strides)
+        self.by_row = abs(self._stride[0]) >= abs(self._stride[1])
+        self._summing_dtype = summing_dtype(self.dtype)
+        self._calibration: tuple[Calibration, Any, Any] | None = None
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        with self.array.device:
+            return np.asarray(self.read_on_device(rows, columns).get())
+
+    def read_on_device(self, rows: Rows, columns: Columns | slice) -> Any:
+        """As :meth:`read`, but the block stays on the GPU."""
+        cupy, columns = _import_cupy(), slice(None) if columns is None else columns
+        with self.array.device:
+            rows, columns = (k if isinstance(k, slice) else cupy.asarray(k) for k in (rows, columns))
+            if isinstance(rows, slice) or isinstance(columns, slice):
+                return self.array[rows, columns]
+            return self.array[rows[:, None], columns]
+
+    def calibrate(self, rows: Rows) -> Calibration:
+        found = calibrate(self, rows, spread(rows, PILOT_ROWS), self._summing_dtype)
+        return found if self.dtype.kind == "f" else Calibration(np.rint(found.shift), found.scale)
+
+    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+        self.sums_by_stratum([rows], columns, weights, context._replace(out=context.out[None]))
+
+    def sums_by_stratum(
+        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    ) -> None:
+        cupy = _import_cupy()
+        rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
+        edges = np.cumsum([0, *map(count_rows, strata)])
+        kind = weights(take(rows, 0, 1))
+        step = MAX_ROWS if kind.is_plain else PRODUCT_ROWS
+        with self.array.device, _explain_lack_of_memory(cupy, context.out.nbytes):
+            total = cupy.zeros(context.out.shape)
+            cells = self._cells(columns, context.calibration)
+            for start in range(0, edges[-1], step):
+                run = take(rows, start, start + step)
+                inner = np.clip(edges - start, 0, count_rows(run))
+                listed = cells.with_rows(run)
+                if kind.is_plain:
+                    w = cupy.asarray(_first_weights(run, weights, self._summing_dtype))
+                    self._add_moments(listed, inner, total, range(total.shape[1]), w, fourth=kind.fourth)
+                else:
+                    self._add_products(listed, inner, total, weights(run))
+            out = context.out
+            out += total.get()
+        context.tick(int(edges[-1]) * context.out.shape[-1])
+
+    def _cells(self, columns: Columns, calibration: Calibration) -> _Cells:
+        """Some columns and their calibration, on the GPU."""
+        cupy = _import_cupy()
+        if self._calibration is None or self._calibration[0] is not calibration:
+            scale, shift = (
+                cupy.asarray(a, self._summing_dtype) for a in (calibration.scale, calibration.shift)
+            )
+            self._calibration = calibration, scale, shift
+        p = self.shape[1] if columns is None else len(columns)
+        listed = None if columns is None else cupy.asarray(columns, np.int64)
+        return _Cells(self, slice(0, 0), None, listed, p, *self._calibration[1:])
+
+    def _add_moments(
+        self,
+        cells: _Cells,
+        edges: Indices,
+        total: Any,
+        places: Sequence[int],
+        w: Any = None,
+        square: Any = None,
+        *,
+        fourth: bool,
+        skip: bool = False,
+    ) -> None:
+        """Add Σz, Σzw, Σz² and, if asked for, Σz⁴ of each stratum to lines of the sums; -1 leaves one out."""
+        cupy, p = _import_cupy(), cells.p
+        n_together = self._cells_together(cells)
+        width = WARP * n_together if self.by_row else WIDE
+        pieces = Pieces.cut(edges, width, p)
+        n_strips, n_lines = -(-p // width), 3 + fourth
+        parts = cupy.empty((len(pieces.edges) - 1, n_lines, p))
+        cell, sum_type = CUDA_TYPES[self.dtype.name][0], CUDA_TYPES[self._summing_dtype.name][0]
+        flag = str(fourth).lower()
+        if self.by_row:
+            kernel = find_kernel(f"by_row<{cell}, {sum_type}, {n_together}, {flag}>")
+        else:
+            kernel = find_kernel(f"by_column<{cell}, {sum_type}, {flag}>")
+        block = (WARP, TALL) if self.by_row else (THREADS,)
+        rest = p, *cells.calibration, w, square, skip, cupy.asarray(pieces.edges), n_strips, parts
+        _launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
+        where = cupy.asarray(np.array([*places][:n_lines], np.int64))
+        grid = -(-n_lines * p // THREADS), len(edges) - 1
+        strata = cupy.asarray(pieces.strata)
+        _launch(
+            find_kernel("combine"), grid, (THREADS,), parts, strata, n_lines, p, where, total.shape[1], total
+        )
+
+    def _cells_together(self, cells: _Cells) -> int:
+        """How many neighbouring cells a thread loads at once."""
+        n = CUDA_TYPES[self.dtype.name][1]
+        aligned = self._stride[0] % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
+        return n if cells.columns is None and self._stride[1] == 1 and cells.p % n == 0 and aligned else 1
+
+    def _add_products(self, cells: _Cells, edges: Indices, total: Any, weights: Weights) -> None:
+        """Add the sums for several weights, classes or missing values, by matrix products."""
+        cupy, dtype = _import_cupy(), self._summing_dtype
+        linear, presence = _weight_matrices(weights)
+        first = 0 if weights.codes is not None else 1  # the line before is Σz
+        n_plain = first + linear.shape[1]
+        places = [first - 1, -1, n_plain, total.shape[1] - 1]
+        square = None if weights.square is None else cupy.asarray(weights.square, dtype)
+        skip = weights.pairwise
+        self._add_moments(cells, edges, total, places, None, square, fourth=weights.fourth, skip=skip)
+        left = cupy.asarray(linear, dtype)
+        counted = None if presence is None else cupy.asarray(presence, dtype)
+        for stratum, (start, stop) in enumerate(pairwise(edges.tolist())):
+            for columns in chunks(slice(0, cells.p if stop > start else 0), PRODUCT_CELLS // PRODUCT_ROWS):
+                z, present = self._copy(cells.part(start, stop, columns), with_present=skip)
+                sums = total[stratum, :, columns]
+                sums[first:n_plain] += left[start:stop].T @ z
+                if counted is not None:
+                    lines = slice(n_plain + 1, n_plain + 1 + counted.shape[1])
+                    sums[lines] += counted[start:stop].T @ present
+
+    def _copy(self, cells: _Cells, *, with_present: bool) -> tuple[Any, Any]:
+        """Shifted cells, with 0 for missing ones, and 1 where they are present."""
+        cupy = _import_cupy()
+        shape, order = (count_rows(cells.rows), cells.p), "C" if self.by_row else "F"
+        z = cupy.empty(shape, self._summing_dtype, order=order)
+        present = cupy.empty_like(z) if with_present else None
+        names = (CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype))
+        kernel = find_kernel(f"copy<{', '.join(names)}>")
+        arguments = *cells.arguments, *shape, *cells.calibration, self.by_row, z, present
+        _launch(kernel, (min(N_BLOCKS, -(-z.size // THREADS)),), (THREADS,), *arguments)
+        return z, present
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        n, p = self.shape
+        if self.by_row:
+            return n_rows * line_bytes(p, n_columns / p, self.dtype.itemsize)
+        if scattered:
+            return n_columns * line_bytes(n, n_rows / n, self.dtype.itemsize)
+        return float(n_columns * n_rows * self.dtype.itemsize)
+
+
+class _Cells(NamedTuple):
+    """Some cells of a source, as kernels need them."""
+
+    source: GpuSource
+    rows: Rows
+    #: the same on the GPU if they are listed
+    listed: Any
+    #: None for all
+    columns: Any
+    p: int
+    scale: Any
+    shift: Any
+
+    def with_rows(self, rows: Rows) -> _Cells:
+        """Other rows of the same columns."""
+        listed = None if isinstance(rows, slice) else _import_cupy().asarray(rows, np.int64)
+        return self._replace(rows=rows, listed=listed)
+
+    def part(self, start: int, stop: int, columns: slice) -> _Cells:
+        """Some rows and columns, by their positions."""
+        listed = None if self.listed is None else self.listed[start:stop]
+        chosen = self.columns
+        if columns != slice(0, self.p):
+            chosen = _import_cupy().arange(columns.start, columns.stop) if chosen is None else chosen[columns]
+        p = count_rows(columns)
+        return self._replace(rows=take(self.rows, start, stop), listed=listed, columns=chosen, p=p)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of a kernel."""
+        first = self.rows.start if isinstance(self.rows, slice) else 0
+        return self.source.array, *self.source._stride, self.listed, first, self.columns
+
+    @property
+    def calibration(self) -> tuple[Any, Any]:
+        return self.scale, self.shift
+
+
+def _first_weights(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> Array:
+    """The only weights of some rows."""
+    parts = map_in_threads(
+        lambda part: weights(part).linear[:, 0].astype(dtype), chunks(rows, WEIGHTS_OF_THREAD), 4
+    )
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _weight_matrices(weights: Weights) -> tuple[Floats, Floats | None]:
+    """The weights of cells, and those of their presence if some are missing."""
+    if weights.codes is not None:
+        classes = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
+        return classes, classes if weights.pairwise else None
+    linear = weights.linear
+    if not weights.pairwise:
+        return linear, None
+    if weights.presence is not None:
+        return linear, weights.presence
+    return linear, np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
+
+
+@contextmanager
+def _explain_lack_of_memory(cupy: Any, needed: int) -> Iterator[None]:
+    """Say how much memory the sums need if an allocation fails."""
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        free, total = cupy.cuda.runtime.memGetInfo()
+        raise MemoryError(
+            f"screening needs about {format_bytes(3 * needed + 4 * PRODUCT_CELLS)} of GPU memory besides X, "
+            f"but {format_bytes(free)} of {format_bytes(total)} are free: delete other arrays, screen fewer "
+            "responses at once, or pass NumPy arrays."
+        ) from error
+
+
+@cache
+def find_kernel(name: str) -> Any:
+    """A kernel of kernels/moments.cu, compiled at its first use; CuPy keeps the machine code on disk."""
+    code = resources.files("banditsis.kernels").joinpath("moments.cu").read_text()
+    module = _import_cupy().RawModule(code=code, options=("-std=c++17",), name_expressions=[name])
+    return module.get_function(name)
+
+
+def _launch(kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any) -> None:
+    """Start a kernel; None is a null pointer, and integers have 64 bits."""
+    converted = []
+    for a in arguments:
+        if a is None:
+            a = np.uint64(0)
+        elif isinstance(a, bool | int):
+            a = np.bool_(a) if isinstance(a, bool) else np.int64(a)
+        converted.append(a)
+    kernel(grid, block, tuple(converted))
+
+
+def take_columns(X: Any, columns: Indices, *, check_finite: bool) -> Any:
+    """Some columns of an array on a GPU, as an array of the same library."""
+    cupy = _import_cupy()
+    kept = X[:, cupy.asarray(columns) if isinstance(X, cupy.ndarray) else columns]
+    if check_finite and not bool(cupy.isfinite(from_device(kept)).all()):
+        raise ValueError("the selected columns contain NaN or infinite values: drop or replace them.")
+    return kept
+
+
+def add_pair_products(
+    source: GpuSource,
+    rows: Rows,
+    weights: WeightFunction,
+    means: Floats | None,
+    scale: Floats,
+    pairs: tuple[Indices, Indices],
+    out: Floats,
+) -> None:
+    """Add the sums of products of columns to ``out`` (lines × pairs), by matrix products in float64.
+
+    Parameters
+    ----------
+    source : GpuSource
+        The columns.
+    rows : slice or ndarray of int
+        Rows to sum.
+    weights : callable
+        Weights of some rows, without pairwise deletion.
+    means, scale : ndarray
+        What is subtracted from the columns, unless None, and what they are multiplied by then.
+    pairs : tuple of ndarrays of int
+        First and second column of each product.
+    out : ndarray of shape (lines, pairs)
+        The lines of :class:`~banditsis.statistics.base.Weights`.
+    """
+    cupy, n_columns = _import_cupy(), source.shape[1]
+    with source.array.device, _explain_lack_of_memory(cupy, out.nbytes):
+        first, second = (cupy.asarray(columns) for columns in pairs)
+        total = cupy.zeros(out.shape)
+        for run in chunks(rows, max(1, PRODUCT_CELLS // n_columns)):
+            x = source.read_on_device(run, None).astype(np.float64)
+            x = (x if means is None else x - cupy.asarray(means)) * cupy.asarray(scale)
+            w = weights(run)
+            linear, _ = _weight_matrices(w)
+            columns = linear if w.codes is not None else np.column_stack([np.ones(len(linear)), linear])
+            terms = [(x, column) for column in cupy.asarray(columns.T)]
+            squares = cupy.square(x)
+            terms.append((squares, None if w.square is None else cupy.asarray(w.square)))
+            terms += [(cupy.square(squares), None)] if w.fourth else []
+            for line, (factor, column) in zip(total, terms, strict=True):
+                weighted = factor if column is None else factor * column[:, None]
+                line += (weighted.T @ factor)[first, second]
+        out += total.get()

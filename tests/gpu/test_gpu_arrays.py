@@ -1,0 +1,235 @@
+"""Arrays on a GPU give what the same arrays in memory give. Needs a CUDA device: make test-gpu."""
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+
+cupy = pytest.importorskip("cupy", reason="needs CuPy and a CUDA device (make test-gpu)")
+if not cupy.is_available():
+    pytest.skip("needs a CUDA device (make test-gpu)", allow_module_level=True)
+
+from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen  # noqa: E402
+from banditsis.parallel import Workers  # noqa: E402
+from banditsis.sources import gpu  # noqa: E402
+from banditsis.sources.base import SumContext  # noqa: E402
+from banditsis.statistics import Weights  # noqa: E402
+from source_promises import (  # noqa: E402, F401 - the tests of sources are run here
+    GAPS,
+    LABELS,
+    NAMES,
+    NUMBERS,
+    RESPONSES,
+    N,
+    P,
+    X,
+    plain_sums,
+    test_correlation_among,
+    test_cost_grows_with_what_is_read,
+    test_fourth_powers,
+    test_read,
+    test_same_selection_from_every_source,
+    test_shape_and_names,
+    test_sums,
+)
+
+pytestmark = pytest.mark.gpu
+
+
+def _torch(X):
+    torch = pytest.importorskip("torch")
+    return torch.as_tensor(X, device="cuda")
+
+
+def _jax(X):
+    jax = pytest.importorskip("jax")
+    return jax.numpy.asarray(X.astype("float32"))
+
+
+ARRAYS = {
+    "by row": cupy.asarray,
+    "by column": lambda X: cupy.asarray(X, order="F"),
+    "float32": lambda X: cupy.asarray(X, "float32"),
+    "every other column": lambda X: cupy.repeat(cupy.asarray(X), 2, axis=1)[:, ::2],
+    "rows reversed": lambda X: cupy.asarray(X[::-1].copy())[::-1],
+    "PyTorch": _torch,
+    "JAX": _jax,
+}
+
+
+@pytest.fixture(params=ARRAYS)
+def build(request):
+    return lambda X: open_source(ARRAYS[request.param](X), NAMES)
+
+
+DTYPES = ["float64", "float32", "float16", "int64", "uint64", "int32", "uint32", "int16", "uint16"]
+DTYPES += ["int8", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_gives_the_scores_of_the_cpu(dtype, order):
+    rng = np.random.default_rng(0)
+    x = np.asarray(
+        10 * rng.random((3000, 64)) < 5 if dtype == "bool" else 100 * rng.random((3000, 64)), dtype
+    )
+    y = x[:, 3].astype(float) + rng.standard_normal(3000)
+    on_host = screen(x, y, Plan.exact(*x.shape, 5))
+    on_gpu = screen(cupy.asarray(x, order=order), y, Plan.exact(*x.shape, 5))
+    np.testing.assert_array_equal(on_gpu.selected, on_host.selected)
+    tolerance = 1e-5 if dtype in ("float32", "float16") else 1e-10
+    np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=tolerance)
+
+
+def test_integers_that_float64_would_round():
+    rng = np.random.default_rng(0)
+    small = rng.integers(0, 100, (500, 4))
+    y = small[:, 1] + rng.standard_normal(500)
+    result = screen(cupy.asarray(small + 2**61), y, Plan.exact(500, 4, 1))
+    np.testing.assert_allclose(result.scores, [pearsonr(column, y)[0] for column in small.T], atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_of_any_shape(dtype, order, seed):
+    """Aligned or not, all rows or some, in strata that may be empty, to float64 precision."""
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(3, 40_000)), int(rng.integers(1, 300))
+    x = (rng.standard_normal((n, p)) + 2).astype(dtype)
+    some = np.sort(rng.choice(n, rng.integers(1, n), replace=False))
+    cuts = np.sort(rng.integers(0, len(some) + 1, 3))
+    strata = [slice(0, n)] if seed % 3 == 0 else np.split(some, cuts)
+    columns = None if seed % 2 else np.sort(rng.choice(p, rng.integers(1, p + 1), replace=False))
+    weights = Weights(rng.standard_normal((n, 1)), fourth=seed % 4 == 0)
+    source = gpu.GpuSource(cupy.asarray(x, order=order))
+    calibration = source.calibrate(slice(0, n))
+    chosen = np.arange(p) if columns is None else columns
+    out = np.zeros((len(strata), 3 + weights.fourth, len(chosen)))
+    with Workers(2) as workers:
+        source.sums_by_stratum(strata, columns, weights.part, SumContext(calibration, out, workers))
+    for rows, sums in zip(strata, out, strict=True):
+        z = x[rows][:, chosen].astype(float) - calibration.shift[chosen]
+        expected = plain_sums(z, weights.part(rows))
+        size = np.abs(
+            plain_sums(np.abs(z), Weights(np.abs(weights.part(rows).linear), fourth=weights.fourth))
+        )
+        assert (np.abs(sums - expected) <= (1e-13 if dtype == "float64" else 2e-6) * (size + 1)).all()
+
+
+STATISTICS = ["pearson", "anova", "logistic", "poisson", "cox", "spearman", "distance"]
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("covariates", [None, "some"])
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_statistics_covariates_and_missing_values(name, covariates, missing):
+    if covariates and name in ("spearman", "distance"):
+        pytest.skip("ranks and distances take no covariates")
+    x = GAPS if missing == "pairwise" else X
+    z = None if covariates is None else np.random.default_rng(1).standard_normal((N, 3))
+    options = {"statistic": name, "missing": missing, "covariates": z}
+    plan = Plan.exact(N, P, 4)
+    on_host, on_gpu = (screen(data, RESPONSES[name], plan, **options) for data in (x, cupy.asarray(x)))
+    np.testing.assert_array_equal(on_gpu.selected, on_host.selected)
+    np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=1e-10)
+    if name not in ("distance",):
+        np.testing.assert_allclose(on_gpu.pvalues, on_host.pvalues, rtol=1e-6)
+
+
+def test_many_responses_and_weights():
+    Y = np.random.default_rng(0).standard_normal((N, 40))
+    w = np.random.default_rng(1).random(N)
+    for options in ({}, {"sample_weight": w}):
+        on_host, on_gpu = (screen(x, Y, Plan.exact(N, P, 3), **options) for x in (X, cupy.asarray(X)))
+        for one, other in zip(on_host, on_gpu, strict=True):
+            np.testing.assert_allclose(other.scores, one.scores, atol=1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"budget": 0.2}, {"min_correlation": 0.3}, {"pvalues": True}])
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_adaptive_runs_read_the_same_rows(options, sampling):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20_000, 150))
+    y = x[:, :5].sum(axis=1) + rng.standard_exponential(20_000)
+    selectors = [BanditSIS(5, random_state=0, sampling=sampling, **options) for _ in range(2)]
+    # The exact plan would be chosen on either side if it were faster there.
+    plans = [s.fit(data, y).result_.plan for s, data in zip(selectors, (x, cupy.asarray(x)), strict=True)]
+    on_host, on_gpu = (s.result_ for s in selectors)
+    np.testing.assert_array_equal(on_gpu.selected, on_host.selected)
+    if plans[0] == plans[1]:
+        np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=1e-9)
+        assert on_gpu.cells_read == on_host.cells_read
+
+
+def test_the_response_may_be_on_either_side_and_the_result_is_on_the_host():
+    on_gpu = cupy.asarray(X)
+    for y in (NUMBERS, cupy.asarray(NUMBERS), _torch(NUMBERS)):
+        selector = SIS(4).fit(on_gpu, y, covariates=cupy.asarray(X[:, :1]))
+        assert type(selector.scores_) is np.ndarray
+        np.testing.assert_allclose(selector.scores_, SIS(4).fit(X, NUMBERS, X[:, :1]).scores_, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["by row", "PyTorch", "JAX"])
+def test_transform_returns_an_array_of_the_same_library(kind):
+    x = ARRAYS[kind](X)
+    kept = SIS(4).fit(x, NUMBERS).transform(x)
+    assert type(kept) is type(x)
+    assert kept.shape == (N, 4)
+    x = ARRAYS[kind](GAPS)
+    selector = SIS(4, missing="pairwise").fit(x, NUMBERS)
+    assert selector.transform(x).shape == (N, 4)
+    with pytest.raises(ValueError, match="NaN"):
+        selector.set_params(missing="raise").transform(x)
+
+
+def test_missing_values_are_found():
+    with pytest.raises(ValueError, match="NaN"):
+        SIS(4).fit(cupy.asarray(GAPS), NUMBERS)
+
+
+@pytest.mark.parametrize("options", [{}, {"squares": True}, {"main_effects": False}, {"center": True}])
+@pytest.mark.parametrize("y", [NUMBERS, LABELS])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_interactions(options, y, dtype):
+    x = X.astype(dtype)
+    sources = [Interactions(data, **options) for data in (x, cupy.asarray(x))]
+    assert sources[0].shape == sources[1].shape
+    on_host, on_gpu = (screen(source, y, Plan.exact(*source.shape, 10)) for source in sources)
+    np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=1e-9 if dtype == "float64" else 1e-4)
+    adaptive = [screen(s, NUMBERS, Plan.paper(*s.shape, 5), random_state=0).scores for s in sources]
+    np.testing.assert_allclose(*adaptive, atol=1e-9 if dtype == "float64" else 1e-4)
+
+
+def test_repeated_runs_are_the_same_bit_for_bit():
+    rng = cupy.random.default_rng(0)
+    x = rng.standard_normal((50_000, 700), dtype=cupy.float32)
+    y = x[:, 0] + rng.standard_normal(50_000)
+    Y = cupy.column_stack([y, -y])
+    for response in (y, Y):
+        first, second = (SIS(5).fit(x, response).scores_ for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+
+
+def test_too_little_memory_is_explained():
+    pool = cupy.get_default_memory_pool()
+    x = cupy.zeros((100, 1000), "float32") + cupy.arange(100)[:, None]
+    pool.set_limit(size=pool.used_bytes() + (1 << 20))
+    try:
+        with pytest.raises(MemoryError, match="GB of GPU memory besides X"):
+            screen(x, np.random.default_rng(0).standard_normal((100, 300)), Plan.exact(100, 1000, 3))
+    finally:
+        pool.set_limit(size=0)
+
+
+def test_data_that_cannot_be_read_are_named():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"bfloat16.*convert it to float32"):
+        open_source(torch.zeros((5, 3), dtype=torch.bfloat16, device="cuda"))
+    with pytest.raises(TypeError, match="complex"):
+        open_source(cupy.zeros((5, 3), "complex64"))
+    with pytest.raises(ValueError, match="two dimensions"):
+        open_source(cupy.zeros(5))
+    with pytest.raises(TypeError, match="IterativeSIS needs X in memory"):
+        IterativeSIS(2).fit(cupy.asarray(X), NUMBERS)
+    gradient = torch.as_tensor(X, device="cuda").requires_grad_()
+    assert open_source(gradient).shape == (N, P)

@@ -1,0 +1,160 @@
+"""What every source promises, as tests that need a fixture ``build``, which makes a source from an array."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from banditsis import Plan, screen
+from banditsis.engine.redundancy import correlation_among
+from banditsis.parallel import Workers
+from banditsis.sources.base import SumContext
+from banditsis.statistics import STATISTICS as REGISTERED
+from banditsis.statistics import Weights, find_statistic
+
+rng = np.random.default_rng(0)
+N, P = 301, 23
+X = rng.standard_normal((N, P)) + 3
+GAPS = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+NAMES = [f"f{j}" for j in range(P)]
+NUMBERS = X[:, :3].sum(axis=1) + rng.standard_normal(N)
+LABELS = rng.choice(["a", "b", "c"], N)
+RESPONSES = {
+    "pearson": NUMBERS,
+    "anova": LABELS,
+    "logistic": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
+    "poisson": rng.poisson(np.exp(0.3 * X[:, 0])),
+    "cox": np.column_stack([rng.exponential(np.exp(-0.3 * X[:, 0])), rng.random(N) < 0.7]),
+    "spearman": NUMBERS,
+    "kendall": NUMBERS,
+    "chatterjee": NUMBERS,
+    "distance": NUMBERS,
+    "sirs": NUMBERS,
+    "mv": LABELS,
+    "sliced_wasserstein": NUMBERS,
+}
+MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
+ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
+COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
+NONE = np.empty((N, 0))
+WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
+WEIGHTS = {
+    "one": Weights(WAVES[:, :1]),
+    "several": Weights(WAVES),
+    "several, squares": Weights(WAVES, square=np.linspace(0.5, 2, N)),
+    "one, squares": Weights(WAVES[:, :1], square=np.linspace(0.5, 2, N)),
+    "many": Weights(np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])),
+    "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
+    "one, gaps": Weights(WAVES[:, :1], pairwise=True),
+    "several, gaps": Weights(WAVES, pairwise=True),
+    "presence, gaps": Weights(WAVES, pairwise=True, presence=np.column_stack([np.ones(N), WAVES**3])),
+    "presence, squares, gaps": Weights(
+        WAVES, pairwise=True, square=np.linspace(0.5, 2, N), presence=np.ones((N, 1))
+    ),
+    "presence, many, gaps": Weights(
+        np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None]), pairwise=True, presence=np.ones((N, 1))
+    ),
+    "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),
+}
+
+
+def plain_sums(z, w):
+    """The lines that :class:`Weights` promises, written down plainly."""
+    here = ~np.isnan(z)
+    z = np.where(here, z, 0) if w.pairwise else z
+    if w.codes is not None:
+        onehot = np.eye(w.n_classes)[w.codes]
+        lines = [onehot.T @ z, (z * z).sum(axis=0)[None]]
+        return np.vstack([*lines, onehot.T @ here] if w.pairwise else lines)
+    v = np.ones(len(z)) if w.square is None else w.square
+    lines = [z.sum(axis=0)[None], w.linear.T @ z, (v @ (z * z))[None]]
+    if w.presence is not None:
+        lines.append(w.presence.T @ here)
+    elif w.pairwise:
+        lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
+    if w.fourth:
+        lines.append((z**4).sum(axis=0)[None])
+    return np.vstack(lines)
+
+
+def test_shape_and_names(build):
+    source = build(X)
+    assert source.shape == (N, P)
+    assert [source.name(j) for j in range(P)] == NAMES
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_read(build, rows, columns):
+    block = build(X).read(ROWS[rows], COLUMNS[columns])
+    everything = slice(None) if COLUMNS[columns] is None else COLUMNS[columns]
+    np.testing.assert_allclose(block, X[ROWS[rows]][:, everything], rtol=1e-6)
+
+
+def test_correlation_among(build):
+    columns = np.array([7, 2, 20])
+    found = correlation_among(build(X), columns, np.arange(0, N, 2))
+    np.testing.assert_allclose(found, np.corrcoef(X[::2, columns].T), atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_sums(build, rows, columns, kind):
+    """Sums are those of shifted cells, whatever the shift, added to what was there, told to the tick."""
+    x = GAPS if "gaps" in kind else X
+    source, weights = build(x), WEIGHTS[kind]
+    listed = np.arange(N)[ROWS[rows]]
+    everything = np.arange(P) if COLUMNS[columns] is None else COLUMNS[columns]
+    calibration = source.calibrate(ROWS[rows])
+    z = x[np.ix_(listed, everything)] - calibration.shift[everything].astype(float)
+    expected = plain_sums(z, weights.part(listed))
+    out = np.ones_like(expected)
+    told = []
+    with Workers(2) as workers:
+        source.sums(
+            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, told.append)
+        )
+    tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
+    assert abs(sum(told) - z.size) <= len(told)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("kind", ["one", "several", "many"])
+def test_fourth_powers(build, rows, columns, kind):
+    """One more line, the others as before, bit for bit the same from any number of threads."""
+    source, weights = build(X), WEIGHTS[kind]
+    some_rows, some_columns = ROWS[rows], COLUMNS[columns]
+    calibration = source.calibrate(some_rows)
+    chosen = slice(0, P) if some_columns is None else some_columns
+    z = source.read(some_rows, some_columns) - calibration.shift[chosen].astype(float)
+    expected = plain_sums(z, replace(weights, fourth=True).part(np.arange(N)[some_rows]))
+    runs = []
+    for n_jobs in (1, 3):
+        out = np.zeros_like(expected)
+        with Workers(n_jobs) as workers:
+            context = SumContext(calibration, out, workers)
+            source.sums(some_rows, some_columns, replace(weights, fourth=True).part, context)
+        runs.append(out)
+    single = source.dtype == np.float32
+    np.testing.assert_allclose(runs[0][-1], expected[-1], rtol=1e-5 if single else 1e-12)
+    np.testing.assert_allclose(runs[0][:-1], expected[:-1], rtol=0, atol=5e-4 if single else 1e-9)
+    np.testing.assert_array_equal(runs[0], runs[1])
+
+
+def test_cost_grows_with_what_is_read(build):
+    source = build(X)
+    costs = [source.bytes_touched(rows, P, scattered=True) for rows in (1, 50, N)]
+    assert 0 < costs[0] <= costs[1] <= costs[2]  # the same by column, where rows come all together
+    assert source.bytes_touched(50, 3, scattered=True) <= costs[1]
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_same_selection_from_every_source(build, name):
+    plan = Plan.paper(N, P, 4)
+    reference = screen(X, RESPONSES[name], plan, statistic=name, random_state=0)
+    result = screen(build(X), RESPONSES[name], plan, statistic=name, row_order="random", random_state=0)
+    np.testing.assert_array_equal(result.selected, reference.selected)
+    np.testing.assert_allclose(result.scores, reference.scores, atol=1e-6)
