@@ -93,7 +93,7 @@ def bandwidth() -> Iterator[Figure]:
         yield at_most(what, best["bandit"] / best["exact"], 0.4, "×")
         if p == 4_000 and order == "C":
             yield from launches(X, y)
-        del X, tensor
+        del X, tensor, on_device
         free()
 
 
@@ -117,6 +117,7 @@ def launches(X: cupy.ndarray, y: np.ndarray) -> Iterator[Figure]:
 
 def many_responses() -> Iterator[Figure]:
     n, p, q = 200_000, 20_000, 1_000
+    free()
     X, _ = make(n, p)
     Y = cupy.random.default_rng(1).standard_normal((n, q), dtype=cupy.float32)
     tensor, weights, host = torch.from_dlpack(X), torch.from_dlpack(Y), Y.get()
@@ -134,12 +135,11 @@ def many_responses() -> Iterator[Figure]:
     )
     what = f"the same, whole call {best['ours'] * 1e3:.0f} ms (Y on the GPU {best['on_device'] * 1e3:.0f} ms)"
     yield at_least(f"{what}: share of GEMM", best["gemm"] / best["ours"], 0.7)
-    del X, Y, tensor, weights
-    free()
 
 
 def interactions() -> Iterator[Figure]:
-    """The users of the paper's Table 2, each with its own rows, as benchmarks/interactions.py screens them."""
+    """The users of the paper's Table 2, each with its own rows, as in benchmarks/interactions.py."""
+    free()
     data = make_standin(n_movies=N_MOVIES)
     users = estimate_users(data, 100)
     sources = {"gpu": Interactions(cupy.asarray(data.X)), "cpu": Interactions(data.X)}

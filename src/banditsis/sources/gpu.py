@@ -53,7 +53,7 @@ CUDA_TYPES = {
     "bool": ("unsigned char", 4),
 }
 # Threads of a block, its rows and columns: as in kernels/moments.cu.
-THREADS, TALL, WARP, WIDE = 256, 8, 32, 4
+THREADS, TALL, WARP, WIDE = 128, 4, 32, 4
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
 N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 15
 #: Rows of a pass, and rows and cells of a matrix product, whose sums are in the dtype of the data.
@@ -230,12 +230,11 @@ class GpuSource(Source):
         pieces = Pieces.cut(edges, width, p)
         n_strips, n_lines = -(-p // width), 3 + fourth
         parts = cupy.empty((len(pieces.edges) - 1, n_lines, p))
-        cell, sum_type = CUDA_TYPES[self.dtype.name][0], CUDA_TYPES[self._summing_dtype.name][0]
-        flag = str(fourth).lower()
-        if self.by_row:
-            kernel = find_kernel(f"by_row<{cell}, {sum_type}, {n_together}, {flag}>")
-        else:
-            kernel = find_kernel(f"by_column<{cell}, {sum_type}, {flag}>")
+        options = [CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype)]
+        options += [str(n_together)] if self.by_row else []
+        plain, listed = w is not None and square is None and not skip, cells.listed is not None
+        options += [str(flag).lower() for flag in (fourth, plain, listed)]
+        kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
         block = (WARP, TALL) if self.by_row else (THREADS,)
         rest = p, *cells.calibration, w, square, skip, cupy.asarray(pieces.edges), n_strips, parts
         _launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
