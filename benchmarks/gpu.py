@@ -16,7 +16,7 @@ from scipy.special import stdtr
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, screen
 from banditsis.paper.movielens import N_MOVIES, make_standin
-from banditsis.paper.table2 import estimate_users, split
+from banditsis.paper.table2 import split
 from banditsis.parallel import Workers
 from banditsis.sources.base import SumContext
 from banditsis.sources.gpu import GpuSource
@@ -138,17 +138,17 @@ def many_responses() -> Iterator[Figure]:
 
 
 def interactions() -> Iterator[Figure]:
-    """The users of the paper's Table 2, each with its own rows, as in benchmarks/interactions.py."""
+    """As many users, movies and tags as in the paper's Table 2, each user with rows of its own."""
     free()
-    data = make_standin(n_movies=N_MOVIES)
-    users = estimate_users(data, 100)
-    sources = {"gpu": Interactions(cupy.asarray(data.X)), "cpu": Interactions(data.X)}
+    X, rng = make_standin(n_movies=N_MOVIES).X, np.random.default_rng(0)
+    stars = X[:, :50] @ rng.standard_normal((50, 100)) + rng.standard_normal((N_MOVIES, 100))
+    sources = {"gpu": Interactions(cupy.asarray(X)), "cpu": Interactions(X)}
     splits = [split(N_MOVIES, k)[0] for k in range(100)]
     plan = Plan.exact(len(splits[0]), sources["gpu"].shape[1], 100)
 
     def screen_users(where: str, n_users: int = 100) -> list:
         return [
-            screen(RowSubset(sources[where], rows), users.stars[k].astype(float)[rows], plan)
+            screen(RowSubset(sources[where], rows), stars[rows, k], plan)
             for k, rows in enumerate(splits[:n_users])
         ]
 

@@ -217,7 +217,7 @@ def run_plan(
             except Exception as error:
                 attach_partial(error, _partial_results(runs, "ended by an error", single))
                 raise
-    results: list[Any] = [flag_features(result, source) for result in _results(runs) if result is not None]
+    results: list[Any] = flag_features([result for result in _results(runs) if result is not None], source)
     return results[0] if single else ScreeningResults(results)
 
 
@@ -485,7 +485,8 @@ class Run:
                 narrowed: list[Accumulator] = []
                 for accumulator in accumulators:
                     self._run_step(accumulator, rule, step, rows, n_read, traces, workers, tick)
-                    narrowed += accumulator.narrow(count_rows(rows))
+                    last = len(read) == plan.n_steps
+                    narrowed += [accumulator] if last else accumulator.narrow(count_rows(rows))
                 accumulators = narrowed
                 if monitor is not None and len(read) == 1:
                     warnings = warn_if_not_exchangeable(monitor, statistic, rows, self.row_order)

@@ -64,8 +64,10 @@ class MomentAccumulator:
     @property
     def n_left(self) -> list[int]:
         """Number of features that each member has left."""
-        width = self.sums.shape[-1]
-        return [width if isinstance(left, slice) else len(left) for left in self.left]
+        return [self._count(left) for left in self.left]
+
+    def _count(self, left: Indices | slice) -> int:
+        return int(self.sums.shape[-1] if isinstance(left, slice) else len(left))
 
     def features(self, positions: Array | slice) -> Indices:
         """Indices of the features at some positions of the sums."""
@@ -193,7 +195,7 @@ class MomentAccumulator:
 
     def _scores(self, k: int, left: Indices | slice, summary: Floats) -> tuple[Floats, Floats | None]:
         """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
-        size = self.n_left[k]
+        size = self._count(left)
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
 
         def score_some(start: int) -> None:

@@ -20,27 +20,33 @@ BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
 MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
 
 
-def flag_features(result: ScreeningResult, source: Source) -> ScreeningResult:
-    """Flag selected features that are nearly a copy of the response, or may hold ids."""
+def flag_features(results: Sequence[ScreeningResult], source: Source) -> list[ScreeningResult]:
+    """Flag selected features that are nearly a copy of their response, or may hold ids."""
+    checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
+    ids = _find_ids(source, np.unique(np.concatenate([np.arange(0), *checked])))
+    return [_flag(result, ids) for result in results]
+
+
+def _flag(result: ScreeningResult, ids: set[int]) -> ScreeningResult:
     flags: dict[int, str] = {}
     if result.parameters["statistic"] in BOUNDED:
-        flags = {int(k): LEAKAGE for k in result.selected if abs(result.scores[k]) > MAX_CORRELATION}
-    if not source.recipe:
-        flags |= {k: DISTINCT for k in _find_ids(source, result.selected[:MAX_CHECKED]) if k not in flags}
+        copies = np.abs(result.scores[result.selected]) > MAX_CORRELATION
+        flags = dict.fromkeys(result.selected[copies].tolist(), LEAKAGE)
+    flags |= {k: DISTINCT for k in result.selected[:MAX_CHECKED].tolist() if k in ids and k not in flags}
     return replace(result, flags=flags, notes=(*result.notes, *_describe(result, flags))) if flags else result
 
 
-def _find_ids(source: Source, features: Indices) -> list[int]:
-    """The features that have distinct integers in all rows."""
-    n, left = source.shape[0], np.sort(features)
+def _find_ids(source: Source, features: Indices) -> set[int]:
+    """The features that have distinct integers in all rows, among some that are sorted."""
+    n, left = source.shape[0], features
     if n < MIN_ROWS:
-        return []
+        return set()
     for n_rows in FIRST_ROWS:
         if left.size:
             block = source.read(slice(0, min(n, n_rows)), left)
             left = left[[are_distinct_integers(column) for column in block.T]]
     everything = slice(0, n)
-    return [int(k) for k in left if are_distinct_integers(source.read(everything, slice(k, k + 1))[:, 0])]
+    return {int(k) for k in left if are_distinct_integers(source.read(everything, slice(k, k + 1))[:, 0])}
 
 
 def _describe(result: ScreeningResult, flags: Mapping[int, str]) -> list[str]:

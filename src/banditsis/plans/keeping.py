@@ -44,6 +44,8 @@ class KeepRule:
             undecided = np.flatnonzero(is_undecided(informative, step.n_rows))
             known = np.rint(informative[undecided])  # small differences between sources do not matter
             undecided = undecided[np.lexsort((-strength[undecided], known))][:places]
+        if undecided.size == 0:
+            return strongest(strength, n_keep)
         rest = np.delete(np.arange(len(strength)), undecided)
         kept, cutoff = strongest(strength[rest], n_keep - len(undecided))
         return np.sort(np.concatenate([undecided, rest[kept]])), cutoff

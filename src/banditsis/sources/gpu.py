@@ -56,9 +56,10 @@ CUDA_TYPES = {
 THREADS, TALL, WARP, WIDE = 128, 4, 32, 4
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
 N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 15
-#: Rows of a pass, and rows and cells of a matrix product, whose sums are in the dtype of the data.
-MAX_ROWS, PRODUCT_ROWS, PRODUCT_CELLS = 1 << 22, 1 << 13, 1 << 26
-WEIGHTS_OF_THREAD = 1 << 16
+#: Rows and cells of a matrix product, whose sums are in the dtype of the data.
+PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 26
+#: Weights that are on the GPU at once, and that a thread computes at once.
+MAX_WEIGHTS, WEIGHTS_OF_THREAD = 1 << 25, 1 << 16
 
 
 def from_device(data: Any) -> Any:
@@ -182,19 +183,19 @@ class GpuSource(Source):
         rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
         edges = np.cumsum([0, *map(count_rows, strata)])
         kind = weights(take(rows, 0, 1))
-        step = MAX_ROWS if kind.is_plain else PRODUCT_ROWS
+        step = max(PRODUCT_ROWS, MAX_WEIGHTS // sum(m.shape[1] for m in _matrices(kind) if m is not None))
         with self.array.device, _explain_lack_of_memory(cupy, context.out.nbytes):
             total = cupy.zeros(context.out.shape)
             cells = self._cells(columns, context.calibration)
             for start in range(0, edges[-1], step):
                 run = take(rows, start, start + step)
-                inner = np.clip(edges - start, 0, count_rows(run))
-                listed = cells.with_rows(run)
+                inner, listed = np.clip(edges - start, 0, count_rows(run)), cells.with_rows(run)
+                matrices = _matrices_on_gpu(run, weights, self._summing_dtype)
                 if kind.is_plain:
-                    w = cupy.asarray(_first_weights(run, weights, self._summing_dtype))
-                    self._add_moments(listed, inner, total, range(total.shape[1]), w, fourth=kind.fourth)
+                    places = range(total.shape[1])
+                    self._add_moments(listed, inner, total, places, matrices[0], fourth=kind.fourth)
                 else:
-                    self._add_products(listed, inner, total, weights(run))
+                    self._add_products(listed, inner, total, kind, *matrices)
             out = context.out
             out += total.get()
         context.tick(int(edges[-1]) * context.out.shape[-1])
@@ -251,26 +252,31 @@ class GpuSource(Source):
         aligned = self._stride[0] % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
         return n if cells.columns is None and self._stride[1] == 1 and cells.p % n == 0 and aligned else 1
 
-    def _add_products(self, cells: _Cells, edges: Indices, total: Any, weights: Weights) -> None:
+    def _add_products(
+        self,
+        cells: _Cells,
+        edges: Indices,
+        total: Any,
+        kind: Weights,
+        linear: Any,
+        presence: Any,
+        square: Any,
+    ) -> None:
         """Add the sums for several weights, classes or missing values, by matrix products."""
-        cupy, dtype = _import_cupy(), self._summing_dtype
-        linear, presence = _weight_matrices(weights)
-        first = 0 if weights.codes is not None else 1  # the line before is Σz
+        first = 0 if kind.codes is not None else 1  # the line before is Σz
         n_plain = first + linear.shape[1]
         places = [first - 1, -1, n_plain, total.shape[1] - 1]
-        square = None if weights.square is None else cupy.asarray(weights.square, dtype)
-        skip = weights.pairwise
-        self._add_moments(cells, edges, total, places, None, square, fourth=weights.fourth, skip=skip)
-        left = cupy.asarray(linear, dtype)
-        counted = None if presence is None else cupy.asarray(presence, dtype)
+        skip = kind.pairwise
+        self._add_moments(cells, edges, total, places, None, square, fourth=kind.fourth, skip=skip)
         for stratum, (start, stop) in enumerate(pairwise(edges.tolist())):
-            for columns in chunks(slice(0, cells.p if stop > start else 0), PRODUCT_CELLS // PRODUCT_ROWS):
-                z, present = self._copy(cells.part(start, stop, columns), with_present=skip)
-                sums = total[stratum, :, columns]
-                sums[first:n_plain] += left[start:stop].T @ z
-                if counted is not None:
-                    lines = slice(n_plain + 1, n_plain + 1 + counted.shape[1])
-                    sums[lines] += counted[start:stop].T @ present
+            for rows in chunks(slice(start, stop), PRODUCT_ROWS):
+                for columns in chunks(slice(0, cells.p), PRODUCT_CELLS // PRODUCT_ROWS):
+                    z, present = self._copy(cells.part(rows, columns), with_present=skip)
+                    sums = total[stratum, :, columns]
+                    sums[first:n_plain] += linear[rows].T @ z
+                    if presence is not None:
+                        lines = slice(n_plain + 1, n_plain + 1 + presence.shape[1])
+                        sums[lines] += presence[rows].T @ present
 
     def _copy(self, cells: _Cells, *, with_present: bool) -> tuple[Any, Any]:
         """Shifted cells, with 0 for missing ones, and 1 where they are present."""
@@ -311,14 +317,15 @@ class _Cells(NamedTuple):
         listed = None if isinstance(rows, slice) else _import_cupy().asarray(rows, np.int64)
         return self._replace(rows=rows, listed=listed)
 
-    def part(self, start: int, stop: int, columns: slice) -> _Cells:
+    def part(self, rows: slice, columns: slice) -> _Cells:
         """Some rows and columns, by their positions."""
-        listed = None if self.listed is None else self.listed[start:stop]
+        listed = None if self.listed is None else self.listed[rows]
         chosen = self.columns
         if columns != slice(0, self.p):
             chosen = _import_cupy().arange(columns.start, columns.stop) if chosen is None else chosen[columns]
         p = count_rows(columns)
-        return self._replace(rows=take(self.rows, start, stop), listed=listed, columns=chosen, p=p)
+        run = take(self.rows, rows.start, rows.stop)
+        return self._replace(rows=run, listed=listed, columns=chosen, p=p)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -331,25 +338,32 @@ class _Cells(NamedTuple):
         return self.scale, self.shift
 
 
-def _first_weights(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> Array:
-    """The only weights of some rows."""
-    parts = map_in_threads(
-        lambda part: weights(part).linear[:, 0].astype(dtype), chunks(rows, WEIGHTS_OF_THREAD), 4
-    )
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _weight_matrices(weights: Weights) -> tuple[Floats, Floats | None]:
-    """The weights of cells, and those of their presence if some are missing."""
+def _matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
+    """Weights of cells, those of their presence if some are missing, and those of squares if they differ."""
+    linear, presence = weights.linear, weights.presence
     if weights.codes is not None:
-        classes = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
-        return classes, classes if weights.pairwise else None
-    linear = weights.linear
-    if not weights.pairwise:
-        return linear, None
-    if weights.presence is not None:
-        return linear, weights.presence
-    return linear, np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
+        linear = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
+        presence = linear
+    elif presence is None:
+        presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
+    square = None if weights.square is None else weights.square[:, None]
+    return linear, presence if weights.pairwise else None, square
+
+
+def _matrices_on_gpu(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list[Any]:
+    """The matrices of the weights of some rows, which threads compute."""
+    n, first = count_rows(rows), _matrices(weights(take(rows, 0, 1)))
+    filled = [None if matrix is None else np.empty((n, matrix.shape[1]), dtype) for matrix in first]
+    step = max(1, WEIGHTS_OF_THREAD // first[0].shape[1])
+
+    def fill(start: int) -> None:
+        part = take(rows, start, start + step)
+        for out, matrix in zip(filled, _matrices(weights(part)), strict=True):
+            if out is not None:
+                out[start : start + step] = matrix
+
+    map_in_threads(fill, range(0, n, step), 4)
+    return [None if matrix is None else _import_cupy().asarray(matrix) for matrix in filled]
 
 
 @contextmanager
@@ -429,7 +443,7 @@ def add_pair_products(
             x = source.read_on_device(run, None).astype(np.float64)
             x = (x if means is None else x - cupy.asarray(means)) * cupy.asarray(scale)
             w = weights(run)
-            linear, _ = _weight_matrices(w)
+            linear, *_ = _matrices(w)
             columns = linear if w.codes is not None else np.column_stack([np.ones(len(linear)), linear])
             terms = [(x, column) for column in cupy.asarray(columns.T)]
             squares = cupy.square(x)
