@@ -326,7 +326,7 @@ class Run:
             bound = self.kind.bind_partial(values, pairwise, self.covariates)
         if weights is not None:
             bound = bound.with_sample_weight(weights.values if rows is None else weights.values[rows])
-        return bound
+        return self.source.place(bound)
 
     @property
     def n_covariates(self) -> int:
@@ -391,14 +391,14 @@ class Run:
             everything = len(together) == self.statistic.n_responses
             statistic = self.statistic if everything else self.statistic.subset(together)
             traces = [self.active[k] for k in together]
-            read = self._run_steps(statistic, traces, workers, tick)
+            calibrated, read = self._run_steps(statistic, traces, workers, tick)
             if (n_choose := self.settings.n_choose) is not None:
                 rows = reduce(join_rows, read)
                 for trace in traces:
                     choose_features(self.source, trace, rows, self._row_weights, n_choose)
             if self.settings.pvalues:
                 read_in_full(self.source, statistic, traces, workers, tick)
-            self._correct_pvalues(statistic, traces, read[0])
+            self._correct_pvalues(statistic, calibrated, traces, read[0])
 
     def _row_weights(self, rows: Rows) -> Floats | None:
         """Weights by which rows represent all rows, including the user's; None if they are equal."""
@@ -408,14 +408,18 @@ class Run:
         own = given.values if self.known is None else given.values[self.known]
         return own[rows] if weights is None else own[rows] * weights
 
-    def _correct_pvalues(self, statistic: Statistic, traces: list[Trace], first_rows: Rows) -> None:
+    def _correct_pvalues(
+        self, statistic: Statistic, calibrated: Statistic, traces: list[Trace], first_rows: Rows
+    ) -> None:
         """Check the small p-values, which come from all rows or from the rows of a single step."""
         n, pvalues = self.source.shape[0], self.settings.pvalues
         complete = {k for k, trace in enumerate(traces) if trace.rounds[-1].n_rows >= n}
         once = set() if self.plan.by_evidence else {k for k, t in enumerate(traces) if len(t.rounds) == 1}
         for members, rows in ((complete, slice(0, n)), (once - complete, first_rows)):
             if members:
-                bound = statistic.subset(sorted(members)).calibrate(rows)
+                again = count_rows(rows) > count_rows(first_rows)  # than it was calibrated with
+                bound = statistic.calibrate(rows) if again else calibrated
+                bound = bound.subset(sorted(members)) if len(members) < bound.n_responses else bound
                 correct_pvalues(self.source, bound, [traces[k] for k in sorted(members)], rows, pvalues)
 
     def _groups(self, bound: Statistic) -> list[list[int]]:
@@ -460,8 +464,8 @@ class Run:
 
     def _run_steps(
         self, statistic: Statistic, traces: list[Trace], workers: Workers, tick: Callable[[int], None]
-    ) -> list[Rows]:
-        """The loop itself; return the new rows of each step."""
+    ) -> tuple[Statistic, list[Rows]]:
+        """The loop itself; return the statistic as it was calibrated, and the new rows of each step."""
         plan, source = self.plan, self.source
         exact = plan.steps[0].n_rows == plan.n_rows
         sampled = exact or self.row_order == "random" or source.stratum_sizes
@@ -508,7 +512,7 @@ class Run:
                 trace.variance_inflation = measure_variance_inflation(
                     source, statistic, k, read, self.strata, trace.strongest()
                 )
-        return read
+        return statistic, read
 
     def _run_step(
         self,

@@ -22,7 +22,7 @@ from banditsis.arrays import (
     take,
 )
 from banditsis.parallel import Workers, map_in_threads
-from banditsis.statistics.base import Weights
+from banditsis.statistics.base import Statistic, Weights
 
 #: Gives the weights of some rows.
 WeightFunction: TypeAlias = Callable[[Rows], Weights]
@@ -115,6 +115,10 @@ class Source(ABC):
     @abstractmethod
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         """Cells of some rows × columns as a dense block; a view if possible."""
+
+    def place(self, statistic: Statistic) -> Statistic:
+        """The statistic with what it needs in the memory of the features, if that is not the host's."""
+        return statistic
 
     @abstractmethod
     def calibrate(self, rows: Rows) -> Calibration:

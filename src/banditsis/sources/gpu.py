@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -35,7 +35,8 @@ from banditsis.sources.base import (
     calibrate,
     summing_dtype,
 )
-from banditsis.statistics.base import Weights
+from banditsis.statistics.base import Statistic, Weights
+from banditsis.statistics.pearson import Pearson
 
 #: Names of the types of cells in CUDA, and how many cells a thread loads at once.
 CUDA_TYPES = {
@@ -59,7 +60,7 @@ N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 15
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 26
 #: Weights that are on the GPU at once, and that a thread computes at once.
-MAX_WEIGHTS, WEIGHTS_OF_THREAD = 1 << 25, 1 << 16
+MAX_WEIGHTS, WEIGHTS_OF_THREAD = 1 << 27, 1 << 18
 
 
 def from_device(data: Any) -> Any:
@@ -168,6 +169,14 @@ class GpuSource(Source):
             if isinstance(rows, slice) or isinstance(columns, slice):
                 return self.array[rows, columns]
             return self.array[rows[:, None], columns]
+
+    def place(self, statistic: Statistic) -> Statistic:
+        if type(statistic) is not Pearson or statistic.pairwise or statistic.sample_weight is not None:
+            return statistic
+        cupy, kind = _import_cupy(), statistic.y.dtype.kind
+        with self.array.device:
+            on_gpu = cupy.asarray(statistic.y if kind == "f" else statistic.y.astype(np.float64))
+        return GpuPearson(statistic.y, False).copy_with(on_gpu=on_gpu)
 
     def calibrate(self, rows: Rows) -> Calibration:
         found = calibrate(self, rows, spread(rows, PILOT_ROWS), self._summing_dtype)
@@ -299,6 +308,45 @@ class GpuSource(Source):
         return float(n_columns * n_rows * self.dtype.itemsize)
 
 
+class GpuPearson(Pearson):
+    """Pearson correlation with responses on a GPU, which passes over all rows read there."""
+
+    #: the responses again
+    on_gpu: Any
+
+    def subset(self, responses: Sequence[int]) -> Self:
+        return super().subset(responses).copy_with(on_gpu=self.on_gpu[:, list(responses)])
+
+    def scaled_on_gpu(self, rows: slice, dtype: np.dtype) -> Any:
+        """As :meth:`scaled`, in the memory of the GPU."""
+        cupy = _import_cupy()
+        operation = "z = (double)y * scale - centre * scale"
+        kernel = cupy.ElementwiseKernel("T y, float64 scale, float64 centre", "Z z", operation, "scaled")
+        scale, centre = (cupy.asarray(a) for a in (self.scale, self.centre))
+        z = cupy.empty((count_rows(rows), self.n_responses), dtype)
+        return kernel(self.on_gpu[rows], scale, centre, z)
+
+    def find_ends(self, rows: Rows) -> tuple[Floats, Floats]:
+        if not isinstance(rows, slice):
+            return super().find_ends(rows)
+        cupy, y = _import_cupy(), self.on_gpu[rows]
+        low, high = cupy.stack([y.min(axis=0), y.max(axis=0)]).get().astype(np.float64)
+        return low, high
+
+    def powers(self, rows: Rows, n_powers: int) -> Floats:
+        if not isinstance(rows, slice):
+            return super().powers(rows, n_powers)
+        cupy = _import_cupy()
+        total = cupy.zeros((n_powers, self.n_responses))
+        for part in chunks(rows, max(1, PRODUCT_CELLS // self.n_responses)):
+            y = self.scaled_on_gpu(part, np.dtype(np.float64))
+            power = y
+            for line in total:
+                line += power.sum(axis=0)
+                power = power * y
+        return np.asarray(total.get())
+
+
 class _Cells(NamedTuple):
     """Some cells of a source, as kernels need them."""
 
@@ -352,6 +400,9 @@ def _matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
 
 def _matrices_on_gpu(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list[Any]:
     """The matrices of the weights of some rows, which threads compute."""
+    statistic = getattr(weights, "__self__", None)
+    if isinstance(statistic, GpuPearson) and isinstance(rows, slice):
+        return [statistic.scaled_on_gpu(rows, dtype), None, None]
     n, first = count_rows(rows), _matrices(weights(take(rows, 0, 1)))
     filled = [None if matrix is None else np.empty((n, matrix.shape[1]), dtype) for matrix in first]
     step = max(1, WEIGHTS_OF_THREAD // first[0].shape[1])

@@ -9,6 +9,7 @@ import numpy as np
 import scipy  # its submodules are imported on first use
 
 from banditsis.arrays import Array, Floats, Indices
+from banditsis.parallel import map_in_threads
 
 #: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
 SMALL, TINY = 1e-3, 1e-250
@@ -19,6 +20,8 @@ LAGUERRE = (
     (4.536620296921128, 0.038887908515005405),
     (9.395070912301133, 0.0005392947055613296),
 )
+#: P-values that a thread computes at once.
+PVALUES_AT_ONCE = 1 << 14
 METHODS = ("bh", "by", "holm", "bonferroni")
 
 
@@ -78,16 +81,25 @@ class BetaNull(NullDistribution):
         share = np.minimum((scores * self.scale) ** 2, 1.0)
         a, b = (np.broadcast_to(np.divide(d, 2.0), share.shape) for d in (self.residual, self.between))
         log = np.where(np.isnan(share), np.nan, 0.0)
-        known = (a > 0) & (b > 0) & (share > 0)
-        a, b, share = a[known], b[known], share[known]
-        with np.errstate(divide="ignore"):
-            tail = np.log1p(-scipy.special.betainc(b, a, share))
-            small = tail < np.log(SMALL)  # the difference from 1 has too few digits
-            tail[small] = np.log(scipy.special.betainc(a[small], b[small], 1.0 - share[small]))
-        tiny = (tail < np.log(TINY)) & (share < 1)
-        tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
-        log[known] = tail
+        known = np.flatnonzero((a > 0) & (b > 0) & (share > 0))
+
+        def fill(start: int) -> None:
+            some = known[start : start + PVALUES_AT_ONCE]
+            log[some] = _log_upper_tail(a[some], b[some], share[some])
+
+        map_in_threads(fill, range(0, len(known), PVALUES_AT_ONCE))
         return np.asarray(log / np.log(10))
+
+
+def _log_upper_tail(a: Floats, b: Floats, share: Floats) -> Floats:
+    r"""Logarithm of :math:`1 - I_s(b, a)`, each in the way that keeps its digits."""
+    with np.errstate(divide="ignore"):
+        tail = np.log1p(-scipy.special.betainc(b, a, share))
+        small = tail < np.log(SMALL)  # the difference from 1 has too few digits
+        tail[small] = np.log(scipy.special.betainc(a[small], b[small], 1.0 - share[small]))
+    tiny = (tail < np.log(TINY)) & (share < 1)
+    tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
+    return np.asarray(tail)
 
 
 def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:

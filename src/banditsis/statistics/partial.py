@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
+from banditsis.parallel import map_in_threads
 from banditsis.statistics.base import (
     MIN_PRESENT,
     MomentStatistic,
@@ -27,7 +28,7 @@ from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.presence import FeatureLines, PresenceLines, PresentMoments, present_moments
 from banditsis.statistics.regression import eliminate, residual_moments, squared_influence, whiten
-from banditsis.statistics.saddlepoint import ScoreParts
+from banditsis.statistics.saddlepoint import ScoreParts, is_like_normal
 
 if TYPE_CHECKING:
     from banditsis.statistics.anova import Anova
@@ -122,16 +123,19 @@ class PartialStatistic(MomentStatistic):
     def summary(self, rows: Rows) -> Floats:
         """Lines n, Σb², Aᵀb, AᵀvA, one column for each target; n and AᵀvA are the same in all columns."""
         width = 1 + self.covariates.rank
-        total = np.zeros((2 + width + width * width, self.n_targets))
-        for part in chunks(rows):
+
+        def add_up(part: Rows) -> Floats:
             A, B, v = self.columns(part)
             weighted, v = self._weigh(B, v, part)
             gram = A.T @ (A if v is None else A * v[:, None])
-            total[0] += len(A)
-            total[1] += np.einsum("ij,ij->j", weighted, B)
-            total[2 : 2 + width] += A.T @ weighted
-            total[2 + width :] += gram.reshape(-1, 1)
-        return total
+            total = np.empty((2 + width + width * width, self.n_targets))
+            total[0] = len(A)
+            total[1] = np.einsum("ij,ij->j", weighted, B)
+            total[2 : 2 + width] = A.T @ weighted
+            total[2 + width :] = gram.reshape(-1, 1)
+            return total
+
+        return np.asarray(np.sum(map_in_threads(add_up, chunks(rows), 2), axis=0))
 
     def split_summary(self, summary: Floats) -> tuple[Floats, Floats]:
         """AᵀvA and AᵀB."""
@@ -301,6 +305,25 @@ class PartialPearson(PartialStatistic):
             return BetaNull(n - 2 - self.covariates.rank)
         found = self.present_moments(sums, summary, [response], columns)
         return BetaNull(found.n_rows - found.rank - 1, scale=np.sqrt(n / np.maximum(found.n_rows, 1)))
+
+    def normal_responses(self, rows: Rows) -> Array:
+        if self.sample_weight is not None:
+            return super().normal_responses(rows)
+        gram, cross = self.split_summary(self.summary(rows))
+        white = whiten(gram)
+        slope = white.T @ (white @ cross)
+
+        def add_up(part: Rows) -> Floats:
+            A, B, _ = self.columns(part)
+            residuals = B - A @ slope
+            squares = np.square(residuals)
+            pairs = ((residuals, residuals), (residuals, squares), (squares, squares))
+            return np.array([np.einsum("ij,ij->j", *pair) for pair in pairs])
+
+        n = count_rows(rows)
+        second, third, fourth = np.sum(map_in_threads(add_up, chunks(rows)), axis=0) / n
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0)
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))

@@ -72,13 +72,7 @@ class Pearson(MomentStatistic):
 
         The scale is exact in floating point, and keeps the squares of the response from overflowing.
         """
-
-        def find_ends(part: Rows) -> tuple[Floats, Floats]:
-            values = self.values(part)
-            return values.min(axis=0), values.max(axis=0)
-
-        ends = map_in_threads(find_ends, chunks(rows, self._rows_at_once), 4)
-        low, high = np.min([e[0] for e in ends], axis=0), np.max([e[1] for e in ends], axis=0)
+        low, high = self.find_ends(rows)
         if (low == high).any():
             k = int(np.argmax(low == high))
             raise self.constant_response(k, self.y[rows][0, k])
@@ -86,6 +80,16 @@ class Pearson(MomentStatistic):
         reach = np.maximum(np.maximum(high / 2 - centre / 2, centre / 2 - low / 2), SMALLEST)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
         return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent))
+
+    def find_ends(self, rows: Rows) -> tuple[Floats, Floats]:
+        """The smallest and the largest value of each response."""
+
+        def find(part: Rows) -> tuple[Floats, Floats]:
+            values = self.values(part)
+            return values.min(axis=0), values.max(axis=0)
+
+        low, high = zip(*map_in_threads(find, chunks(rows, self._rows_at_once), 4), strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
 
     def subset(self, responses: Sequence[int]) -> Self:
         k = list(responses)
@@ -156,15 +160,20 @@ class Pearson(MomentStatistic):
                 total += [np.full(y.shape[1], w.sum()), w @ y, w @ np.square(y), np.full(y.shape[1], len(y))]
             return total
 
-        def sums(part: Rows) -> Floats:
+        return np.vstack([np.full(self.n_responses, count_rows(rows)), self.powers(rows, 2)])
+
+    def powers(self, rows: Rows, n_powers: int) -> Floats:
+        """Sums of the first powers of each scaled response, one line for each power."""
+
+        def add_up(part: Rows) -> Floats:
             y = self.scaled(part)
-            return np.array([np.full(y.shape[1], len(y)), y.sum(axis=0), np.einsum("ij,ij->j", y, y)])
+            square = np.square(y) if n_powers > 2 else y
+            pairs = [(y, y), (y, square), (square, square)][: n_powers - 1]
+            return np.array([y.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])
 
         if count_rows(rows) <= self._rows_at_once:
-            return sums(rows)
-        for some in map_in_threads(sums, chunks(rows, self._rows_at_once), 4):
-            total += some
-        return total
+            return add_up(rows)
+        return np.asarray(np.sum(map_in_threads(add_up, chunks(rows, self._rows_at_once), 2), axis=0))
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         _, product, spread_x, spread_y = self._centred(sums, summary, response, columns)
@@ -241,20 +250,15 @@ class Pearson(MomentStatistic):
     def normal_responses(self, rows: Rows) -> Array:
         if self.sample_weight is not None or type(self) is not Pearson:
             return super().normal_responses(rows)
-        n, total, _ = self.summary(rows)
-        mean = total / n
-
-        def powers(part: Rows) -> Floats:
-            d = self.scaled(part) - mean
-            squares = np.square(d)
-            return np.array(
-                [np.einsum("ij,ij->j", d, e) for e in (d, squares)]
-                + [np.einsum("ij,ij->j", squares, squares)]
-            )
-
-        second, third, fourth = sum(map_in_threads(powers, chunks(rows, self._rows_at_once), 2)) / n
+        n = count_rows(rows)
+        mean, second, third, fourth = self.powers(rows, 4) / n
+        variance = second - mean**2
+        third, fourth = (
+            third - 3 * mean * second + 2 * mean**3,
+            fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4,
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
-            return is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0)
+            return is_like_normal(n, third / variance**1.5, fourth / variance**2 - 3.0)
 
     def n_rows(self, summary: Floats, response: int) -> float:
         """Number of rows read."""
