@@ -57,7 +57,7 @@ def free() -> None:
 def make_pass(X: cupy.ndarray, Y: np.ndarray) -> Callable[[], None]:
     """The sums of all cells, without what precedes and follows them."""
     source, n = GpuSource(X), len(X)
-    statistic = Pearson.bind(Y, False).calibrate(slice(0, n))
+    statistic = source.place(Pearson.bind(Y, False)).calibrate(slice(0, n))
     calibration, out = source.calibrate(slice(0, n)), np.zeros((statistic.n_sums, X.shape[1]))
 
     def run() -> None:

@@ -60,7 +60,7 @@ N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 15
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 26
 #: Weights that are on the GPU at once, and that a thread computes at once.
-MAX_WEIGHTS, WEIGHTS_OF_THREAD = 1 << 27, 1 << 18
+MAX_WEIGHTS, WEIGHTS_OF_THREAD = 1 << 27, 1 << 17
 
 
 def from_device(data: Any) -> Any:
@@ -320,11 +320,9 @@ class GpuPearson(Pearson):
     def scaled_on_gpu(self, rows: slice, dtype: np.dtype) -> Any:
         """As :meth:`scaled`, in the memory of the GPU."""
         cupy = _import_cupy()
-        operation = "z = (double)y * scale - centre * scale"
-        kernel = cupy.ElementwiseKernel("T y, float64 scale, float64 centre", "Z z", operation, "scaled")
-        scale, centre = (cupy.asarray(a) for a in (self.scale, self.centre))
+        scale, shift = cupy.asarray(np.stack([self.scale, self.centre * self.scale]))
         z = cupy.empty((count_rows(rows), self.n_responses), dtype)
-        return kernel(self.on_gpu[rows], scale, centre, z)
+        return _scaling()(self.on_gpu[rows], scale, shift, z)
 
     def find_ends(self, rows: Rows) -> tuple[Floats, Floats]:
         if not isinstance(rows, slice):
@@ -413,7 +411,7 @@ def _matrices_on_gpu(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> li
             if out is not None:
                 out[start : start + step] = matrix
 
-    map_in_threads(fill, range(0, n, step), 4)
+    map_in_threads(fill, range(0, n, step))
     return [None if matrix is None else _import_cupy().asarray(matrix) for matrix in filled]
 
 
@@ -429,6 +427,13 @@ def _explain_lack_of_memory(cupy: Any, needed: int) -> Iterator[None]:
             f"but {format_bytes(free)} of {format_bytes(total)} are free: delete other arrays, screen fewer "
             "responses at once, or pass NumPy arrays."
         ) from error
+
+
+@cache
+def _scaling() -> Any:
+    """A kernel that scales and shifts in double precision."""
+    operation = "z = (double)y * scale - shift"
+    return _import_cupy().ElementwiseKernel("T y, float64 scale, float64 shift", "Z z", operation, "scale")
 
 
 @cache

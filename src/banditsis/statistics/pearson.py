@@ -248,7 +248,8 @@ class Pearson(MomentStatistic):
         return None if self.sample_weight is not None else ScoreParts(self.scaled(rows)[:, :1])
 
     def normal_responses(self, rows: Rows) -> Array:
-        if self.sample_weight is not None or type(self) is not Pearson:
+        own_scores = type(self).scores is not Pearson.scores  # of a subclass
+        if self.sample_weight is not None or own_scores:
             return super().normal_responses(rows)
         n = count_rows(rows)
         mean, second, third, fourth = self.powers(rows, 4) / n
