@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels fuzz docs docs-figures examples clean
+  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures examples clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ demo: $(STAMP)  ## Screen a simulated data set with SIS and BanditSIS
 test: $(STAMP) lint types  ## Check format, lint and types, and run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m pytest --doctest-modules src -q
+
+test-gpu: $(STAMP)  ## Run the tests of arrays on a GPU (needs a CUDA device and CuPy)
+	$(BIN)/python -m pytest tests/gpu tests/sources/test_gpu_without_device.py
 
 browser:  ## Install Chromium (Debian, as root) for the tests of the HTML report
 	@command -v chromium || { apt-get update -qq && \
@@ -89,6 +92,9 @@ bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tabl
 
 bench-cores: $(STAMP)  ## Measure exact and adaptive screening with all cores (2 minutes, 16 GB of memory)
 	$(BIN)/python benchmarks/cores.py
+
+bench-gpu: $(STAMP)  ## Measure screening on a GPU against its bandwidth, cuBLAS and PyTorch (2 minutes, 100 GB on the GPU)
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/gpu.py
 
 bench-adaptive: $(STAMP)  ## Check that adaptive runs slower than exact ones say so (2 minutes)
 	$(BIN)/python benchmarks/adaptive.py --write docs/speed.md

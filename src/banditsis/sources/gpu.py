@@ -56,7 +56,7 @@ CUDA_TYPES = {
 # Threads of a block, its rows and columns: as in kernels/moments.cu.
 THREADS, TALL, WARP, WIDE = 128, 4, 32, 4
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
-N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 15
+N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 16
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 26
 #: Weights that are on the GPU at once, and that a thread computes at once.
