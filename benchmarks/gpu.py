@@ -19,7 +19,7 @@ from banditsis.paper.movielens import N_MOVIES, make_standin
 from banditsis.paper.table2 import split
 from banditsis.parallel import Workers
 from banditsis.sources.base import SumContext
-from banditsis.sources.gpu import GpuSource
+from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.views import RowSubset
 from banditsis.statistics.pearson import Pearson
 from reporting import Figure, at_least, at_most, collect, publish

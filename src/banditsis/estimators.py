@@ -263,7 +263,7 @@ class Screener(SelectorMixin, BaseEstimator):
             chosen = self.get_support(indices=True)
             return X[X.columns[chosen]] if hasattr(X, "columns") else X[:, chosen]
         if is_on_gpu(X):  # stays there
-            from banditsis.sources.gpu import take_columns  # only GPUs need it
+            from banditsis.sources.gpu.device import take_columns  # only GPUs need it
 
             _check_n_features(self, X, reset=False)
             return take_columns(X, self.get_support(indices=True), check_finite=self.missing != "pairwise")

@@ -10,8 +10,8 @@ if not cupy.is_available():
 
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen  # noqa: E402
 from banditsis.parallel import Workers  # noqa: E402
-from banditsis.sources import gpu  # noqa: E402
 from banditsis.sources.base import SumContext  # noqa: E402
+from banditsis.sources.gpu.source import GpuSource  # noqa: E402
 from banditsis.statistics import Weights  # noqa: E402
 from source_promises import (  # noqa: E402, F401 - the tests of sources are run here
     GAPS,
@@ -101,7 +101,7 @@ def test_sums_of_any_shape(dtype, order, seed):
     strata = [slice(0, n)] if seed % 3 == 0 else np.split(some, cuts)
     columns = None if seed % 2 else np.sort(rng.choice(p, rng.integers(1, p + 1), replace=False))
     weights = Weights(rng.standard_normal((n, 1)), fourth=seed % 4 == 0)
-    source = gpu.GpuSource(cupy.asarray(x, order=order))
+    source = GpuSource(cupy.asarray(x, order=order))
     calibration = source.calibrate(slice(0, n))
     chosen = np.arange(p) if columns is None else columns
     out = np.zeros((len(strata), 3 + weights.fourth, len(chosen)))

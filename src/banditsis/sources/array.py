@@ -325,12 +325,17 @@ class ArraySource(Source):
             owner.madvise(mmap.MADV_DONTNEED)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        n, p = self.shape
-        if self.by_row:
-            return n_rows * line_bytes(p, n_columns / p, self.dtype.itemsize)
-        if scattered:
-            return n_columns * line_bytes(n, n_rows / n, self.dtype.itemsize)
-        return float(n_columns * n_rows * self.dtype.itemsize)
+        return array_bytes(self, n_rows, n_columns, scattered)
+
+
+def array_bytes(source: Source, n_rows: int, n_columns: int, scattered: bool) -> float:
+    """Bytes of the cache lines of an array that are touched when some rows × columns are read."""
+    (n, p), itemsize = source.shape, source.dtype.itemsize
+    if source.by_row:
+        return n_rows * line_bytes(p, n_columns / p, itemsize)
+    if scattered:
+        return n_columns * line_bytes(n, n_rows / n, itemsize)
+    return float(n_columns * n_rows * itemsize)
 
 
 def line_bytes(cells: int, density: float, itemsize: int) -> float:

@@ -12,7 +12,8 @@ from banditsis import kernels
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.gpu import GpuSource, add_pair_products
+from banditsis.sources.gpu.pairs import add_pair_products
+from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
 from banditsis.sources.interactions.features import PairCalibration, PairNames, PairOrder, calibrate_pairs

@@ -1,20 +1,16 @@
-"""Arrays in the memory of a GPU: CuPy arrays, and PyTorch and JAX arrays through DLPack."""
+"""An array in the memory of a GPU as a source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from importlib import resources
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import (
     Array,
     Columns,
-    Floats,
     Indices,
     Rows,
     as_indices,
@@ -23,9 +19,7 @@ from banditsis.arrays import (
     spread,
     take,
 )
-from banditsis.formatting import format_bytes
-from banditsis.parallel import map_in_threads
-from banditsis.sources.array import check_names, line_bytes
+from banditsis.sources.array import array_bytes, check_names
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
@@ -35,6 +29,16 @@ from banditsis.sources.base import (
     calibrate,
     summing_dtype,
 )
+from banditsis.sources.gpu.device import (
+    PRODUCT_CELLS,
+    PRODUCT_ROWS,
+    explain_lack_of_memory,
+    find_kernel,
+    from_device,
+    import_cupy,
+    launch,
+)
+from banditsis.sources.gpu.weights import GpuPearson, make_matrices
 from banditsis.statistics.base import Statistic, Weights
 from banditsis.statistics.pearson import Pearson
 
@@ -57,42 +61,8 @@ CUDA_TYPES = {
 THREADS, TALL, WARP, WIDE = 128, 4, 32, 4
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
 N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 16
-#: Rows and cells of a matrix product, whose sums are in the dtype of the data.
-PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 26
-#: Weights that are on the GPU at once, and that a thread computes at once.
-MAX_WEIGHTS, WEIGHTS_OF_THREAD = 1 << 27, 1 << 17
-
-
-def from_device(data: Any) -> Any:
-    """A CuPy array that shares the memory of an array on a GPU."""
-    cupy = _import_cupy()
-    if isinstance(data, cupy.ndarray):
-        return data
-    data = data.detach() if hasattr(data, "detach") else data  # PyTorch exports no tensor with a gradient
-    try:
-        return cupy.from_dlpack(data)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        kind = f"{type(data).__module__.split('.')[0]} array of dtype {getattr(data, 'dtype', 'unknown')}"
-        raise TypeError(f"a {kind} cannot be read in place ({error}): convert it to float32.") from error
-
-
-def _import_cupy() -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        raise ImportError(
-            "screening arrays on a GPU needs CuPy: pip install 'banditsis[gpu]' (for CUDA 12; otherwise the "
-            "package of CuPy for your version)."
-        ) from error
-    try:
-        n_devices = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(
-            f"CuPy finds no CUDA device ({error}): check the driver with nvidia-smi, or pass NumPy arrays."
-        ) from error
-    if n_devices == 0:
-        raise RuntimeError("CuPy finds no CUDA device: pass NumPy arrays.")
-    return cupy
+#: Weights that are on the GPU at once.
+MAX_WEIGHTS = 1 << 27
 
 
 class Pieces(NamedTuple):
@@ -163,7 +133,7 @@ class GpuSource(Source):
 
     def read_on_device(self, rows: Rows, columns: Columns | slice) -> Any:
         """As :meth:`read`, but the block stays on the GPU."""
-        cupy, columns = _import_cupy(), slice(None) if columns is None else columns
+        cupy, columns = import_cupy(), slice(None) if columns is None else columns
         with self.array.device:
             rows, columns = (k if isinstance(k, slice) else cupy.asarray(k) for k in (rows, columns))
             if isinstance(rows, slice) or isinstance(columns, slice):
@@ -173,7 +143,7 @@ class GpuSource(Source):
     def place(self, statistic: Statistic) -> Statistic:
         if type(statistic) is not Pearson or statistic.pairwise or statistic.sample_weight is not None:
             return statistic
-        cupy, kind = _import_cupy(), statistic.y.dtype.kind
+        cupy, kind = import_cupy(), statistic.y.dtype.kind
         with self.array.device:
             on_gpu = cupy.asarray(statistic.y if kind == "f" else statistic.y.astype(np.float64))
         return GpuPearson(statistic.y, False).copy_with(on_gpu=on_gpu)
@@ -188,18 +158,18 @@ class GpuSource(Source):
     def sums_by_stratum(
         self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
     ) -> None:
-        cupy = _import_cupy()
+        cupy = import_cupy()
         rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
         edges = np.cumsum([0, *map(count_rows, strata)])
         kind = weights(take(rows, 0, 1))
-        step = max(PRODUCT_ROWS, MAX_WEIGHTS // sum(m.shape[1] for m in _matrices(kind) if m is not None))
-        with self.array.device, _explain_lack_of_memory(cupy, context.out.nbytes):
+        step = max(PRODUCT_ROWS, MAX_WEIGHTS // sum(m.shape[1] for m in make_matrices(kind) if m is not None))
+        with self.array.device, explain_lack_of_memory(cupy, context.out.nbytes):
             total = cupy.zeros(context.out.shape)
             cells = self._cells(columns, context.calibration)
             for start in range(0, edges[-1], step):
                 run = take(rows, start, start + step)
                 inner, listed = np.clip(edges - start, 0, count_rows(run)), cells.with_rows(run)
-                matrices = _matrices_on_gpu(run, weights, self._summing_dtype)
+                matrices = place_matrices(run, weights, self._summing_dtype)
                 if kind.is_plain:
                     places = range(total.shape[1])
                     self._add_moments(listed, inner, total, places, matrices[0], fourth=kind.fourth)
@@ -209,9 +179,9 @@ class GpuSource(Source):
             out += total.get()
         context.tick(int(edges[-1]) * context.out.shape[-1])
 
-    def _cells(self, columns: Columns, calibration: Calibration) -> _Cells:
+    def _cells(self, columns: Columns, calibration: Calibration) -> Cells:
         """Some columns and their calibration, on the GPU."""
-        cupy = _import_cupy()
+        cupy = import_cupy()
         if self._calibration is None or self._calibration[0] is not calibration:
             scale, shift = (
                 cupy.asarray(a, self._summing_dtype) for a in (calibration.scale, calibration.shift)
@@ -219,11 +189,11 @@ class GpuSource(Source):
             self._calibration = calibration, scale, shift
         p = self.shape[1] if columns is None else len(columns)
         listed = None if columns is None else cupy.asarray(columns, np.int64)
-        return _Cells(self, slice(0, 0), None, listed, p, *self._calibration[1:])
+        return Cells(self, slice(0, 0), None, listed, p, *self._calibration[1:])
 
     def _add_moments(
         self,
-        cells: _Cells,
+        cells: Cells,
         edges: Indices,
         total: Any,
         places: Sequence[int],
@@ -234,7 +204,7 @@ class GpuSource(Source):
         skip: bool = False,
     ) -> None:
         """Add Σz, Σzw, Σz² and, if asked for, Σz⁴ of each stratum to lines of the sums; -1 leaves one out."""
-        cupy, p = _import_cupy(), cells.p
+        cupy, p = import_cupy(), cells.p
         n_together = self._cells_together(cells)
         width = WARP * n_together if self.by_row else WIDE
         pieces = Pieces.cut(edges, width, p)
@@ -247,15 +217,15 @@ class GpuSource(Source):
         kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
         block = (WARP, TALL) if self.by_row else (THREADS,)
         rest = p, *cells.calibration, w, square, skip, cupy.asarray(pieces.edges), n_strips, parts
-        _launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
+        launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
         where = cupy.asarray(np.array([*places][:n_lines], np.int64))
         grid = -(-n_lines * p // THREADS), len(edges) - 1
         strata = cupy.asarray(pieces.strata)
-        _launch(
+        launch(
             find_kernel("combine"), grid, (THREADS,), parts, strata, n_lines, p, where, total.shape[1], total
         )
 
-    def _cells_together(self, cells: _Cells) -> int:
+    def _cells_together(self, cells: Cells) -> int:
         """How many neighbouring cells a thread loads at once."""
         n = CUDA_TYPES[self.dtype.name][1]
         aligned = self._stride[0] % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
@@ -263,7 +233,7 @@ class GpuSource(Source):
 
     def _add_products(
         self,
-        cells: _Cells,
+        cells: Cells,
         edges: Indices,
         total: Any,
         kind: Weights,
@@ -287,65 +257,23 @@ class GpuSource(Source):
                         lines = slice(n_plain + 1, n_plain + 1 + presence.shape[1])
                         sums[lines] += presence[rows].T @ present
 
-    def _copy(self, cells: _Cells, *, with_present: bool) -> tuple[Any, Any]:
+    def _copy(self, cells: Cells, *, with_present: bool) -> tuple[Any, Any]:
         """Shifted cells, with 0 for missing ones, and 1 where they are present."""
-        cupy = _import_cupy()
+        cupy = import_cupy()
         shape, order = (count_rows(cells.rows), cells.p), "C" if self.by_row else "F"
         z = cupy.empty(shape, self._summing_dtype, order=order)
         present = cupy.empty_like(z) if with_present else None
         names = (CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype))
         kernel = find_kernel(f"copy<{', '.join(names)}>")
         arguments = *cells.arguments, *shape, *cells.calibration, self.by_row, z, present
-        _launch(kernel, (min(N_BLOCKS, -(-z.size // THREADS)),), (THREADS,), *arguments)
+        launch(kernel, (min(N_BLOCKS, -(-z.size // THREADS)),), (THREADS,), *arguments)
         return z, present
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        n, p = self.shape
-        if self.by_row:
-            return n_rows * line_bytes(p, n_columns / p, self.dtype.itemsize)
-        if scattered:
-            return n_columns * line_bytes(n, n_rows / n, self.dtype.itemsize)
-        return float(n_columns * n_rows * self.dtype.itemsize)
+        return array_bytes(self, n_rows, n_columns, scattered)
 
 
-class GpuPearson(Pearson):
-    """Pearson correlation with responses on a GPU, which passes over all rows read there."""
-
-    #: the responses again
-    on_gpu: Any
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        return super().subset(responses).copy_with(on_gpu=self.on_gpu[:, list(responses)])
-
-    def scaled_on_gpu(self, rows: slice, dtype: np.dtype) -> Any:
-        """As :meth:`scaled`, in the memory of the GPU."""
-        cupy = _import_cupy()
-        scale, shift = cupy.asarray(np.stack([self.scale, self.centre * self.scale]))
-        z = cupy.empty((count_rows(rows), self.n_responses), dtype)
-        return _scaling()(self.on_gpu[rows], scale, shift, z)
-
-    def find_ends(self, rows: Rows) -> tuple[Floats, Floats]:
-        if not isinstance(rows, slice):
-            return super().find_ends(rows)
-        cupy, y = _import_cupy(), self.on_gpu[rows]
-        low, high = cupy.stack([y.min(axis=0), y.max(axis=0)]).get().astype(np.float64)
-        return low, high
-
-    def powers(self, rows: Rows, n_powers: int) -> Floats:
-        if not isinstance(rows, slice):
-            return super().powers(rows, n_powers)
-        cupy = _import_cupy()
-        total = cupy.zeros((n_powers, self.n_responses))
-        for part in chunks(rows, max(1, PRODUCT_CELLS // self.n_responses)):
-            y = self.scaled_on_gpu(part, np.dtype(np.float64))
-            power = y
-            for line in total:
-                line += power.sum(axis=0)
-                power = power * y
-        return np.asarray(total.get())
-
-
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     """Some cells of a source, as kernels need them."""
 
     source: GpuSource
@@ -358,17 +286,17 @@ class _Cells(NamedTuple):
     scale: Any
     shift: Any
 
-    def with_rows(self, rows: Rows) -> _Cells:
+    def with_rows(self, rows: Rows) -> Cells:
         """Other rows of the same columns."""
-        listed = None if isinstance(rows, slice) else _import_cupy().asarray(rows, np.int64)
+        listed = None if isinstance(rows, slice) else import_cupy().asarray(rows, np.int64)
         return self._replace(rows=rows, listed=listed)
 
-    def part(self, rows: slice, columns: slice) -> _Cells:
+    def part(self, rows: slice, columns: slice) -> Cells:
         """Some rows and columns, by their positions."""
         listed = None if self.listed is None else self.listed[rows]
         chosen = self.columns
         if columns != slice(0, self.p):
-            chosen = _import_cupy().arange(columns.start, columns.stop) if chosen is None else chosen[columns]
+            chosen = import_cupy().arange(columns.start, columns.stop) if chosen is None else chosen[columns]
         p = count_rows(columns)
         run = take(self.rows, rows.start, rows.stop)
         return self._replace(rows=run, listed=listed, columns=chosen, p=p)
@@ -382,130 +310,3 @@ class _Cells(NamedTuple):
     @property
     def calibration(self) -> tuple[Any, Any]:
         return self.scale, self.shift
-
-
-def _matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
-    """Weights of cells, those of their presence if some are missing, and those of squares if they differ."""
-    linear, presence = weights.linear, weights.presence
-    if weights.codes is not None:
-        linear = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
-        presence = linear
-    elif presence is None:
-        presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
-    square = None if weights.square is None else weights.square[:, None]
-    return linear, presence if weights.pairwise else None, square
-
-
-def _matrices_on_gpu(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list[Any]:
-    """The matrices of the weights of some rows, which threads compute."""
-    statistic = getattr(weights, "__self__", None)
-    if isinstance(statistic, GpuPearson) and isinstance(rows, slice):
-        return [statistic.scaled_on_gpu(rows, dtype), None, None]
-    n, first = count_rows(rows), _matrices(weights(take(rows, 0, 1)))
-    filled = [None if matrix is None else np.empty((n, matrix.shape[1]), dtype) for matrix in first]
-    step = max(1, WEIGHTS_OF_THREAD // first[0].shape[1])
-
-    def fill(start: int) -> None:
-        part = take(rows, start, start + step)
-        for out, matrix in zip(filled, _matrices(weights(part)), strict=True):
-            if out is not None:
-                out[start : start + step] = matrix
-
-    map_in_threads(fill, range(0, n, step))
-    return [None if matrix is None else _import_cupy().asarray(matrix) for matrix in filled]
-
-
-@contextmanager
-def _explain_lack_of_memory(cupy: Any, needed: int) -> Iterator[None]:
-    """Say how much memory the sums need if an allocation fails."""
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        free, total = cupy.cuda.runtime.memGetInfo()
-        raise MemoryError(
-            f"screening needs about {format_bytes(3 * needed + 4 * PRODUCT_CELLS)} of GPU memory besides X, "
-            f"but {format_bytes(free)} of {format_bytes(total)} are free: delete other arrays, screen fewer "
-            "responses at once, or pass NumPy arrays."
-        ) from error
-
-
-@cache
-def _scaling() -> Any:
-    """A kernel that scales and shifts in double precision."""
-    operation = "z = (double)y * scale - shift"
-    return _import_cupy().ElementwiseKernel("T y, float64 scale, float64 shift", "Z z", operation, "scale")
-
-
-@cache
-def find_kernel(name: str) -> Any:
-    """A kernel of kernels/moments.cu, compiled at its first use; CuPy keeps the machine code on disk."""
-    code = resources.files("banditsis.kernels").joinpath("moments.cu").read_text()
-    module = _import_cupy().RawModule(code=code, options=("-std=c++17",), name_expressions=[name])
-    return module.get_function(name)
-
-
-def _launch(kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any) -> None:
-    """Start a kernel; None is a null pointer, and integers have 64 bits."""
-    converted = []
-    for a in arguments:
-        if a is None:
-            a = np.uint64(0)
-        elif isinstance(a, bool | int):
-            a = np.bool_(a) if isinstance(a, bool) else np.int64(a)
-        converted.append(a)
-    kernel(grid, block, tuple(converted))
-
-
-def take_columns(X: Any, columns: Indices, *, check_finite: bool) -> Any:
-    """Some columns of an array on a GPU, as an array of the same library."""
-    cupy = _import_cupy()
-    kept = X[:, cupy.asarray(columns) if isinstance(X, cupy.ndarray) else columns]
-    if check_finite and not bool(cupy.isfinite(from_device(kept)).all()):
-        raise ValueError("the selected columns contain NaN or infinite values: drop or replace them.")
-    return kept
-
-
-def add_pair_products(
-    source: GpuSource,
-    rows: Rows,
-    weights: WeightFunction,
-    means: Floats | None,
-    scale: Floats,
-    pairs: tuple[Indices, Indices],
-    out: Floats,
-) -> None:
-    """Add the sums of products of columns to ``out`` (lines × pairs), by matrix products in float64.
-
-    Parameters
-    ----------
-    source : GpuSource
-        The columns.
-    rows : slice or ndarray of int
-        Rows to sum.
-    weights : callable
-        Weights of some rows, without pairwise deletion.
-    means, scale : ndarray
-        What is subtracted from the columns, unless None, and what they are multiplied by then.
-    pairs : tuple of ndarrays of int
-        First and second column of each product.
-    out : ndarray of shape (lines, pairs)
-        The lines of :class:`~banditsis.statistics.base.Weights`.
-    """
-    cupy, n_columns = _import_cupy(), source.shape[1]
-    with source.array.device, _explain_lack_of_memory(cupy, out.nbytes):
-        first, second = (cupy.asarray(columns) for columns in pairs)
-        total = cupy.zeros(out.shape)
-        for run in chunks(rows, max(1, PRODUCT_CELLS // n_columns)):
-            x = source.read_on_device(run, None).astype(np.float64)
-            x = (x if means is None else x - cupy.asarray(means)) * cupy.asarray(scale)
-            w = weights(run)
-            linear, *_ = _matrices(w)
-            columns = linear if w.codes is not None else np.column_stack([np.ones(len(linear)), linear])
-            terms = [(x, column) for column in cupy.asarray(columns.T)]
-            squares = cupy.square(x)
-            terms.append((squares, None if w.square is None else cupy.asarray(w.square)))
-            terms += [(cupy.square(squares), None)] if w.fourth else []
-            for line, (factor, column) in zip(total, terms, strict=True):
-                weighted = factor if column is None else factor * column[:, None]
-                line += (weighted.T @ factor)[first, second]
-        out += total.get()

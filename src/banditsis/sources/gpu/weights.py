@@ -1,0 +1,95 @@
+"""Weights and responses in the memory of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+
+from banditsis.arrays import Floats, Rows, chunks, count_rows, take
+from banditsis.parallel import map_in_threads
+from banditsis.sources.base import WeightFunction
+from banditsis.sources.gpu.device import PRODUCT_CELLS, import_cupy
+from banditsis.statistics.base import Weights
+from banditsis.statistics.pearson import Pearson
+
+#: Weights that a thread computes at once.
+WEIGHTS_OF_THREAD = 1 << 17
+
+
+def make_matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
+    """Weights of cells, those of their presence if some are missing, and those of squares if they differ."""
+    linear, presence = weights.linear, weights.presence
+    if weights.codes is not None:
+        linear = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
+        presence = linear
+    elif presence is None:
+        presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
+    square = None if weights.square is None else weights.square[:, None]
+    return linear, presence if weights.pairwise else None, square
+
+
+def place_matrices(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list[Any]:
+    """The matrices of the weights of some rows, which threads compute."""
+    statistic = getattr(weights, "__self__", None)
+    if isinstance(statistic, GpuPearson) and isinstance(rows, slice):
+        return [statistic.scaled_on_gpu(rows, dtype), None, None]
+    n, first = count_rows(rows), make_matrices(weights(take(rows, 0, 1)))
+    filled = [None if matrix is None else np.empty((n, matrix.shape[1]), dtype) for matrix in first]
+    step = max(1, WEIGHTS_OF_THREAD // first[0].shape[1])
+
+    def fill(start: int) -> None:
+        part = take(rows, start, start + step)
+        for out, matrix in zip(filled, make_matrices(weights(part)), strict=True):
+            if out is not None:
+                out[start : start + step] = matrix
+
+    map_in_threads(fill, range(0, n, step))
+    return [None if matrix is None else import_cupy().asarray(matrix) for matrix in filled]
+
+
+class GpuPearson(Pearson):
+    """Pearson correlation with responses on a GPU, which passes over all rows read there."""
+
+    #: the responses again
+    on_gpu: Any
+
+    def subset(self, responses: Sequence[int]) -> Self:
+        return super().subset(responses).copy_with(on_gpu=self.on_gpu[:, list(responses)])
+
+    def scaled_on_gpu(self, rows: slice, dtype: np.dtype) -> Any:
+        """As :meth:`scaled`, in the memory of the GPU."""
+        cupy = import_cupy()
+        scale, shift = cupy.asarray(np.stack([self.scale, self.centre * self.scale]))
+        z = cupy.empty((count_rows(rows), self.n_responses), dtype)
+        return _scaling()(self.on_gpu[rows], scale, shift, z)
+
+    def find_ends(self, rows: Rows) -> tuple[Floats, Floats]:
+        if not isinstance(rows, slice):
+            return super().find_ends(rows)
+        cupy, y = import_cupy(), self.on_gpu[rows]
+        with y.device:
+            low, high = cupy.stack([y.min(axis=0), y.max(axis=0)]).get().astype(np.float64)
+        return low, high
+
+    def powers(self, rows: Rows, n_powers: int) -> Floats:
+        if not isinstance(rows, slice):
+            return super().powers(rows, n_powers)
+        with self.on_gpu.device:
+            total = import_cupy().zeros((n_powers, self.n_responses))
+            for part in chunks(rows, max(1, PRODUCT_CELLS // self.n_responses)):
+                y = self.scaled_on_gpu(part, np.dtype(np.float64))
+                power = y
+                for line in total:
+                    line += power.sum(axis=0)
+                    power = power * y
+            return np.asarray(total.get())
+
+
+@cache
+def _scaling() -> Any:
+    """A kernel that scales and shifts in double precision."""
+    operation = "z = (double)y * scale - shift"
+    return import_cupy().ElementwiseKernel("T y, float64 scale, float64 shift", "Z z", operation, "scale")
