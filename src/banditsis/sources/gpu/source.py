@@ -38,7 +38,7 @@ from banditsis.sources.gpu.device import (
     import_cupy,
     launch,
 )
-from banditsis.sources.gpu.weights import GpuPearson, make_matrices
+from banditsis.sources.gpu.weights import GpuPearson, make_matrices, place_matrices
 from banditsis.statistics.base import Statistic, Weights
 from banditsis.statistics.pearson import Pearson
 
