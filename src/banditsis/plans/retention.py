@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy  # its submodules are imported on first use
 
-from banditsis.arrays import Array, Floats
+from banditsis.arrays import Array, Floats, erfc
 
 #: Nodes of the state between two rounds, and their weights.
 State: TypeAlias = tuple[Floats, Floats]
@@ -32,7 +32,6 @@ REACH = 6.5
 CERTAIN = 1e-3
 MAX_STEPS = 50
 TINY = 1e-300
-ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
 @cache
@@ -124,11 +123,6 @@ def _quantile(share: Floats, start: Floats, x: Floats, w: Floats, s: Floats) -> 
     return np.where(share < 1.0, c, 0.0)
 
 
-def _erfc(x: Floats) -> Floats:
-    """As ``scipy.special.erfc``: for a few values, importing that would take longer."""
-    return np.asarray(ERFC(x), dtype=np.float64)
-
-
 def _dot(a: Floats, b: Floats) -> Floats:
     """The sum of products along the nodes, as a column."""
     return np.asarray(np.einsum("ij,ij->i", a, b)[:, None])
@@ -136,7 +130,7 @@ def _dot(a: Floats, b: Floats) -> Floats:
 
 def _loss(mean: Floats, bound: Floats, sd: Floats, state: State) -> Floats:
     """P(z < bound) for z ~ N(mean, sd²), plus the loss in earlier rounds, given by a state."""
-    total = 0.5 * _erfc((mean - bound) / (sd * ROOT_2))
+    total = 0.5 * erfc((mean - bound) / (sd * ROOT_2))
     return np.minimum(total + _density(mean, *state, sd), 1.0)
 
 
@@ -173,7 +167,7 @@ def lowest_mean(variances: Floats, bounds: Floats, error: float, n_nodes: int) -
     while np.any(wide := high - low > 1e-6 * high):
         middle = 0.5 * (low + high)
         t = x - middle * scale
-        loss = 0.5 * _erfc(middle * scale - bound) + _dot(w, np.exp(-t * t))
+        loss = 0.5 * erfc(middle * scale - bound) + _dot(w, np.exp(-t * t))
         low, high = (
             np.where(wide & (loss > error), middle, low),
             np.where(wide & (loss <= error), middle, high),
