@@ -6,7 +6,6 @@ allele, 1 for a missing genotype, 2 for one copy and 3 for none.
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from banditsis.statistics.base import Weights
 
 SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one variant that a read of 8 KB returns
 #: Variants and samples that are decoded for a matrix product: a block that stays in the cache.
-BLOCK_VARIANTS, BLOCK_SAMPLES = 32, 2560
+BLOCK_VARIANTS, BLOCK_SAMPLES = 16, 5120
 #: Rows are decoded together with those in between if these are at most as many times more.
 MAX_SPAN = 8
 WORD = 8  # bytes whose genotypes are counted at once
@@ -30,6 +29,8 @@ LOW_BITS = np.uint64(0x5555_5555_5555_5555)  # of each genotype
 NUMBERS = np.array([2, np.nan, 1, 0], np.float32)
 SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 BYTE_NUMBERS = NUMBERS[np.arange(256)[:, None] >> SHIFTS & 3]
+#: The same in float64, with 0 for missing genotypes.
+BYTE_COPIES = np.nan_to_num(BYTE_NUMBERS.astype(np.float64))
 
 
 class GenotypeSource(BlockSource):
@@ -174,25 +175,13 @@ def _count(packed: Array) -> tuple[Array, Array, Array]:
 def _multiply(packed: Array, linear: Floats) -> Floats:
     """Products of the numbers of copies, 0 if missing, with the weights: shape (lines, weights)."""
     products = np.zeros((len(packed), linear.shape[1]))
-    pairs = packed.view(np.uint16)
-    for j in range(0, pairs.shape[1], BLOCK_SAMPLES // 8):
-        weights = linear[8 * j : 8 * j + BLOCK_SAMPLES]
-        copies, block = (
-            np.empty((BLOCK_VARIANTS, len(weights) // 8), np.uint64),
-            np.empty((BLOCK_VARIANTS, len(weights))),
-        )
+    width = BLOCK_SAMPLES // 4
+    for j in range(0, packed.shape[1], width):
+        weights = linear[4 * j : 4 * (j + width)]
+        block = np.empty((BLOCK_VARIANTS, len(weights) // 4, 4))
         for i in range(0, len(packed), BLOCK_VARIANTS):
-            here = pairs[i : i + BLOCK_VARIANTS, j : j + BLOCK_SAMPLES // 8]
-            k = len(here)
-            np.take(_pair_table(), here, out=copies[:k], mode="clip")  # other modes use a buffer
-            np.copyto(block[:k], copies[:k].view(np.int8))
-            products[i : i + BLOCK_VARIANTS] += block[:k] @ weights
+            here = packed[i : i + BLOCK_VARIANTS, j : j + width]
+            copies = block[: len(here)]
+            np.take(BYTE_COPIES, here, axis=0, out=copies, mode="clip")  # other modes use a buffer
+            products[i : i + BLOCK_VARIANTS] += copies.reshape(len(here), -1) @ weights
     return products
-
-
-@cache
-def _pair_table() -> Array:
-    """The numbers of copies of the eight genotypes in each pair of bytes, as the bytes of an integer."""
-    of_byte = np.array([2, 0, 1, 0], np.int8)[np.arange(256)[:, None] >> SHIFTS & 3]
-    pairs = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
-    return np.asarray(of_byte[pairs].reshape(-1, 8).view(np.uint64)[:, 0])
