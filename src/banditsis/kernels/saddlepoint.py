@@ -5,24 +5,11 @@ from __future__ import annotations
 import math
 
 from banditsis.arrays import Floats
-from banditsis.kernels.compile import elementwise, reduction
+from banditsis.kernels.compile import elementwise
 
 MAX_ITERATIONS = 100
 #: The saddlepoint is found if the mean is as close to the target, relative to it.
 TOLERANCE = 1e-9
-
-
-@reduction
-def central_sums(values: Floats, mean: float) -> tuple[float, float, float]:
-    """Sums of the second, third and fourth powers of deviations from the mean."""
-    second, third, fourth = 0.0, 0.0, 0.0
-    for i in range(values.size):
-        d = values[i] - mean
-        square = d * d
-        second += square
-        third += square * d
-        fourth += square * square
-    return second, third, fourth
 
 
 @elementwise

@@ -170,7 +170,9 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
 
 def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
     """Standardised third and fourth cumulant of a sample; 0 for normal data."""
-    second, third, fourth = (s / len(sample) for s in kernels.saddlepoint.central_sums(sample, sample.mean()))
+    deviation = sample - sample.mean()
+    square = deviation * deviation
+    second, third, fourth = (float(power.mean()) for power in (square, square * deviation, square * square))
     return (third / second**1.5, fourth / second**2 - 3.0) if second > 0 else (0.0, 0.0)
 
 
