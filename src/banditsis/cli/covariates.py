@@ -44,7 +44,8 @@ def read_covariates(
     """Read ``FILE:columns`` for the rows with a target."""
     file, columns = split_target(covariates)
     assert file is not None
-    data_columns = column_names(path) or source.names or ()
+    features = source.names if ids is None else None  # one of them may hold ids
+    data_columns = column_names(path) or features or ()
     names = [None] if columns is None else columns.split(",")
     read = read_targets(file, names, data_columns, na)
     return {values.column: _join_column(source, ids, file, values, allow_missing) for values in read}
