@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -144,3 +145,9 @@ def rank_values(values: Array, ties: str = "mean") -> Array:
 def erfc(x: Floats) -> Floats:
     """As ``scipy.special.erfc``, of which the import takes longer than 100,000 values here."""
     return np.asarray(ERFC(x), dtype=np.float64)
+
+
+def is_masked(values: Any) -> bool:
+    """As ``np.ma.isMaskedArray``; without masked arrays, their module is not imported."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and bool(module.isMaskedArray(values))

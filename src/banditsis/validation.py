@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import MAX_EXACT_INTEGER, Array, Columns, Indices, Rows, count_rows, take
+from banditsis.arrays import MAX_EXACT_INTEGER, Array, Columns, Indices, Rows, count_rows, is_masked, take
 from banditsis.formatting import were
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
     >>> check_sample_weight([1, 0, 4, 2], 4)
     SampleWeights(values=array([0.25, 1.  , 0.5 ]), kept=array([0, 2, 3]))
     """
-    if np.ma.isMaskedArray(sample_weight):
+    if is_masked(sample_weight):
         raise TypeError("masked arrays are not supported: fill the missing values of sample_weight first.")
     weights = np.asarray(sample_weight)
     if weights.dtype.kind == "O":
@@ -342,7 +342,7 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
     can_allow : bool
         Whether the user could choose to allow it.
     """
-    if np.ma.isMaskedArray(y):
+    if is_masked(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
     responses = np.asarray(from_categories(y))
     if responses.ndim not in (1, 2):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices
+from banditsis.arrays import Array, Indices, is_masked
 from banditsis.formats.opening import is_frame
 from banditsis.formatting import count
 from banditsis.validation import NUMBERS, find_missing, from_numbers
@@ -71,7 +71,7 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
 
 def _as_array(covariates: Any, n: int) -> Array | None:
     """Covariates as an array of shape (n, k); None if columns have types of their own."""
-    if np.ma.isMaskedArray(covariates):
+    if is_masked(covariates):
         raise TypeError("masked arrays are not supported: fill the missing values of the covariates first.")
     if hasattr(covariates, "toarray"):
         raise TypeError("sparse covariates are not supported: pass covariates.toarray().")

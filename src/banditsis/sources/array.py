@@ -20,6 +20,7 @@ from banditsis.arrays import (
     as_indices,
     chunks,
     count_rows,
+    is_masked,
     is_wide_integer,
     spread,
     subtract_integers,
@@ -346,7 +347,7 @@ def line_bytes(cells: int, density: float, itemsize: int) -> float:
 
 def raise_if_masked(data: Any) -> None:
     """Raise if the data are a masked array, because its mask would be lost."""
-    if np.ma.isMaskedArray(data):
+    if is_masked(data):
         raise TypeError(
             "masked arrays are not supported: fill them with NaN, as in X.filled(np.nan), and use pairwise "
             "deletion of missing values."
