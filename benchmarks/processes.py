@@ -1,4 +1,7 @@
-"""Time and memory of whole processes."""
+"""Time and memory of whole processes.
+
+They store bytecode, as an installation by pip does: without it, each would compile the modules again.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Cost(NamedTuple):
@@ -27,7 +32,7 @@ def run(command: Sequence[object]) -> Cost:
         raise FileNotFoundError(f"{arguments[0]} is not on the PATH")
     silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     started = time.perf_counter()
-    child = os.posix_spawn(program, arguments, os.environ, file_actions=silent)
+    child = os.posix_spawn(program, arguments, ENVIRONMENT, file_actions=silent)
     _, status, usage = os.wait4(child, 0)
     seconds = time.perf_counter() - started
     if status:

@@ -9,7 +9,6 @@ are those of the processor: on an idle machine about those of the clock, and on 
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from processes import ENVIRONMENT
 from reporting import Figure, at_most, collect, publish
 
 COMMAND = "-m", "banditsis.cli.app"
@@ -40,7 +40,7 @@ print(time.process_time() - started[0], time.perf_counter() - started[1], select
 def run(*arguments: object, kernels: Path | None = None) -> tuple[float, str]:
     """Seconds and output of a process, by default with an empty folder for compiled kernels."""
     with tempfile.TemporaryDirectory() as empty:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(kernels or empty)}
+        environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(kernels or empty)}
         command = [sys.executable, *map(str, arguments)]
         started = _seconds_of_children()
         done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
