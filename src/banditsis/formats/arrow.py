@@ -332,17 +332,17 @@ def _pandas_column(series: Any, name: str, *, ordered_as_numbers: bool) -> Any:
     """The NumPy array of a numeric column, or the Arrow column of any other."""
     import pyarrow as pa
 
-    if ordered_as_numbers and getattr(series.dtype, "ordered", False):
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiub" and dtype.isnative:
+        return series.to_numpy()
+    if ordered_as_numbers and getattr(dtype, "ordered", False):
         codes = series.cat.codes.to_numpy()
         return pa.chunked_array([pa.array(codes, mask=codes < 0)])
-
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiub" and series.dtype.isnative:
-        return series.to_numpy()
     try:
         column = pa.array(series, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise TypeError(
-            f"column {name!r} of the frame has values of mixed types ({series.dtype}): convert them to "
+            f"column {name!r} of the frame has values of mixed types ({dtype}): convert them to "
             "numbers or text, or leave the column out."
         ) from error
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])

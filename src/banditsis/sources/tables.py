@@ -191,7 +191,7 @@ class TableSource(BlockSource):
 class FrameSource(TableSource):
     """Features of a frame in memory; values are converted tile by tile, and only where they must be."""
 
-    cells_at_once = 1 << 19
+    cells_at_once = 1 << 20
 
     def __init__(
         self, table: Table, features: Sequence[Feature], names: Sequence[str], levels: dict[int, list[Any]]
@@ -218,7 +218,7 @@ class FrameSource(TableSource):
                 yield to_numbers(column.take(rows), self.kinds[j])
 
     def tile_columns(self, n_columns: int) -> int:
-        return min(n_columns, 64)
+        return min(n_columns, 16)  # copying a short piece of a column takes longer to call than to run
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         if scattered:
