@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import math
 import re
@@ -161,6 +162,7 @@ def main(
     """Select the features most associated with a response, reading only a small part of the data."""
     prepare_streams()
     gc.set_threshold(OBJECTS_AT_ONCE)
+    atexit.register(gc.freeze)  # the interpreter would search all objects for cycles before it ends
 
 
 @app.command(cls=Command)
