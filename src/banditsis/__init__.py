@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from banditsis.sources.interactions.source import Interactions
     from banditsis.store.writer import shuffle
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "SIS",
