@@ -2,26 +2,33 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 STAMP := $(VENV)/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures examples clean
+  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures examples clean dist
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+# The library alone, which is enough for the demo. Files that are not imported need not be compiled.
+$(CORE): pyproject.toml constraints.txt src/banditsis/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "banditsis needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[movielens]' || \
+	$(INSTALL) --no-compile -e .
+	@touch $@
+
+$(STAMP): $(CORE)
+	$(INSTALL) -e '.[test]'
+	@$(INSTALL) -e '.[movielens]' || \
 	  echo "libmf needs a C++ compiler: tests of the MovieLens table that call it will be skipped."
 	@touch $@
 
-demo: $(STAMP)  ## Screen a simulated data set with SIS and BanditSIS
+demo: $(CORE)  ## Screen simulated data exactly and adaptively (first answer in less than a minute)
 	@$(BIN)/banditsis demo
 
 test: $(STAMP) lint types  ## Check format, lint and types, and run all tests
@@ -119,12 +126,21 @@ bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 
 	$(BIN)/python -m benchmarks.cluster
 
 docs: $(STAMP)  ## Build the documentation into docs/_build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 docs-figures: $(STAMP)  ## Redraw the pictures of docs/seeing.md (needs Chromium: make browser)
 	$(BIN)/python docs/pictures.py
 
+# The wheel is built from the sdist, and is tried in an environment that has nothing else.
+dist: $(CORE)  ## Build sdist and wheel, and run the README's first example with the wheel in an empty environment
+	$(INSTALL) build
+	rm -rf dist build && $(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/env
+	build/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/env/bin/python -c "import re; text = open('README.md', encoding='utf-8').read(); \
+	  exec(re.search(r'\x60{3}python\n(.*?)\x60{3}', text, re.S)[1])"
+
 clean:  ## Remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build build dist

@@ -169,11 +169,11 @@ def main(
 @exit_codes()
 def demo(
     rows: Annotated[int, typer.Option(min=1000, help="Number of rows.")] = 200_000,
-    features: Annotated[int, typer.Option(min=20, help="Number of features.")] = 2_000,
+    features: Annotated[int, typer.Option(min=20, help="Number of features.")] = 1_000,
     keep: Annotated[int, typer.Option(min=1, help="Features to keep.")] = 30,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
 ) -> None:
-    """Compare SIS and BanditSIS on simulated data."""
+    """Compare exact and adaptive screening on simulated data."""
     from banditsis.cli.demo import run_demo
 
     run_demo(rows, features, keep, seed)

@@ -1,61 +1,94 @@
-"""``banditsis demo``: SIS and BanditSIS on the same simulated data."""
+"""``banditsis demo``: exact and adaptive screening of the same simulated data, by two statistics."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.cli.output import features_table
 from banditsis.cli.terminal import print_output
-from banditsis.datasets import make_m1
-from banditsis.formatting import format_bytes, format_duration, rounds_table
+from banditsis.formatting import format_bytes, format_duration, format_share, rounds_table, text_table
+from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 from banditsis.progress import ProgressBar
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
 
-N_RUNS = 3
+N_LINEAR, N_SQUARED = 10, 5
+N_TIMED = 4  # features that are measured to estimate the time of exact distance correlation
+HEADINGS = ("method", "cells read", "time", "linear", "squared")
 
 
 def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
-    """Simulate data, screen them twice and print a comparison."""
-    print_output("Simulating data ...")
-    X, y, active = make_m1(rows, features, seed, dtype=np.float32)
+    """Simulate data, screen them by two statistics and print comparisons."""
+    size = format_bytes(4 * rows * features)
     print_output(
-        f"{rows:,} rows × {features:,} features, {format_bytes(X.nbytes)} as float32.\n"
-        f"The response is the sum of {len(active)} features plus noise.\n"
+        f"Simulating {rows:,} rows × {features:,} features, {size} as float32. The response\n"
+        f"depends on {N_LINEAR} features linearly, on the squares of {N_SQUARED} others, and on noise.\n"
+        f"Each method keeps {keep} features. How many of these {N_LINEAR + N_SQUARED} are among them?\n"
     )
-    exact, exact_seconds = _time_screening("SIS", X, y, Plan.exact(rows, features, keep), seed)
-    bandit, bandit_seconds = _time_screening("BanditSIS", X, y, Plan.paper(rows, features, keep), seed)
-    print_output(f"SIS reads all cells: {format_duration(exact_seconds)}\n{rounds_table(exact.rounds)}\n")
-    print_output(f"BanditSIS, α = 0.5: {format_duration(bandit_seconds)}\n{rounds_table(bandit.rounds)}\n")
-    print_output(f"Best features by BanditSIS\n{features_table(bandit, limit=10)}\n")
-    n_active = len(np.intersect1d(active, bandit.selected))
-    n_common = len(np.intersect1d(exact.selected, bandit.selected))
+    X, y = _simulate(rows, features, seed)
+    exact, seconds = _time(lambda: _screen(X, y, Plan.exact(rows, features, keep), "pearson", seed))
+    few, few_seconds = _time(lambda: _screen(X, y, Plan.paper(rows, features, keep), "pearson", seed))
+    _, product_seconds = _time(lambda: y @ X)
+    table = [
+        ("matrix product y @ X", "100%", format_duration(product_seconds), "", ""),
+        ("SIS, all rows", "100%", format_duration(seconds), *_count_found(exact)),
+        ("BanditSIS", format_share(few.fraction_read), format_duration(few_seconds), *_count_found(few)),
+    ]
+    print_output(f"1. Correlation\n{text_table(HEADINGS, table, '<')}\n")
+
+    plan = make_plan(rows, features, keep, rereads=True)
+    found, seconds = _time(lambda: _screen(X, y, plan, "distance", seed))
+    block = X[:, :N_TIMED]
+    _, block_seconds = _time(lambda: _screen(block, y, Plan.exact(rows, N_TIMED, 1), "distance", seed))
+    expected = f"{format_duration(block_seconds * features / N_TIMED)}*"
+    table = [
+        ("SIS, all rows", "100%", expected, "", ""),
+        ("BanditSIS", format_share(found.fraction_read), format_duration(seconds), *_count_found(found)),
+    ]
     print_output(
-        "BanditSIS\n"
-        f"  read {bandit.fraction_read:.2%} of the cells,\n"
-        f"  was {exact_seconds / bandit_seconds:.1f} times as fast as SIS,\n"
-        f"  kept {n_active} of the {len(active)} features in the model, and\n"
-        f"  selected {n_common} of the {len(exact.selected)} features that SIS selected.\n"
-        "Most other features have no signal, so the order among them is random.\n\n"
-        "Next, in Python:\n"
+        "2. Distance correlation, which detects any dependence\n"
+        f"{text_table(HEADINGS, table, '<')}\n* estimated from {N_TIMED} features\n"
+    )
+    print_output(f"The rounds of this run\n{rounds_table(found.rounds)}\n")
+    print_output(f"Its best features\n{features_table(found, limit=N_LINEAR + N_SQUARED)}\n")
+    print_output(
+        "The same in Python:\n"
         "  from banditsis import BanditSIS\n"
-        "  print(BanditSIS(100).fit(X, y).result_)"
+        f'  print(BanditSIS({keep}, statistic="distance").fit(X, y).result_)'
     )
 
 
-def _time_screening(name: str, X: Array, y: Array, plan: Plan, seed: int) -> tuple[ScreeningResult, float]:
-    """Return the result and the shortest time of several runs, after a run that compiles the kernels."""
-    with ProgressBar(name, transient=True) as bar:
-        screen(X, y, plan, random_state=seed, progress=bar)
-    runs = []
-    for _ in range(N_RUNS):
-        started = time.perf_counter()
-        result = screen(X, y, plan, random_state=seed, progress=False)
-        runs.append((time.perf_counter() - started, result))
-    seconds, result = min(runs, key=lambda run: run[0])
-    assert isinstance(result, ScreeningResult)
-    return result, seconds
+def _simulate(n: int, p: int, seed: int) -> tuple[Array, Array]:
+    """Independent normal features, and a response that depends on the first ones."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    squares = X[:, N_LINEAR : N_LINEAR + N_SQUARED] ** 2
+    y = X[:, :N_LINEAR].sum(axis=1) + squares.sum(axis=1) + rng.standard_normal(n, dtype=np.float32)
+    return X, y
+
+
+def _screen(X: Array, y: Array, plan: Plan, statistic: str, seed: int) -> ScreeningResult:
+    with ProgressBar(statistic, transient=True) as bar:
+        found = screen(X, y, plan, statistic=statistic, random_state=seed, progress=bar)
+    assert isinstance(found, ScreeningResult)
+    return found
+
+
+def _time(run: Callable[[], Any]) -> tuple[Any, float]:
+    """What a function returns, and the seconds of its second call; the first one compiles kernels."""
+    run()
+    started = time.perf_counter()
+    return run(), time.perf_counter() - started
+
+
+def _count_found(result: ScreeningResult) -> tuple[str, str]:
+    """How many of the features in the model were selected."""
+    linear = np.count_nonzero(result.selected < N_LINEAR)
+    squared = np.count_nonzero(result.selected < N_LINEAR + N_SQUARED) - linear
+    return f"{linear} of {N_LINEAR}", f"{squared} of {N_SQUARED}"
