@@ -16,7 +16,7 @@ from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_vari
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues, read_in_full
-from banditsis.engine.redundancy import choose_features
+from banditsis.engine.redundancy import MAX_CANDIDATES, choose_features
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
@@ -40,6 +40,7 @@ from banditsis.validation import (
     MIN_ROWS,
     Responses,
     check_guarantee_possible,
+    check_integer,
     check_plan,
     check_responses,
     check_shape,
@@ -71,6 +72,7 @@ def screen(
     covariates: Any = None,
     sample_weight: Any = None,
     pvalues: bool | str = False,
+    n_choose: int | None = None,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
@@ -128,6 +130,9 @@ def screen(
         the selected features. Raises if the null distribution of the statistic is not known. "robust", for
         correlations, also allows the variance of the response to depend on the feature: small p-values are at
         least those of the slope with the sandwich variance HC3.
+    n_choose : int, optional
+        Choose this many of the features that the plan keeps, at most 2,048, and avoid redundant ones; see
+        ``avoid_redundancy`` of :class:`SIS`. By default all of them are selected.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -155,7 +160,7 @@ def screen(
     given, notes = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
     source = open_features(X)
     check_shape(source)
-    plan = _check_plan(plan, source.shape)
+    plan = _check_plan(plan, source.shape, n_choose)
     settings = Settings.check(
         source,
         statistic=statistic,
@@ -171,6 +176,7 @@ def screen(
         progress=progress,
         notes=notes,
         responses=response_names(given["y"]),
+        n_choose=n_choose,
     )
     kind = settings.statistic
     y = kind.unpack(given["y"])
@@ -181,11 +187,22 @@ def screen(
     return run_plan(source, responses, plan, settings, single=np.ndim(y) == 1 or not one_column)
 
 
-def _check_plan(plan: PlanLike, shape: tuple[int, int]) -> PlanLike:
+def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) -> PlanLike:
     """Check a plan, or have it checked when it is made."""
     if callable(plan) and not isinstance(plan, Plan):
-        return lambda design: check_plan(plan(design), Plan, shape)
-    return check_plan(plan, Plan, shape)
+        return lambda design: _check_candidates(check_plan(plan(design), Plan, shape), n_choose)
+    return _check_candidates(check_plan(plan, Plan, shape), n_choose)
+
+
+def _check_candidates(plan: Plan, n_choose: int | None) -> Plan:
+    """Check that a plan keeps enough features to choose from, and not too many to compare."""
+    if n_choose is not None and not check_integer("n_choose", n_choose, 1) <= plan.n_keep <= MAX_CANDIDATES:
+        kept = f"keeps {plan.n_keep:,}" if plan.n_keep else "sets no number of features to keep"
+        raise ValueError(
+            f"n_choose = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} features, but "
+            f"this one {kept}."
+        )
+    return plan
 
 
 def drop_unweighted(source: Source, responses: Responses, settings: Settings) -> tuple[Source, Responses]:

@@ -155,6 +155,46 @@ def test_covariates_pvalues_and_interactions(folder, tmp_path):
     assert Interactions(X[:, :8]).shape[1] == record["n_features"]
 
 
+def test_weights_of_rows(folder, tmp_path):
+    weights = np.arange(N) % 3
+    options = ("--exact", "--keep", 2, "--json")
+    np.save(tmp_path / "x.npy", np.column_stack([X, weights]))
+    from_data = run(
+        "screen", tmp_path / "x.npy", "--target", folder / "y.npy", *options, "--weights", f"x{P}"
+    )
+    (tmp_path / "w.csv").write_text("age,w\n" + "".join(f"1,{value}\n" for value in weights))
+    from_file = screened(folder, *options, "--weights", f"{tmp_path}/w.csv:w")
+    expected = screen(X, Y, Plan.exact(N, P, 2), sample_weight=weights)
+    for result in (from_data, from_file):
+        record = json.loads(result.stdout)
+        assert record["n_features"] == P
+        assert record["parameters"]["sample_weight"] is True
+        scores = [feature["score"] for feature in record["features"]]
+        assert scores == pytest.approx(expected.scores[expected.selected], rel=1e-6)
+    result = screened(folder, "--weights", f"{tmp_path}/w.csv:age,w")
+    assert (result.exit_code, "must name one column" in said(result)) == (2, True)
+
+
+def test_robust_pvalues(folder):
+    record = json.loads(screened(folder, "--exact", "--keep", 2, "--json", "--robust-pvalues").stdout)
+    expected = screen(X, Y, Plan.exact(N, P, 2), pvalues="robust")
+    assert record["parameters"]["pvalues"] == "robust"
+    found = [feature["log10_pvalue"] for feature in record["features"]]
+    assert found == pytest.approx(expected.log10_pvalues[expected.selected])
+
+
+def test_features_that_are_not_redundant(tmp_path):
+    np.save(tmp_path / "x.npy", np.column_stack([X, X[:, 7] + 0.01 * X[:, 8]]))
+    np.save(tmp_path / "y.npy", Y)
+    command = ("screen", tmp_path / "x.npy", "--target", tmp_path / "y.npy", "--exact", "--keep", 2)
+    result = run(*command, "--avoid-redundancy", "--json")
+    (first, second) = (feature["index"] for feature in json.loads(result.stdout)["features"])
+    assert {7, P} & {first, second}
+    assert 42 in {first, second}
+    said_by_plan = said(run(*command, "--avoid-redundancy"))
+    assert f"keeps {P + 1} features and chooses 2 of them" in said_by_plan
+
+
 def test_a_report(folder, tmp_path):
     result = screened(folder, "--keep", 3, "--report", tmp_path / "out.html")
     assert result.exit_code == 0, result.stderr
@@ -786,6 +826,9 @@ def test_a_spreadsheet_formula_is_a_name_like_any_other(tmp_path):
         (("--exact", "--row-order", "stored"), "--row-order has no effect with --exact"),
         (("--keep", 3, "--keep", 4), "'--keep': given more than once"),
         (("--alpha", 1, "--budget", 0.1), "error: --alpha and --budget are mutually exclusive"),
+        (("--avoid-redundancy", "--fdr", 0.1), "--avoid-redundancy and --fdr are mutually exclusive"),
+        (("--avoid-redundancy", "--min-correlation", 0.1), "set --keep too"),
+        (("--robust-pvalues", "--weights", "w"), "--robust-pvalues and --weights are mutually exclusive"),
     ],
 )
 def test_no_option_is_ignored(tmp_path, options, message):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, ScreeningResult, open_source
+from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, ScreeningResult, open_source, screen
 from banditsis.engine.redundancy import choose, correlation_among, count_candidates
 
 
@@ -256,6 +256,17 @@ def test_invalid_settings():
     with pytest.raises(ValueError, match="at most 1,024"):
         count_candidates(1025, 5000)
     assert count_candidates(1500, 2000) == 2000
+    with pytest.raises(ValueError, match="keeps 5 to 2,048 features, but this one keeps 4"):
+        screen(X, y, Plan.exact(*X.shape, 4), n_choose=5)
+    with pytest.raises(ValueError, match="n_choose must be at least 1"):
+        screen(X, y, Plan.exact(*X.shape, 4), n_choose=0)
+
+
+def test_screen_chooses_as_the_estimators_do():
+    X, y = simulate()
+    expected = SIS(3, avoid_redundancy=True).fit(X, y).result_
+    result = screen(X, y, Plan.exact(*X.shape, count_candidates(3, X.shape[1])), n_choose=3)
+    assert result.selected.tolist() == expected.selected.tolist()
 
 
 def test_guaranteed_plans_choose_among_the_features_that_pass():

@@ -220,8 +220,22 @@ def screen(
             help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex. Text is expanded."
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
+    ] = None,
     pvalues: Annotated[
         bool, typer.Option("--pvalues", help="Read all rows of the selected features to get p-values.")
+    ] = False,
+    robust_pvalues: Annotated[
+        bool,
+        typer.Option(
+            "--robust-pvalues", help="As --pvalues, but allow a variance that depends on the feature."
+        ),
+    ] = False,
+    avoid_redundancy: Annotated[
+        bool,
+        typer.Option("--avoid-redundancy", help="Choose the features to keep so they are not redundant."),
     ] = False,
     interactions: Annotated[
         bool, typer.Option("--interactions", help="Also screen the products of pairs of features.")

@@ -22,6 +22,7 @@ from banditsis.cli.output import check_output, print_result, write_output
 from banditsis.cli.standard_input import STANDARD_INPUT, spooled
 from banditsis.cli.terminal import print_message, print_output, shown
 from banditsis.compilation import clock
+from banditsis.engine.redundancy import count_candidates
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.opening import stack_columns
@@ -33,7 +34,7 @@ from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import Workers, count_jobs
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
-from banditsis.plans.plan import Plan
+from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar
 from banditsis.results import Interrupted, ScreeningResult
 from banditsis.screening import screen
@@ -66,7 +67,10 @@ class ScreenOptions:
     confidence: float | None
     statistic: str
     covariates: str | None
+    weights: str | None
     pvalues: bool
+    robust_pvalues: bool
+    avoid_redundancy: bool
     interactions: bool
     missing: str | None
     row_order: str
@@ -84,6 +88,11 @@ class ScreenOptions:
     def verbose(self) -> bool:
         """Whether to print more than the result."""
         return not (self.quiet or self.as_json)
+
+    @property
+    def pvalue_kind(self) -> bool | str:
+        """The p-values, as for :func:`screen`."""
+        return "robust" if self.robust_pvalues else self.pvalues or self.fdr is not None
 
     @property
     def opening(self) -> dict[str, Any]:
@@ -125,6 +134,8 @@ def check_options(options: ScreenOptions) -> None:
         )
         check_exclusive({"--keep": options.keep, "--fdr": options.fdr})
         check_exclusive({"--min-correlation": options.min_correlation, "--fdr": options.fdr})
+        check_exclusive({"--avoid-redundancy": options.avoid_redundancy or None, "--fdr": options.fdr})
+        check_exclusive({"--robust-pvalues": options.robust_pvalues or None, "--weights": options.weights})
         if options.fdr is not None:
             check_real("--fdr", options.fdr, 0, 1)
         find_statistic(options.statistic)
@@ -137,6 +148,8 @@ def check_options(options: ScreenOptions) -> None:
     repeated = [target for target in targets if targets.count(target) > 1]
     if repeated:
         raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
+    if options.avoid_redundancy and options.min_correlation is not None and options.keep is None:
+        raise UsageError("--avoid-redundancy chooses a number of features: set --keep too.")
     if options.exact and options.row_order != "auto":
         raise UsageError("--row-order has no effect with --exact, which reads every row: omit one of them.")
     if options.jobs == 0:
@@ -161,7 +174,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
     path = local_path(options.data)
     if path is not None:
         yield path
-    for given in filter(None, (*(options.target or ()), options.covariates)):
+    for given in filter(None, (*(options.target or ()), options.covariates, options.weights)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)
             if isinstance(file, Path):
@@ -172,16 +185,24 @@ def _run(options: ScreenOptions) -> None:
     path, targets = options.data, options.target or [_stored_target(options.data)]
     na = options.opening["na"]
     # Workers open the file by its targets alone, so the ids of the covariates must not matter.
-    ids_like = id_names(path, options.covariates, na) if options.scheduler is None else None
+    files = (options.covariates, options.weights) if options.scheduler is None else ()
+    ids_like = next(filter(None, (id_names(path, file, na) for file in files)), None)
     in_data = columns_in_data(path, options.covariates)
+    weight_in_data = columns_in_data(path, options.weights)
+    apart = [*in_data, *weight_in_data]
     opened, values, joined, ids, _, others = open_with_targets(
-        path, targets, ReadOptions(**options.opening, ids_like=ids_like), others=in_data
+        path, targets, ReadOptions(**options.opening, ids_like=ids_like), others=apart
     )
-    covariates = dict(zip(in_data, others, strict=True)) or None
+    covariates = dict(zip(in_data, others[: len(in_data)], strict=True)) or None
     if options.covariates is not None and not in_data:
         pairwise = _missing(options) == "pairwise"
         covariates = read_covariates(path, opened, ids, options.covariates, pairwise, na)
-    source = _wrap(opened, options, targets, in_data)
+    weights = others[len(in_data) :]
+    if options.weights is not None and not weight_in_data:
+        weights = list(read_covariates(path, opened, ids, options.weights, True, na).values())
+    if len(weights) > 1:
+        raise UsageError(f"--weights must name one column, got {options.weights}.")
+    source = _wrap(opened, options, targets, apart)
     results: dict[str, ScreeningResult] = {}
     started = clock()
     for members, rows in group_responses(values):
@@ -192,6 +213,7 @@ def _run(options: ScreenOptions) -> None:
             " ".join(joined[k] for k in members[:3]) + (" …" if len(members) > 3 else ""),
             covariates
             and {name: column if rows is None else column[rows] for name, column in covariates.items()},
+            next((column if rows is None else column[rows] for column in weights), None),
         )
     seconds = clock() - started
     results = {target: results[target] for target in targets}
@@ -221,15 +243,17 @@ def _screen(
     responses: dict[str, Array],
     joined: str,
     covariates: dict[str, Array] | None,
+    weights: Array | None,
 ) -> dict[str, ScreeningResult]:
     """Screen responses that are known in all rows of the source."""
+    n_choose = _count_to_choose(options, *source.shape)
 
     def plan(design: SamplingDesign | None) -> Plan:
-        made = _make_plan(options, *source.shape, design)
+        made = _make_plan(options, *source.shape, n_choose, design)
         if options.verbose:
             rounded = resolve_row_order(source, made, options.row_order).plan
             blocks = source.block_rows if rounded.cells > made.cells else None
-            _print_task(options.data, source, joined, rounded, blocks)
+            _print_task(options.data, source, joined, rounded, n_choose, blocks)
         return made
 
     values = list(responses.values())
@@ -245,7 +269,9 @@ def _screen(
                 sampling=options.sampling,
                 missing=_missing(options),
                 covariates=covariates,
-                pvalues=options.pvalues or options.fdr is not None,
+                sample_weight=weights,
+                pvalues=options.pvalue_kind,
+                n_choose=n_choose,
                 n_jobs=options.jobs,
                 random_state=options.seed,
                 progress=bar,
@@ -306,28 +332,43 @@ def _wrap(
     return source
 
 
-def _make_plan(options: ScreenOptions, n: int, p: int, design: SamplingDesign | None) -> Plan:
+def _count_to_choose(options: ScreenOptions, n: int, p: int) -> int | None:
+    """Return how many features to choose without redundant ones; None for all that the plan keeps."""
+    if not options.avoid_redundancy:
+        return None
+    return default_size(max(n, 3), p) if options.keep is None else min(options.keep, p)
+
+
+def _make_plan(
+    options: ScreenOptions, n: int, p: int, n_choose: int | None, design: SamplingDesign | None
+) -> Plan:
     with usage_errors():
+        keep = options.keep if n_choose is None else count_candidates(n_choose, p)
         return make_plan(
             n,
             p,
-            options.keep if options.fdr is None else "fdr",
+            keep if options.fdr is None else "fdr",
             exact=options.exact,
             alpha=options.alpha,
             budget=options.budget,
             min_correlation=options.min_correlation,
             confidence=check_confidence(options.confidence, options.min_correlation),
             rereads=find_statistic(options.statistic).rereads,
-            pvalues=options.pvalues or options.fdr is not None,
+            pvalues=bool(options.pvalue_kind),
+            n_selected=n_choose,
             design=design,
         )
 
 
-def _print_task(path: str, source: Source, joined: str, plan: Plan, rounded_to: int | None) -> None:
+def _print_task(
+    path: str, source: Source, joined: str, plan: Plan, n_choose: int | None, rounded_to: int | None
+) -> None:
     """Print what will be read; ``rounded_to`` are the rows of a block if the plan was rounded up."""
     n, p = source.shape
     size = format_bytes(n * p * source.dtype.itemsize)
     kept = f"keeps {count(plan.n_keep, 'feature')}" if plan.n_keep else "keeps every feature that passes"
+    if n_choose is not None:
+        kept += f" and chooses {n_choose:,} of them"
     why = "" if rounded_to is None else f", rounded up to whole blocks of {rounded_to:,} rows"
     cost = f"reads {plan.cells:,} cells ({format_share(plan.fraction)}){why}"
     for line in (

@@ -52,9 +52,8 @@ def count_candidates(size: int, n_features: int) -> int:
     n_candidates = min(n_features, wanted, MAX_CANDIDATES)
     if n_candidates < min(n_features, MIN_PER_FEATURE * size):
         raise ValueError(
-            f"avoid_redundancy=True compares at most {MAX_CANDIDATES:,} features, which is too few to choose "
-            f"{size:,} of {n_features:,}: set n_features_to_select to at most "
-            f"{MAX_CANDIDATES // MIN_PER_FEATURE:,}."
+            f"at most {MAX_CANDIDATES:,} features are compared to avoid redundancy, too few to choose "
+            f"{size:,} of {n_features:,}: keep at most {MAX_CANDIDATES // MIN_PER_FEATURE:,}."
         )
     return n_candidates
 
