@@ -97,7 +97,7 @@ def pack_members(path: Path) -> None:
 
 
 def store(cells: Any, target: str | None = "x3", ids: list[str] | None = None) -> Callable[[Path], object]:
-    return lambda path: shuffle(pd.DataFrame(cells, ids, NAMES), path, target=target, seed=1)
+    return lambda path: shuffle(pd.DataFrame(cells, ids, NAMES), path, target=target, random_state=1)
 
 
 def check_zip(path: Path) -> None:

@@ -20,7 +20,7 @@ def data():
 
 
 def fit_scores(X, y, covariates=None):
-    return SIS(2).fit(X, y, covariates).result_
+    return SIS(2).fit(X, y, covariates=covariates).result_
 
 
 def screen_scores(X, y, covariates=None):
@@ -114,7 +114,7 @@ def test_reports_align(data):
     shuffled = pd.DataFrame({"y": y, "z": -y}).sample(frac=1, random_state=1)
     assert result.to_html(X=X, y=shuffled["y"]) == result.to_html(X=X, y=y)
     assert result.to_html(X=X, y=shuffled["y"].to_numpy()) != result.to_html(X=X, y=y)
-    assert results.to_html(X=X, Y=shuffled) == results.to_html(X=X, Y=np.column_stack([y, -y]))
+    assert results.to_html(X=X, y=shuffled) == results.to_html(X=X, y=np.column_stack([y, -y]))
     with pytest.raises(ValueError, match="the row label 'row 0' of X is not in the index of y"):
         result.to_html(X=X, y=y.rename({"row 0": "other"}))
 

@@ -104,7 +104,7 @@ def _write_shuffled(X, names):
     """A store whose rows lie in the order of X, since they were in the inverse order before."""
     before = np.empty_like(X)
     before[np.random.default_rng(0).permutation(len(X))] = X
-    return shuffle(open_source(before, names), files.new_path("shuffled.zarr"), seed=0)
+    return shuffle(open_source(before, names), files.new_path("shuffled.zarr"), random_state=0)
 
 
 FILES = {

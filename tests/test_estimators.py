@@ -159,6 +159,7 @@ def test_unfitted():
         (SIS(statistic="spearmint"), ValueError, "statistic must be one of 'auto', 'pearson', 'anova'"),
         (SIS(missing="zero"), ValueError, "missing must be one of 'raise', 'pairwise'"),
         (SIS(n_jobs=0), ValueError, "n_jobs must not be 0"),
+        (SIS(pvalues=2), ValueError, 'pvalues must be True, False or "robust", got 2'),
         (SIS(random_state=-1), ValueError, "random_state must not be negative"),
         (BanditSIS(alpha=0), ValueError, "alpha must be a finite number greater than 0, got 0"),
         (BanditSIS(alpha=np.nan), ValueError, "alpha must be a finite number"),
@@ -170,6 +171,13 @@ def test_unfitted():
 def test_bad_parameters(data, estimator, error, message):
     with pytest.raises(error, match=message):
         estimator.fit(*data)
+
+
+def test_only_data_and_response_are_positional(data):
+    """A third argument could be meant as weights, as in scikit-learn, or as covariates."""
+    for selector in (SIS(2), BanditSIS(2), IterativeSIS(2)):
+        with pytest.raises(TypeError, match="positional"):
+            selector.fit(*data, data[1])
 
 
 def test_missing_responses_shrink_the_plan(data):

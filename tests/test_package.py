@@ -105,6 +105,8 @@ def test_public_names():
         assert getattr(banditsis, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = banditsis.nothing
+    assert banditsis.datasets.make_m1
+    assert banditsis.plotting.manhattan
 
 
 def test_version_is_that_of_the_distribution():

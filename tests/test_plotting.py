@@ -82,7 +82,7 @@ def test_scores(result):
     cutoff = result.rounds[-1].cutoff
     positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
     assert positions == {cutoff, -cutoff}
-    few = plotting.scores(replace(result, response="a$b$c"), most=2)
+    few = plotting.scores(replace(result, response="a$b$c"), max_features=2)
     assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
     assert few.get_title().startswith("the best 2 of 6 selected features for a$b$c\n2 of 6 clearly")
     assert drawn(few)

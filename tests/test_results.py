@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from banditsis import Plan, ScreeningResult, screen
+from banditsis import Plan, ScreeningResult, ScreeningResults, screen
 
 rng = np.random.default_rng(3)
 X = rng.standard_normal((2000, 60))
@@ -174,3 +174,12 @@ def test_a_lone_surrogate_in_a_name(result, tmp_path):
     odd.plot()
     plotting.savefig(tmp_path / "plot.svg")
     plotting.close("all")
+
+
+def test_records_of_one_response_and_of_several_are_told_apart():
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    result = screen(X, X[:, 1], Plan.exact(50, 4, 2))
+    with pytest.raises(ValueError, match=r"one response: read it with ScreeningResult\.from_json"):
+        ScreeningResults.from_json(result.to_json())
+    with pytest.raises(ValueError, match=r"several responses: read it with ScreeningResults\.from_json"):
+        ScreeningResult.from_json(ScreeningResults([result]).to_json())

@@ -264,6 +264,11 @@ def test_progress_counts_the_cells():
         assert seen[-1][0] == pytest.approx(total, rel=0.01)
 
 
+def test_progress_is_checked():
+    with pytest.raises(TypeError, match="progress must be True, False, None or a function, got 'yes'"):
+        screen(X, Y, Plan.exact(N, P, D), progress="yes")
+
+
 def test_a_progress_bar_on_request(capsys):
     screen(X, Y, Plan.exact(N, P, D), progress=True)
     assert "900,000 cells" in capsys.readouterr().err

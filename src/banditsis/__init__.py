@@ -61,7 +61,13 @@ _HOME = {
 }
 
 
+#: Modules that are also loaded on first use.
+_MODULES = ("datasets", "plotting")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"banditsis.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'banditsis' has no attribute {name!r}")
     value = getattr(import_module(f"banditsis.{_HOME[name]}"), name)
@@ -70,4 +76,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__, *_MODULES})

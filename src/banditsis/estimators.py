@@ -71,7 +71,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """The plan to run, and notes about it; see BanditSIS."""
         return plan, []
 
-    def fit(self, X: Any, y: Any, covariates: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, covariates: Any = None, sample_weight: Any = None) -> Self:
         """Screen the features of X.
 
         Parameters
@@ -490,9 +490,9 @@ class BanditSIS(Screener):
     n_features_to_select : int or "fdr", optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
         "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none.
+        With ``min_correlation``, None keeps all that pass.
     fdr : float
         False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
-        With ``min_correlation``, None keeps all that pass.
     alpha : float, optional
         Smaller values read more rows; the paper recommends 0.5 to 1.1. ``alpha``, ``budget`` and
         ``min_correlation`` are mutually exclusive; without any of them, alpha is 0.5. Statistics that reread
@@ -542,9 +542,9 @@ class BanditSIS(Screener):
 
     Attributes
     ----------
-    result_ : ScreeningResult
+    result_ : ScreeningResult, or ScreeningResults if y has several columns
         Prints as a small table of rounds.
-    scores_ : ndarray of shape (p,)
+    scores_ : ndarray of shape (p,), or (p, q) for q responses
         Signed score of every feature from the last round it took part in.
     ranking_ : ndarray of shape (p,)
         Rank of every feature, from 1: by the last round it survived, then by score.

@@ -98,7 +98,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         self.estimator = estimator
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any, covariates: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, covariates: Any = None) -> Self:
         """Select the features.
 
         Parameters

@@ -82,11 +82,11 @@ class ScreeningResults(Sequence[ScreeningResult]):
             for name, low, high in zip(self.names, edges, edges[1:], strict=False)
         }
 
-    def to_frame(self, all_features: bool = False) -> Any:
+    def to_frame(self, *, all_features: bool = False) -> Any:
         """A pandas frame in long form: the columns of :meth:`ScreeningResult.to_frame` after the response."""
         import pandas as pd
 
-        frames = [result.to_frame(all_features) for result in self.results]
+        frames = [result.to_frame(all_features=all_features) for result in self.results]
         for name, frame in zip(self.names, frames, strict=True):
             frame.insert(0, "response", name)
         return pd.concat(frames, ignore_index=True)
@@ -103,10 +103,13 @@ class ScreeningResults(Sequence[ScreeningResult]):
         """Read what :meth:`to_json` wrote."""
         from banditsis.records import from_record
 
-        return cls([from_record(record) for record in json.loads(text)["responses"].values()])
+        record = json.loads(text)
+        if "responses" not in record:
+            raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
+        return cls([from_record(record) for record in record["responses"].values()])
 
     def to_html(
-        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, Y: Any = None
+        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
     ) -> str | None:
         """A report with an overview and a section for each response.
 
@@ -114,13 +117,13 @@ class ScreeningResults(Sequence[ScreeningResult]):
         ----------
         path, title, X
             As for :meth:`ScreeningResult.to_html`.
-        Y : array-like of shape (n, responses), optional
+        y : array-like of shape (n, responses), optional
             The responses, in the order of the results.
         """
         from banditsis.report import render  # only needed here
 
-        Y = align_rows(X, Y=Y)[0]["Y"]
-        page = render(self.results, title, X, None if Y is None else list(np.asarray(Y).T))
+        y = align_rows(X, y=y)[0]["y"]
+        page = render(self.results, title, X, None if y is None else list(np.asarray(y).T))
         if path is None:
             return page
         write_text(Path(path), page)

@@ -70,13 +70,24 @@ def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], No
     """Show the progress of a screening run; yield a function to call with the number of new cells."""
     token = _status.set(Status())
     try:
-        if callable(progress):
-            yield add_up(progress, total)
-        else:
-            with ProgressBar(shown=progress, delay=0.0 if progress else DELAY_SECONDS) as bar:
-                yield add_up(bar, total)
+        with report_progress(progress) as report:
+            yield add_up(report, total)
     finally:
         _status.reset(token)
+
+
+@contextmanager
+def report_progress(
+    progress: Progress, description: str = "", unit: str = "cells"
+) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function to call with the amount done and the total: the user's, or a bar."""
+    if callable(progress):
+        yield progress
+        return
+    if not (progress is None or isinstance(progress, bool)):
+        raise TypeError(f"progress must be True, False, None or a function, got {progress!r}.")
+    with ProgressBar(description, unit, shown=progress, delay=0.0 if progress else DELAY_SECONDS) as bar:
+        yield bar
 
 
 def add_up(report: Callable[[int, int], None], total: int, done: int = 0) -> Callable[[int], None]:

@@ -45,6 +45,8 @@ def to_record(result: ScreeningResult, *, full: bool, compress: bool = False) ->
 
 def from_record(record: Mapping[str, Any]) -> ScreeningResult:
     """The result that a full record was made from."""
+    if "responses" in record:
+        raise ValueError("this record has several responses: read it with ScreeningResults.from_json.")
     if "fields" not in record:
         raise ValueError(
             "this record describes the selected features only: store the result with to_json(), or "

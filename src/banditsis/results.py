@@ -512,7 +512,7 @@ class ScreeningResult:
         """The same result with other notes."""
         return replace(self, notes=tuple(notes))
 
-    def to_frame(self, all_features: bool = False) -> Any:
+    def to_frame(self, *, all_features: bool = False) -> Any:
         """A pandas frame with one row per selected feature, best first.
 
         Parameters

@@ -174,10 +174,12 @@ def check_guarantee_possible(
             )
 
 
-def check_pvalues_available(kind: Any, pvalues: object) -> None:
-    """Check that a statistic has p-values, robust ones if these are requested."""
-    if isinstance(pvalues, str) and pvalues != "robust":
+def check_pvalues(kind: Any, pvalues: object) -> None:
+    """Check that a statistic has the p-values that are requested."""
+    if not (isinstance(pvalues, bool | np.bool_) or (isinstance(pvalues, str) and pvalues == "robust")):
         raise ValueError(f'pvalues must be True, False or "robust", got {pvalues!r}.')
+    if not pvalues:
+        return
     if pvalues == "robust" and kind.name != "pearson":
         raise ValueError(
             f"robust p-values are only known for the Pearson statistic, not for {kind.name!r}: use "

@@ -56,7 +56,7 @@ def write_pgen():
 
 
 def write_store():
-    return shuffle(write_bed(), files.new_path("data.zarr"), seed=0)
+    return shuffle(write_bed(), files.new_path("data.zarr"), random_state=0)
 
 
 any_file = pytest.mark.parametrize("write", [write_bed, write_pgen, write_store])

@@ -123,7 +123,7 @@ def test_names_numbers_patterns_and_lists():
 def test_columns_of_matrices_count_the_target(tmp_path):
     X = np.random.default_rng(0).standard_normal((50, 6))
     np.save(tmp_path / "x.npy", X)
-    for data in (X, tmp_path / "x.npy", shuffle(X, tmp_path / "x.zarr", seed=0)):
+    for data in (X, tmp_path / "x.npy", shuffle(X, tmp_path / "x.zarr", random_state=0)):
         source, y = open_source(data, target="2", columns=["1", "2", "4"])
         assert [source.name(j) for j in range(2)] == ["x0", "x3"]
         assert source.shape == (50, 2)

@@ -188,7 +188,7 @@ def test_a_part_of_a_file_in_a_bucket(bucket, tmp_path):
 
 
 def test_a_shuffled_store_in_a_bucket(bucket, tmp_path):
-    shuffle(X, tmp_path / "s.zarr", seed=0)
+    shuffle(X, tmp_path / "s.zarr", random_state=0)
     s3fs.S3FileSystem().put(str(tmp_path / "s.zarr"), f"{bucket}/s.zarr", recursive=True)
     with pytest.raises(ValueError, match="is a shuffled store, which can only be read from a local disk"):
         open_source(f"{bucket}/s.zarr")

@@ -341,7 +341,7 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
 def test_a_path_as_target(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N))
     np.testing.assert_array_equal(open_source(X, target=tmp_path / "y.npy")[1], range(N))
-    store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", seed=0)
+    store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", random_state=0)
     np.testing.assert_array_equal(open_source(store, target="y")[1], open_source(store).original_rows)
 
 
@@ -443,7 +443,7 @@ def test_a_key_of_a_shuffled_store(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame.assign(y=frame["a"] * 2)[::-1].to_csv(tmp_path / "t.csv", index=False)
     source, y = open_source(
-        shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", seed=0), target=f"{tmp_path / 't.csv'}:y"
+        shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", random_state=0), target=f"{tmp_path / 't.csv'}:y"
     )
     assert [source.name(j) for j in range(2)] == ["a", "b"]
     np.testing.assert_array_equal(y, 2 * source.read(slice(0, N), None)[:, 0])

@@ -66,3 +66,9 @@ def test_a_design_buys_a_lower_floor_and_a_cheaper_guarantee():
     assert stratified.detection_floor() < 0.9 * uniform.detection_floor()
     guaranteed = [Plan.guaranteed(n, p, d, 0.1, design=design).cells for design in (None, normal)]
     assert guaranteed[1] < 0.8 * guaranteed[0]
+
+
+@pytest.mark.parametrize("strata", [((), ()), ((5,), (1.0, 2.0)), ((0, 5), (1.0, 1.0)), ((5,), (-1.0,))])
+def test_strata_are_checked(strata):
+    with pytest.raises(ValueError, match="a sampling design needs"):
+        SamplingDesign(*strata)

@@ -442,7 +442,7 @@ def test_shows_the_parameters_of_the_plan(plan, shown):
 def test_all_settings_have_labels(tmp_path):
     from banditsis.statistics import SlicedWasserstein
 
-    store = open_source(shuffle(X, tmp_path / "x.zarr", seed=0))
+    store = open_source(shuffle(X, tmp_path / "x.zarr", random_state=0))
     results = [
         SIS(3, avoid_redundancy=True).fit(X, Y, sample_weight=np.arange(2000)).result_,
         SIS("fdr", pvalues=True).fit(Interactions(X[:, :5]), Y).result_,
@@ -611,7 +611,7 @@ def test_several_responses():
     named = type(results)(
         [replace(r, response=name) for r, name in zip(results, ("a", "<b>", "c"), strict=True)]
     )
-    text = named.to_html(X=X, Y=many)
+    text = named.to_html(X=X, y=many)
     page = Page(text)
     assert page.texts["h1"] == "Features associated with 3 responses"
     assert page.count("article", "response") == 3

@@ -42,7 +42,10 @@ def compare(source, built, y, tolerance, **options):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 1e-4)])
 def test_scores_are_those_of_the_built_products(squares, main_effects, dtype, tolerance):
     x = X.astype(dtype)
-    source, built = Interactions(x, None, main_effects, squares), build(x, squares, main_effects)
+    source, built = (
+        Interactions(x, main_effects=main_effects, squares=squares),
+        build(x, squares, main_effects),
+    )
     assert source.shape == built.shape
     np.testing.assert_allclose(source.read(slice(0, N), None), built, rtol=1e-5)
     compare(source, built, Y[:, 0], tolerance)

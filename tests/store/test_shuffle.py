@@ -48,7 +48,7 @@ DATA = {
 def stored(request, tmp_path_factory):
     """An array, and the store that it was shuffled into."""
     X = DATA[request.param]()
-    path = shuffle(X, tmp_path_factory.mktemp("store") / "x.zarr", seed=3, memory_limit=LEAST)
+    path = shuffle(X, tmp_path_factory.mktemp("store") / "x.zarr", random_state=3, memory_limit=LEAST)
     return X, ShuffledSource(path)
 
 
@@ -83,8 +83,8 @@ def test_zarr_reads_the_store_too(stored):
 
 def test_the_order_is_uniform_and_comes_from_the_seed(tmp_path):
     X = np.arange(1000.0).reshape(-1, 1)
-    orders = [shuffle(X, tmp_path / f"{k}.zarr", seed=k) for k in (0, 1)]
-    again = shuffle(X, tmp_path / "again.zarr", seed=1)
+    orders = [shuffle(X, tmp_path / f"{k}.zarr", random_state=k) for k in (0, 1)]
+    again = shuffle(X, tmp_path / "again.zarr", random_state=1)
     first, second, third = (
         ShuffledSource(path).read(slice(0, 1000), None)[:, 0] for path in (*orders, again)
     )
@@ -98,7 +98,7 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
 
     frame = pd.DataFrame(normal(200, 3, "f8"), columns=["a", "b c", "größe"])
     frame.to_csv(tmp_path / "x.csv", index=False)
-    path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="größe", seed=0)
+    path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="größe", random_state=0)
     source, y = open_source(path, target="größe")
     assert list(source.names) == ["a", "b c"]
     np.testing.assert_allclose(y, frame["größe"].to_numpy()[source.original_rows])
@@ -114,7 +114,7 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
 def test_screening_a_store_reads_its_first_rows(tmp_path):
     X = normal(20_000, 200)
     y = X[:, 5] - X[:, 11] + rng.standard_normal(20_000)
-    source = ShuffledSource(shuffle(X, tmp_path / "x.zarr", seed=0))
+    source = ShuffledSource(shuffle(X, tmp_path / "x.zarr", random_state=0))
     plan = Plan.paper(20_000, 200, 10).round_to_blocks(source.block_rows)
     expected = screen(X[source.original_rows], y[source.original_rows], plan, row_order="stored")
     result = screen(source, y[source.original_rows], plan, row_order="stored")
@@ -150,11 +150,11 @@ def test_only_what_shrinks_is_compressed():
 
 
 def test_nothing_is_replaced_without_force(tmp_path):
-    path = shuffle(normal(50, 3), tmp_path / "x.zarr", seed=0)
+    path = shuffle(normal(50, 3), tmp_path / "x.zarr", random_state=0)
     with pytest.raises(FileExistsError, match="--force"):
         shuffle(normal(50, 3), path)
     other = normal(60, 3)
-    shuffle(other, path, seed=1, force=True)
+    shuffle(other, path, random_state=1, force=True)
     assert ShuffledSource(path).shape == (60, 3)
     folder = tmp_path / "precious"
     folder.mkdir()
@@ -166,6 +166,13 @@ def test_nothing_is_replaced_without_force(tmp_path):
 
 class TornError(Exception):
     pass
+
+
+def test_a_progress_bar_and_a_random_state(tmp_path, capsys):
+    shuffle(normal(50, 3), tmp_path / "x.zarr", random_state=np.random.default_rng(0), progress=True)
+    assert "shuffling" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="random_state must be an integer"):
+        shuffle(normal(50, 3), tmp_path / "y.zarr", random_state="x")
 
 
 def stop_after(moved):
@@ -181,7 +188,7 @@ def stop_after(moved):
 def test_an_interrupted_shuffle_goes_on(tmp_path, name, share):
     X, path = DATA[name](), tmp_path / "x.zarr"
     with pytest.raises(TornError):
-        shuffle(X, path, seed=5, memory_limit=LEAST, progress=stop_after(share))
+        shuffle(X, path, random_state=5, memory_limit=LEAST, progress=stop_after(share))
     assert not path.exists()
     told = []
     shuffle(X, path, memory_limit=LEAST, progress=lambda done, total: told.append(done / total))
@@ -194,16 +201,16 @@ def test_an_interrupted_shuffle_goes_on(tmp_path, name, share):
 def test_another_shuffle_does_not_mix_with_an_unfinished_one(tmp_path):
     X, path = DATA["buckets"](), tmp_path / "x.zarr"
     with pytest.raises(TornError):
-        shuffle(X, path, seed=5, memory_limit=LEAST, progress=stop_after(0.3))
+        shuffle(X, path, random_state=5, memory_limit=LEAST, progress=stop_after(0.3))
     for other, seed in ((X, 6), (X + 1, 5)):
         with pytest.raises(ValueError, match=r"unfinished shuffle of ndarray .*seed 5.*--force"):
-            shuffle(other, path, seed=seed)
-    shuffle(X[:100], path, seed=6, force=True)
+            shuffle(other, path, random_state=seed)
+    shuffle(X[:100], path, random_state=6, force=True)
     assert ShuffledSource(path).shape == (100, 301)
 
 
 def test_damage_is_found(tmp_path):
-    path = shuffle(normal(3000, 20), tmp_path / "x.zarr", seed=0)
+    path = shuffle(normal(3000, 20), tmp_path / "x.zarr", random_state=0)
     shard = path / "rows_1" / "c" / "0" / "0"
     content = shard.read_bytes()
     shard.write_bytes(content[:100] + b"\x00\x01" + content[102:])
@@ -287,8 +294,8 @@ def test_a_store_that_is_shuffled_again(tmp_path):
     frame = pd.DataFrame(normal(300, 3, "f8"), columns=list("abc"), index=[f"s{k}" for k in range(300)])
     frame["y"] = np.arange(300.0)
     frame.to_parquet(tmp_path / "x.parquet")
-    once = shuffle(tmp_path / "x.parquet", tmp_path / "once.zarr", target="y", seed=1)
-    twice = shuffle(once, tmp_path / "twice.zarr", seed=2)
+    once = shuffle(tmp_path / "x.parquet", tmp_path / "once.zarr", target="y", random_state=1)
+    twice = shuffle(once, tmp_path / "twice.zarr", random_state=2)
     record, opened = read_record(twice), open_file(twice, ["y"])
     source = opened.source
     assert (record.target, record.source, record.n_original) == ("y", "x.parquet", 300)
@@ -307,12 +314,12 @@ def test_an_outside_target_of_a_store_that_was_shuffled_again(tmp_path):
     X = normal(400, 5, "f8")
     y = np.where(np.arange(400) % 7, X[:, 2], np.nan)  # in the order of the first file
     np.save(tmp_path / "y.npy", y)
-    once = shuffle(X, tmp_path / "once.zarr", target=str(tmp_path / "y.npy"), seed=1)
+    once = shuffle(X, tmp_path / "once.zarr", target=str(tmp_path / "y.npy"), random_state=1)
     for k, target in enumerate((None, str(tmp_path / "y.npy"), "x3")):
-        twice = shuffle(once, tmp_path / f"twice{k}.zarr", target=target, seed=2)
+        twice = shuffle(once, tmp_path / f"twice{k}.zarr", target=target, random_state=2)
         source, again = open_source(twice, target=str(tmp_path / "y.npy"))
         np.testing.assert_array_equal(again, source.read(slice(0, len(again)), None)[:, 2])
-    both = shuffle(tmp_path / "twice0.zarr", tmp_path / "thrice.zarr", seed=3, memory_limit=LEAST)
+    both = shuffle(tmp_path / "twice0.zarr", tmp_path / "thrice.zarr", random_state=3, memory_limit=LEAST)
     np.testing.assert_array_equal(
         ShuffledSource(both).read(slice(0, 9), None), X[ShuffledSource(both).original_rows[:9]]
     )
@@ -320,7 +327,7 @@ def test_an_outside_target_of_a_store_that_was_shuffled_again(tmp_path):
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, force):
-    path = shuffle(normal(50, 2), tmp_path / "x.zarr", seed=0)
+    path = shuffle(normal(50, 2), tmp_path / "x.zarr", random_state=0)
     before = ShuffledSource(path).read(slice(0, 50), None)
     (tmp_path / "link.zarr").symlink_to(path)
     for data in (path, str(path), ShuffledSource(path), tmp_path / "link.zarr", f"{path}:/rows_0"):
@@ -340,12 +347,12 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     y = np.array(labels, dtype=object)[np.arange(300) % 3]
     columns = {f"x{j}": normal(300, 1, "f8")[:, 0] for j in range(4)}
     pq.write_table(pa.table({**columns, "y": pa.array(y, pa.string())}), tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", seed=0)
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
     np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y[ShuffledSource(path).original_rows])
     source, kept = open_source(path, target="y")
     assert source.shape == (200, 4)
     assert set(kept) == set(labels[:2])
-    again = shuffle(path, tmp_path / "again.zarr", seed=1)
+    again = shuffle(path, tmp_path / "again.zarr", random_state=1)
     assert sum(value is None for value in open_file(again, ["y"]).values[0]) == 100
 
 
@@ -369,13 +376,13 @@ def test_a_corrected_target_is_not_mixed_with_an_unfinished_shuffle(tmp_path):
     X, path, target = normal(3000, 301), tmp_path / "x.zarr", tmp_path / "y.npy"
     np.save(tmp_path / "x.npy", X)
     np.save(target, np.zeros(3000))
-    interrupt(tmp_path / "x.npy", path, target=str(target), seed=1)
+    interrupt(tmp_path / "x.npy", path, target=str(target), random_state=1)
     y = np.zeros(3000)
     y[17] = 1
     np.save(target, y)
     with pytest.raises(ValueError, match=r"unfinished shuffle .* with other data or settings"):
-        shuffle(tmp_path / "x.npy", path, target=str(target), seed=1, memory_limit=LEAST)
-    shuffle(tmp_path / "x.npy", path, target=str(target), seed=1, memory_limit=LEAST, force=True)
+        shuffle(tmp_path / "x.npy", path, target=str(target), random_state=1, memory_limit=LEAST)
+    shuffle(tmp_path / "x.npy", path, target=str(target), random_state=1, memory_limit=LEAST, force=True)
     source = ShuffledSource(path)
     np.testing.assert_array_equal(source.read_vector("target"), y[source.original_rows])
 
@@ -387,13 +394,13 @@ def test_corrected_data_are_not_mixed_with_an_unfinished_shuffle(tmp_path, chang
     X = group.create_array("X", data=normal(3000, 301), chunks=(500, 100), compressors=None)
     group.create_array("names", data=np.array([f"f{j}" for j in range(301)]))
     group.create_array("ids", data=np.array([f"s{j}" for j in range(3000)]))
-    interrupt(tmp_path / "data.zarr", tmp_path / "x.zarr", seed=1)
+    interrupt(tmp_path / "data.zarr", tmp_path / "x.zarr", random_state=1)
     if change == "cells":
         X[1234, 200] = 5  # a row and a column that no sample of cells contains
     else:
         group[change][3] = "other"
     with pytest.raises(ValueError, match=r"unfinished shuffle .* with other data or settings"):
-        shuffle(tmp_path / "data.zarr", tmp_path / "x.zarr", seed=1, memory_limit=LEAST)
+        shuffle(tmp_path / "data.zarr", tmp_path / "x.zarr", random_state=1, memory_limit=LEAST)
 
 
 def test_a_store_that_was_just_finished_is_not_taken_for_that_of_a_corrected_target(tmp_path):
@@ -401,12 +408,12 @@ def test_a_store_that_was_just_finished_is_not_taken_for_that_of_a_corrected_tar
     np.save(target, np.zeros(500))
 
     def run():
-        return shuffle(X, path, target=str(target), seed=1)
+        return shuffle(X, path, target=str(target), random_state=1)
 
     partial = tmp_path / "x.zarr.partial"
-    interrupted = shuffle(X, tmp_path / "other.zarr", target=str(target), seed=1)
+    interrupted = shuffle(X, tmp_path / "other.zarr", target=str(target), random_state=1)
     with pytest.raises(TornError):
-        shuffle(X, path, target=str(target), seed=1, progress=stop_after(0))
+        shuffle(X, path, target=str(target), random_state=1, progress=stop_after(0))
     shutil.rmtree(partial / "store")
     with open(partial / "journal.jsonl", "a") as journal:  # killed between the last two steps
         journal.write('{"what": "whole"}\n')
@@ -428,7 +435,7 @@ def test_a_dataset_within_a_file_is_shuffled(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["counts/raw"] = X
         file["counts/other"] = X
-    source = ShuffledSource(shuffle(f"{tmp_path}/x.h5:/counts/raw", tmp_path / "x.zarr", seed=0))
+    source = ShuffledSource(shuffle(f"{tmp_path}/x.h5:/counts/raw", tmp_path / "x.zarr", random_state=0))
     np.testing.assert_array_equal(source.read(slice(0, 300), None), X[source.original_rows])
 
 
@@ -449,7 +456,7 @@ def write_small_store(folder, cells):
     frame.index = [f"s{k}" for k in range(len(cells))]
     frame["y"] = np.arange(len(cells)) % 7
     frame.to_parquet(folder / "x.parquet")
-    return shuffle(folder / "x.parquet", folder / "x.zarr", target="y", seed=1)
+    return shuffle(folder / "x.parquet", folder / "x.zarr", target="y", random_state=1)
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["now", "without a checksum of the record"])
@@ -490,7 +497,7 @@ def test_a_changed_vector_is_noticed_when_it_is_read(tmp_path, name):
 
 @pytest.mark.parametrize("dtype", ["O", "object", "complex64", "V8", "datetime64[ns]", "f4,f4", "U4"])
 def test_only_numbers_are_cells_of_a_store(tmp_path, dtype):
-    path = shuffle(normal(300, 5), tmp_path / "x.zarr", seed=0)
+    path = shuffle(normal(300, 5), tmp_path / "x.zarr", random_state=0)
     meta = json.loads((path / "zarr.json").read_text())
     fields = meta["attributes"]["banditsis_shuffled"]
     fields.pop("record_checksum", None)
@@ -501,7 +508,7 @@ def test_only_numbers_are_cells_of_a_store(tmp_path, dtype):
 
 
 def test_damage_of_compressed_cells_is_reported(tmp_path):
-    path = shuffle(rng.integers(0, 3, (600, 40)).astype("i1"), tmp_path / "x.zarr", seed=0)
+    path = shuffle(rng.integers(0, 3, (600, 40)).astype("i1"), tmp_path / "x.zarr", random_state=0)
     source, places = ShuffledSource(path), np.random.default_rng(1)
     shard = path / "rows_1" / "c" / "0" / "0"
     content = shard.read_bytes()
@@ -518,7 +525,7 @@ def test_damage_of_compressed_cells_is_reported(tmp_path):
 
 def test_too_few_file_descriptors(tmp_path):
     """A store of many shards is read with a few open files, and the message says what to do without any."""
-    path = shuffle(normal(3000, 301), tmp_path / "x.zarr", seed=0, memory_limit=LEAST)
+    path = shuffle(normal(3000, 301), tmp_path / "x.zarr", random_state=0, memory_limit=LEAST)
     code = """if True:
         import resource, sys
         from banditsis.store.reader import ShuffledSource
@@ -544,7 +551,7 @@ def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
     X = normal(100, 3)
     np.save(tmp_path / "y.npy", np.arange(50.0))
     part = RowSubset(open_source(X), np.arange(50, 100))
-    path = shuffle(part, tmp_path / "x.zarr", target=str(tmp_path / "y.npy"), seed=0)
+    path = shuffle(part, tmp_path / "x.zarr", target=str(tmp_path / "y.npy"), random_state=0)
     source = open_source(path)
     assert sorted(source.original_rows) == list(range(50))
     np.testing.assert_array_equal(source.read(slice(0, 50), None), X[50:][source.original_rows])

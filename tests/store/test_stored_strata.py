@@ -30,7 +30,7 @@ def write(folder, X, y, name="x", **options):
     """A store in strata of y."""
     np.save(folder / f"{name}_y.npy", y)
     return ShuffledSource(
-        shuffle(X, folder / f"{name}.zarr", target=str(folder / f"{name}_y.npy"), seed=1, **options)
+        shuffle(X, folder / f"{name}.zarr", target=str(folder / f"{name}_y.npy"), random_state=1, **options)
     )
 
 
@@ -111,16 +111,16 @@ def test_rows_without_a_value_are_the_last_stratum(tmp_path, labels):
     frame = pd.DataFrame(rng.standard_normal((1000, 3)), columns=list("abc"))
     frame["y"] = np.array(labels, dtype=object)[kinds] if labels[0] == "no" else np.array(labels)[kinds]
     frame.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", seed=0)
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
     store = ShuffledSource(path)
     assert store.stratum_sizes == (900, 30, 70)
     np.testing.assert_array_equal(kinds[store.original_rows], np.repeat([0, 1, 2], [900, 30, 70]))
     source, y = open_source(path, target="y")
     assert source.stratum_sizes == (900, 30)
     assert set(y) == set(labels[:2])
-    again = shuffle(path, tmp_path / "again.zarr", seed=1)
+    again = shuffle(path, tmp_path / "again.zarr", random_state=1)
     assert ShuffledSource(again).stratum_sizes == (900, 30, 70)
-    other = shuffle(again, tmp_path / "other.zarr", target="a", seed=1)
+    other = shuffle(again, tmp_path / "other.zarr", target="a", random_state=1)
     assert read_record(other).target == "a"
     assert ShuffledSource(other).stratum_sizes not in ((), (900, 30, 70))
 
@@ -178,7 +178,7 @@ def test_strata_that_are_not_those_of_the_rows_are_noticed(tmp_path, sizes):
 
 
 def test_a_store_of_another_version_is_to_be_written_again(tmp_path):
-    path = shuffle(np.eye(50), tmp_path / "x.zarr", seed=0)
+    path = shuffle(np.eye(50), tmp_path / "x.zarr", random_state=0)
     change_record(path, version=1)
     with pytest.raises(ValueError, match=r"layout version 1, .* shuffle the data again"):
         open_source(path)
@@ -283,7 +283,7 @@ def test_a_target_of_some_rows_is_joined_by_id(tmp_path):
     frame.index = [f"s{k}" for k in range(2000)]
     frame["y"] = (frame["a"] > 2.2).astype(float)
     frame.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", seed=0)
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
     z = (frame["b"] + rng.standard_normal(2000)).sample(1500, random_state=0)
     z.rename("z").to_frame().rename_axis("id").reset_index().to_csv(tmp_path / "z.csv", index=False)
     source, stored = open_source(path, target=f"{tmp_path / 'z.csv'}:z")
@@ -347,7 +347,10 @@ def test_few_rows_find_the_features_of_a_rare_class(tmp_path):
     X = rng.standard_normal((20_000, 300)).astype("f4")
     risk = X[:, :4].sum(axis=1) + rng.logistic(size=20_000)
     y = (risk > np.quantile(risk, 0.995)).astype(float)
-    in_strata, plain = write(tmp_path, X, y), ShuffledSource(shuffle(X, tmp_path / "plain.zarr", seed=1))
+    in_strata, plain = (
+        write(tmp_path, X, y),
+        ShuffledSource(shuffle(X, tmp_path / "plain.zarr", random_state=1)),
+    )
     assert in_strata.stratum_sizes == (19_900, 100)
     found = []
     for source in (in_strata, plain):
@@ -377,7 +380,7 @@ def test_labels_are_read_with_their_rows(tmp_path):
     frame = pd.DataFrame(rng.standard_normal((1000, 3)), columns=list("abc"))
     frame["y"] = np.where(rare(1000, 20, rng) == 1, "case", "control")
     frame.to_csv(tmp_path / "x.csv", index=False)
-    path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="y", seed=0)
+    path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="y", random_state=0)
     opened = open_file(path, ["y"])
     assert opened.source.stratum_sizes == (980, 20)
     assert set(opened.values[0][-20:]) == {"case"}

@@ -320,7 +320,7 @@ def shuffle(
         data,
         destination,
         target=target,
-        seed=seed,
+        random_state=seed,
         force=force,
         na=tuple(na or ()),
         memory_limit=memory_limit,

@@ -426,4 +426,4 @@ def _write_files(
     if isinstance(found, ScreeningResult):
         found.to_html(options.report, X=source, y=values[0])
     else:
-        found.to_html(options.report, X=source, Y=stack_columns(values))
+        found.to_html(options.report, X=source, y=stack_columns(values))

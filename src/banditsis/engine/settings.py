@@ -18,7 +18,7 @@ from banditsis.statistics.covariates import Covariates, find_basis
 from banditsis.validation import (
     SampleWeights,
     check_choice,
-    check_pvalues_available,
+    check_pvalues,
     check_sample_weight,
     resolve_seed,
 )
@@ -82,8 +82,7 @@ class Settings:
         kind = find_statistic(statistic, has_labels)
         if statistic == "auto" and has_labels:
             notes = [*notes, f"the response has class labels, so the statistic is {kind.name!r}."]
-        if pvalues:
-            check_pvalues_available(kind, pvalues)
+        check_pvalues(kind, pvalues)
         check_choice("row_order", row_order, ROW_ORDERS)
         check_choice("sampling", sampling, SAMPLING)
         check_choice("missing", missing, MISSING)

@@ -52,6 +52,13 @@ class SamplingDesign:
     sizes: tuple[int, ...]
     spreads: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if not (len(self.sizes) == len(self.spreads) > 0 and min(self.sizes) > 0 and min(self.spreads) >= 0):
+            raise ValueError(
+                "a sampling design needs a size of at least 1 and a spread of at least 0 for each stratum, "
+                f"got sizes {self.sizes} and spreads {self.spreads}."
+            )
+
     @classmethod
     def uniform(cls, n: int) -> SamplingDesign:
         """One stratum: rows are drawn uniformly."""

@@ -19,7 +19,7 @@ def plot(result: ScreeningResult) -> Any:
     """Plot the best 40 features, and the rounds or all p-values; see :meth:`ScreeningResult.plot`."""
     n_lines = max(len(result.rounds) + 1, min(len(result.selected), MAX_LARGE_NAMES))
     both = new_axes(12, max(3.2, 1.7 + 0.26 * n_lines), ncols=2)
-    scores(result, both[0], most=MAX_LARGE_NAMES)
+    scores(result, both[0], max_features=MAX_LARGE_NAMES)
     if result.is_exact and result.has_pvalues:
         manhattan(result, both[1]).set_title("")
     else:

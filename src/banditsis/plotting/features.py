@@ -33,7 +33,7 @@ MAX_LABELS = 10
 LOG_P = r"$-\log_{10}\,p$"
 
 
-def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | None = None) -> Axes:
+def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: int | None = None) -> Axes:
     """Plot the scores of the selected features, their 95% intervals if available, and the last cutoff.
 
     Clearly associated features are dots, and those that are indistinguishable from noise are open diamonds;
@@ -46,10 +46,10 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, most: int | Non
         The result to plot.
     axes : Axes, optional
         Axes to draw on; by default a new figure whose height grows with the number of features.
-    most : int, optional
+    max_features : int, optional
         Maximum number of features, best first; all by default.
     """
-    features = result.selected[:most]
+    features = result.selected[:max_features]
     n = len(features)
     axes = axes or new_axes(6.4, 1.7 + _list_height(n))
     ranks = np.arange(1, n + 1)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.options import ReadOptions, check_options
+from banditsis.formats.options import Patterns, ReadOptions, check_options
 from banditsis.formats.registry import local_path
 from banditsis.formats.targets import join, open_unjoined
+from banditsis.progress import Progress, report_progress
 from banditsis.sources.base import Source
 from banditsis.store.layout import is_shuffled
 from banditsis.store.metadata import (
@@ -30,6 +31,7 @@ from banditsis.store.metadata import (
 from banditsis.store.pieces import Journal, Work, fill_buckets, plan_work, write_piece
 from banditsis.store.reader import stored_below
 from banditsis.store.strata import order_rows
+from banditsis.validation import resolve_seed
 
 __all__ = ["shuffle"]
 
@@ -41,11 +43,16 @@ def shuffle(
     destination: str | os.PathLike[str],
     *,
     target: str | None = None,
-    seed: int | None = None,
+    columns: Patterns = (),
+    drop: Patterns = (),
+    id: str | None = None,
+    one_hot: bool = False,
+    dates: str = "skip",
+    na: Patterns = (),
     force: bool = False,
     memory_limit: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    **options: Any,
+    random_state: Any = None,
+    progress: Progress = None,
 ) -> Path:
     """Write the rows of data in random order to a Zarr store that is fast to screen.
 
@@ -66,17 +73,17 @@ def shuffle(
     target : str, optional
         The target to store, and to make strata from, as in :func:`open_source`; by default, the target of a
         shuffled store.
-    seed : int, optional
-        Seed of the row order; random by default.
+    columns, drop, id, one_hot, dates, na
+        Which columns to use, and how, as in :func:`open_source`.
     force : bool
         Whether to replace an existing store, or an unfinished one with other data.
     memory_limit : int, optional
         Approximate memory to use in bytes, in addition to 24 bytes per row; 1 GiB by default.
-    progress : callable, optional
-        Called with the number of bytes moved and the total.
-    **options
-        Which columns to use, and how: ``columns``, ``drop``, ``id``, ``one_hot`` and others of
-        :func:`open_source`.
+    random_state : int, Generator or RandomState, optional
+        Seed of the row order. A call that resumes another needs the same integer, or None.
+    progress : bool or callable, optional
+        By default a bar appears on a terminal after two seconds. A callable is called with the number of
+        bytes moved and the total.
 
     Returns
     -------
@@ -88,7 +95,7 @@ def shuffle(
     >>> import numpy as np, tempfile
     >>> from banditsis import open_source
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = shuffle(np.arange(20.0).reshape(10, 2), f"{folder}/x.zarr", seed=0)
+    ...     path = shuffle(np.arange(20.0).reshape(10, 2), f"{folder}/x.zarr", random_state=0)
     ...     source = open_source(path)
     ...     print(source.shape, source.shuffled, source.read(slice(0, 3), None)[:, 0])
     (10, 2) True [ 8. 12.  4.]
@@ -101,7 +108,11 @@ def shuffle(
     folder = destination.with_name(destination.name + ".partial")
     was_moved = _was_just_moved(folder, destination)
     _check_destination(destination, force or was_moved)
-    opened = _open(data, target, check_options(memory_limit=memory, **options))
+    seed = None if random_state is None else resolve_seed(random_state)
+    options = check_options(
+        columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory
+    )
+    opened = _open(data, target, options)
     about = {"version": VERSION, "source": opened.name, "target": None if target is None else str(target)}
     about |= _fingerprint(opened, data)
     with _lock(folder):
@@ -112,7 +123,8 @@ def shuffle(
         _check_destination(destination, force)
         seed = _begin_or_resume(journal, about, seed, force)
         if not (folder / "store" / "zarr.json").exists():
-            _write_store(opened, seed, memory, journal, progress)
+            with report_progress(progress, "shuffling", "bytes") as report:
+                _write_store(opened, seed, memory, journal, report)
         journal.add("whole")
         _move(folder / "store", destination)
     shutil.rmtree(folder)
@@ -256,8 +268,6 @@ def _begin_or_resume(journal: Journal, about: dict[str, Any], seed: int | None, 
     for name in ("store", "buckets"):
         shutil.rmtree(folder / name, ignore_errors=True)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-    if seed < 0:
-        raise ValueError(f"the seed must not be negative, got {seed}.")
     journal.begin({**about, "seed": seed})
     return seed
 

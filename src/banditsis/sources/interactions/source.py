@@ -74,6 +74,7 @@ class Interactions(BlockSource):
         self,
         X: Any,
         names: Iterable[str] | None = None,
+        *,
         main_effects: bool = True,
         squares: bool = False,
         center: bool | ArrayLike = False,
