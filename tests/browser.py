@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -44,6 +43,8 @@ def find_chromium():
 
 def _pipe():
     """Both ends of a pipe, with numbers out of the way of 3 and 4."""
+    import fcntl  # not on Windows, where no browser is started
+
     ends = os.pipe()
     moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
     for end in ends:

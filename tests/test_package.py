@@ -77,6 +77,36 @@ print("numba" in sys.modules, result.pvalues.min() > 0)
     assert run(code).strip() == "False True"
 
 
+def test_other_systems_than_linux(tmp_path):
+    """Windows and macOS lack some of these modules and functions."""
+    code = f"""
+import mmap, os, sys
+sys.modules["fcntl"] = sys.modules["resource"] = None
+for name in ("sched_getaffinity", "sysconf", "getuid", "posix_fadvise", "fork"):
+    if hasattr(os, name):
+        delattr(os, name)
+for name in [name for name in vars(mmap) if name.startswith("MADV_")]:
+    delattr(mmap, name)
+import numpy as np
+from pathlib import Path
+from banditsis import BanditSIS, open_source, shuffle
+from banditsis.formats import registry
+registry.PROC = Path("nowhere")
+folder = Path({str(tmp_path)!r})
+X = np.random.default_rng(0).standard_normal((6000, 2000), dtype=np.float32)
+np.save(folder / "x.npy", X)
+np.savetxt(folder / "x.csv", X[:500, :5], delimiter=",", header="a,b,c,d,e", comments="")
+store = open_source(shuffle(folder / "x.npy", folder / "x.zarr", random_state=0))
+for source, y in (
+    (open_source(folder / "x.npy"), X[:, 3]),
+    (open_source(folder / "x.csv"), X[:500, 3]),
+    (store, store.read(slice(0, 6000), np.array([3])).ravel()),
+):
+    print(BanditSIS(1, random_state=0).fit(source, y).result_.selected[0])
+"""
+    assert run(code).split() == ["3", "3", "3"]
+
+
 def test_compilation_is_not_counted_and_announced_once(tmp_path):
     code = """
 import time, numpy as np
@@ -157,7 +187,7 @@ def test_the_loop_names_no_backend_and_no_statistic():
 
 def test_thread_counts(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    cores = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert count_jobs(None) == count_jobs(-1) == cores
     assert count_jobs(7) == 7
     assert count_jobs(-1000) == 1

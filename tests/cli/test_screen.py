@@ -356,6 +356,7 @@ app()
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_shows_what_is_known(folder):
     """A real process, interrupted in its third round."""
     files = [str(folder / "x.npy"), "--target", str(folder / "y.npy")]

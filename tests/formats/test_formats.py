@@ -5,6 +5,7 @@ import gzip
 import os
 import shutil
 import struct
+import sys
 import tempfile
 import warnings
 from decimal import Decimal
@@ -460,6 +461,7 @@ def test_conversions_of_files_with_the_same_name(temporary):
     open_source(paths[0], memory_limit=1000)  # without a warning
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
 @pytest.mark.parametrize("fault", ["others may write", "another owner", "a link"])
 def test_conversions_are_kept_in_private_folders_only(temporary, fault):
     """Other users could place a file there that is read instead of the data."""

@@ -340,6 +340,7 @@ def test_a_cluster_that_grows_and_shrinks():
     assert not sizes
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interruption_cancels_what_is_under_way(client):
     x = da.from_array(X, chunks=(50, P)).map_blocks(slowly, 0.2, dtype=float)
     timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -373,6 +374,7 @@ def test_tasks_have_names_that_say_what_they_do(client):
     assert "banditsis_round1_sums" in found
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_worker_killed_in_each_round_changes_nothing(client):
     x = client.persist(da.from_array(X, chunks=(500, P)).map_blocks(slowly, 0.02, dtype=float))
     plan = Plan(N, P, ((400, 20), (900, 10), (1500, 5)))

@@ -223,8 +223,9 @@ def split_path(path: Path) -> tuple[Path, str | None]:
     >>> split_path(Path("data.h5:/counts/raw"))[1]
     '/counts/raw'
     """
-    outer, colon, inner = str(path).partition(":/")
-    return (Path(outer), "/" + inner) if colon and not path.exists() else (path, None)
+    drive, name = path.drive, path.as_posix()  # Windows: C:/data.h5:/counts
+    outer, colon, inner = name[len(drive) :].partition(":/")
+    return (Path(drive + outer), "/" + inner) if colon and not path.exists() else (path, None)
 
 
 def split_url(url: str) -> tuple[str, str | None]:

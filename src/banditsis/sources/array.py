@@ -322,7 +322,7 @@ class ArraySource(Source):
         owner: Any = self.array
         while isinstance(owner, np.ndarray):
             owner = owner.base
-        if isinstance(owner, mmap.mmap) and hasattr(owner, "madvise"):
+        if isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             owner.madvise(mmap.MADV_DONTNEED)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
