@@ -7,10 +7,10 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pgenlib
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pytest
 import scipy.sparse as sp
 import zarr
 
@@ -143,6 +143,7 @@ def open_large_anndata_zarr(X, names, kind):
 
 def write_pgen(X, names, psam=None):
     """Hard calls, or dosages if some values lie between them."""
+    pgenlib = pytest.importorskip("pgenlib", reason="Pgenlib is not installed; there is none for Windows")
     path = new_path("data.pgen")
     n, p = X.shape
     cells = np.ascontiguousarray(np.where(np.isnan(X), -9, X).T)
