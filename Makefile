@@ -24,8 +24,8 @@ $(CORE): pyproject.toml constraints.txt src/banditsis/__init__.py
 
 $(STAMP): $(CORE)
 	$(INSTALL) -e '.[test]'
-	@$(INSTALL) -e '.[movielens]' || \
-	  echo "libmf needs a C++ compiler: tests of the MovieLens table that call it will be skipped."
+	@$(INSTALL) -e '.[movielens]' >/dev/null 2>&1 || \
+	  echo "LIBMF cannot be built without a C++ compiler: tests of the MovieLens table that call it will be skipped."
 	@touch $@
 
 demo: $(CORE)  ## Screen simulated data exactly and adaptively (first answer in less than a minute)
