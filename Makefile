@@ -143,4 +143,4 @@ dist: $(CORE)  ## Build sdist and wheel, and run the README's first example with
 	  exec(re.search(r'\x60{3}python\n(.*?)\x60{3}', text, re.S)[1])"
 
 clean:  ## Remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/auto_tutorials build dist

@@ -14,14 +14,27 @@ extensions = [
     "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_typehints = "none"  # types are in the numpydoc sections
 autodoc_member_order = "bysource"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "tutorials"]
 copybutton_exclude = ".linenos, .gp, .go"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "tutorials",  # scripts, which are run in the order of their names
+    "gallery_dirs": "auto_tutorials",
+    "filename_pattern": r"\.py$",  # run all of them
+    "within_subsection_order": "FileNameSortKey",
+    "image_srcset": ["2x"],
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "banditsis"
