@@ -16,13 +16,13 @@ both in their allele frequencies and in the phenotype.
 # ----------
 # Alleles next to each other on a chromosome are correlated. Here the correlation falls with the
 # distance, and is lost at recombination hotspots, which separate blocks. Allele frequencies differ
-# between populations as in the Balding–Nichols model with :math:`F_{ST} = 0.05`.
+# between populations as in the Balding–Nichols model with :math:`F_{ST} = 0.03`.
 
 import numpy as np
 from scipy.special import ndtri
 
 rng = np.random.default_rng(1)
-n_people, n_variants, n_chromosomes = 3_000, 30_000, 22
+n_people, n_variants, n_chromosomes = 3_000, 20_000, 22
 
 # Chromosomes get shorter from 1 to 22, as human chromosomes do.
 lengths = np.linspace(2.5, 0.5, n_chromosomes)
@@ -30,11 +30,11 @@ chromosome = np.sort(rng.choice(n_chromosomes, n_variants, p=lengths / lengths.s
 steps = rng.exponential(5_000, n_variants).astype(int) + 1
 position = np.concatenate([np.cumsum(steps[chromosome == c]) for c in range(1, n_chromosomes + 1)])
 new_block = (np.diff(chromosome, prepend=0) > 0) | (rng.random(n_variants) < 0.04)
-similarity = np.where(new_block, 0, np.exp(-steps / 30_000))
+similarity = np.where(new_block, 0, np.exp(-steps / 60_000))
 
 population = rng.choice(3, n_people, p=[0.6, 0.25, 0.15])
 ancestral = rng.beta(0.6, 1.2, n_variants).clip(0.01, 0.99)
-scale = (1 - 0.05) / 0.05
+scale = (1 - 0.03) / 0.03
 frequencies = rng.beta(ancestral * scale, (1 - ancestral) * scale, (3, n_variants)).clip(0.005, 0.995)
 thresholds = ndtri(frequencies).astype("f4")
 
@@ -54,7 +54,7 @@ causal = np.sort(rng.choice(common, 12, replace=False))
 effects = rng.choice([-1, 1], 12) * rng.uniform(0.8, 2.0, 12)
 sex = rng.integers(0, 2, n_people)
 age = rng.uniform(20, 70, n_people).round()
-height = 165 + 12 * sex - 0.05 * age + np.array([0, 5, -4])[population]
+height = 165 + 12 * sex - 0.05 * age + np.array([0, 4, -3])[population]
 height += effects @ genotypes[causal] + 6 * rng.standard_normal(n_people)
 height[rng.choice(n_people, 40, replace=False)] = np.nan
 
@@ -115,28 +115,30 @@ print(samples.round(2).head(4).to_string(index=False))
 # %%
 # Screening
 # ---------
-# ``open_source`` joins the columns of the table to the genotypes by sample id.
-# ``missing="pairwise"`` uses, for each variant, the people whose genotype is known. A file of 3,000
-# samples is small enough to read all of it, so ``SIS`` is the right choice.
+# ``open_source`` joins the columns of the table to the genotypes by sample id: first the response,
+# then the covariates.
+#
+# ``missing="pairwise"`` uses, for each variant, the people whose genotype is known. With 3,000 people
+# reading everything takes less than a second, so exact screening with ``SIS`` is the right choice.
+# ``pvalues=True`` also checks the small p-values of variants that are not selected.
 
 from banditsis import SIS, open_source
 
-table = folder / "samples.txt"
-source, columns = open_source(
-    folder / "cohort.bed", target=[f"{table}:{name}" for name in ["height", *covariates]]
-)
-y, Z = columns[:, 0], columns[:, 1:]
+columns = [f"{folder / 'samples.txt'}:{name}" for name in ["height", *covariates]]
+source, table = open_source(folder / "cohort.bed", target=columns)
+y, Z = table[:, 0], table[:, 1:]
 
-screener = SIS(20, missing="pairwise", pvalues=True)
+screener = SIS(50, missing="pairwise", pvalues=True)
 plain = screener.fit(source, y).result_
 adjusted = screener.fit(source, y, covariates=Z).result_
-print(adjusted)
+adjusted
 
 # %%
-# Covariates matter
-# -----------------
-# Under the null hypothesis p-values are uniform, and nearly all variants are null. The genomic
-# inflation factor λ compares the median test statistic with its expectation. It should be about 1.
+# Why covariates matter
+# ---------------------
+# Nearly all variants are unrelated to height, and p-values of unrelated variants should be uniform.
+# The Q–Q plot compares them with that. The genomic inflation factor λ is the median test statistic
+# divided by its expectation, and should be about 1.
 
 from scipy.stats import chi2
 
@@ -148,13 +150,118 @@ def inflation(result):
 def qq_plot(axes, result, label):
     observed = np.sort(-result.log10_pvalues)[::-1]
     expected = -np.log10((np.arange(observed.size) + 0.5) / observed.size)
-    axes.plot(expected, observed, ".", ms=4, label=f"{label}, λ = {inflation(result):.2f}")
+    axes.plot(expected, observed, ".", ms=4, label=f"{label}: λ = {inflation(result):.2f}")
 
 
-fig, axes = plt.subplots(figsize=(5, 4), layout="constrained")
+fig, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
 qq_plot(axes, plain, "no covariates")
-qq_plot(axes, adjusted, "sex, age, 4 components")
+qq_plot(axes, adjusted, "sex, age and four PCs")
 axes.axline((0, 0), slope=1, color="0.4", lw=1)
 axes.set(xlabel=r"expected $-\log_{10}\,p$", ylabel=r"observed $-\log_{10}\,p$", title="Q–Q plot")
 axes.legend()
 plt.show()
+
+# %%
+# Without covariates, variants also look associated because their frequencies differ between
+# populations of different height:
+
+for label, result in (("no covariates", plain), ("adjusted", adjusted)):
+    print(f"{label:14} {len(result.select(method='bonferroni')):6,} variants pass Bonferroni")
+
+# %%
+# The Manhattan plot
+# ------------------
+# Chromosomes and positions come from the ``.bim`` file. The dashed line is the Bonferroni threshold.
+# Circles are clearly associated variants: significant after Holm's correction for all variants.
+
+from banditsis import plotting
+
+fig, axes = plt.subplots(figsize=(10, 4), layout="constrained")
+plotting.manhattan(adjusted, axes)
+plt.show()  # sphinx_gallery_thumbnail_number = 3
+
+# %%
+# Neighbouring variants are correlated, so one causal variant can give several hits. Here hits within
+# 250 kb of a stronger one belong to the same locus.
+
+hits = adjusted.to_frame().query("associated")  # best first
+
+
+def is_near(variant, others, width=250_000):
+    near = abs(others["position"] - variant["position"]) < width
+    return (near & (others["chromosome"] == variant["chromosome"])).any()
+
+
+lead = [not is_near(hit, hits.iloc[:k]) for k, (_, hit) in enumerate(hits.iterrows())]
+loci = hits[lead]
+print(f"{len(hits)} hits in {len(loci)} loci")
+
+# %%
+# Because the data are simulated, the hits can be compared with the truth. Effects are in cm per copy
+# of the allele ``a1``.
+
+truth = pd.DataFrame(
+    {
+        "causal": np.array(names)[causal],
+        "chromosome": chromosome[causal].astype(str),
+        "position": position[causal],
+        "frequency": (genotypes[causal].mean(axis=1) / 2).round(2),
+        "effect": effects.round(2),
+        "log10 p": adjusted.log10_pvalues[causal].round(1),
+    }
+)
+truth["hit nearby"] = [is_near(variant, loci) for _, variant in truth.iterrows()]
+print(truth.to_string(index=False))
+false = sum(not is_near(locus, truth) for _, locus in loci.iterrows())
+print(f"\n{truth['hit nearby'].sum()} of {len(truth)} causal variants have a hit nearby")
+print(f"{false} of {len(loci)} loci have no causal variant nearby")
+
+# %%
+# With 3,000 people, small effects and rare alleles can be missed. Estimated effects of hits tend to be
+# too large, because a variant whose effect is overestimated is more likely to be significant.
+
+fig, axes = plt.subplots(figsize=(4.6, 4), layout="constrained")
+found = loci.merge(truth, left_on="name", right_on="causal")
+axes.errorbar(found["effect"], found["beta"], 1.96 * found["se"].astype(float), fmt="o", capsize=3)
+axes.axline((0, 0), slope=1, color="0.4", lw=1)
+axes.set(xlabel="true effect (cm)", ylabel="estimated effect (cm), 95% interval")
+plt.show()
+
+# %%
+# The same with PLINK 2
+# ---------------------
+# PLINK 2 regresses the phenotype on each variant and the covariates. ``omit-ref`` makes it report the
+# effect of the allele that is counted here too, the first one of the ``.bim`` file. This part is
+# skipped where ``plink2`` is not installed (Debian: ``apt install plink2``).
+
+import shutil
+import subprocess
+
+if shutil.which("plink2"):
+    command = f"""plink2 --bfile cohort --pheno samples.txt --pheno-name height
+        --covar samples.txt --covar-name {" ".join(covariates)}
+        --covar-variance-standardize --glm hide-covar omit-ref log10 --out plink"""
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    plink = pd.read_csv(folder / "plink.height.glm.linear", sep="\t", index_col="ID")
+
+    both = adjusted.to_frame().set_index("name")[["beta", "se", "log10_pvalue"]].head(8)
+    both = both.join(plink[["BETA", "SE", "LOG10_P"]])
+    print(both.round(4).to_string())
+    difference = abs(adjusted.log10_pvalues + plink["LOG10_P"].to_numpy())
+    print(f"\nlargest difference of log10 p, {len(difference):,} variants: {difference.max():.0e}")
+else:
+    print("plink2 was not found, so there is no comparison.")
+
+# %%
+# PLINK prints six digits, so both agree to the last printed digit.
+#
+# The command line does all of this without Python:
+#
+# .. code-block:: bash
+#
+#     banditsis screen cohort.bed --target samples.txt:height \\
+#         --covariates samples.txt:sex,age,PC1,PC2,PC3,PC4 \\
+#         --exact --pvalues --keep 50 --output hits.csv --report hits.html
+#
+# With several hundred thousand people, reading everything takes minutes, and ``BanditSIS`` on a shuffled
+# copy of the file (``banditsis shuffle``) reads a small part of it.
