@@ -108,6 +108,18 @@ def test_exact_scores_of_every_dtype(build, dtype):
     assert scores[5] == scores[6] == 0
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])
+@pytest.mark.parametrize("build", ["csr", "csc"])
+@pytest.mark.parametrize("covariates", [None, LINEAR])
+def test_full_columns_with_several_weights(build, dtype, covariates):
+    """Full columns become dense tiles, which several responses and covariates sum by other kernels."""
+    x, responses = (10 * X).astype(dtype), np.column_stack([Y, X[:, 4]])
+    plan = Plan.exact(N, P, 5)
+    scores = [result.scores for result in screen(KINDS[build](x), responses, plan, covariates=covariates)]
+    expected = [result.scores for result in screen(x, responses, plan, covariates=covariates)]
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("build", ["csr", "csc"])
 def test_a_full_column_far_from_zero_keeps_its_digits(build):
     x = X.copy()

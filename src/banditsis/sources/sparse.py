@@ -125,6 +125,12 @@ class SparseSource(BlockSource):
         make_jobs = self._row_jobs if self.by_row else self._column_jobs
         add_tiles(make_jobs(rows, columns, weights, context), context, 8 * context.workers.n_jobs)
 
+    def _read_tile(
+        self, rows: Rows, columns: Indices | slice, calibration: Calibration
+    ) -> tuple[Array, Calibration]:
+        """Cells of nearly full columns in float64, as their shifts are: kernels need both in one dtype."""
+        return self.read(rows, columns).astype(np.float64), calibration
+
     def _column_jobs(
         self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
     ) -> Iterator[TileJob]:
