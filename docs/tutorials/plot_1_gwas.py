@@ -118,9 +118,9 @@ print(samples.round(2).head(4).to_string(index=False))
 # ``open_source`` joins the columns of the table to the genotypes by sample id: first the response,
 # then the covariates.
 #
-# ``missing="pairwise"`` uses, for each variant, the people whose genotype is known. With 3,000 people
-# reading everything takes less than a second, so exact screening with ``SIS`` is the right choice.
-# ``pvalues=True`` also checks the small p-values of variants that are not selected.
+# ``missing="pairwise"`` uses, for each variant, the people whose genotype is known. With 3,000
+# people reading everything takes less than a second, so exact screening with ``SIS`` is the right
+# choice. ``pvalues=True`` also checks the small p-values of variants that are not selected.
 
 from banditsis import SIS, open_source
 
@@ -171,8 +171,9 @@ for label, result in (("no covariates", plain), ("adjusted", adjusted)):
 # %%
 # The Manhattan plot
 # ------------------
-# Chromosomes and positions come from the ``.bim`` file. The dashed line is the Bonferroni threshold.
-# Circles are clearly associated variants: significant after Holm's correction for all variants.
+# Chromosomes and positions come from the ``.bim`` file. The dashed line is the Bonferroni
+# threshold. Circles are clearly associated variants: significant after Holm's correction for all
+# variants.
 
 from banditsis import plotting
 
@@ -181,8 +182,8 @@ plotting.manhattan(adjusted, axes)
 plt.show()  # sphinx_gallery_thumbnail_number = 3
 
 # %%
-# Neighbouring variants are correlated, so one causal variant can give several hits. Here hits within
-# 250 kb of a stronger one belong to the same locus.
+# Neighbouring variants are correlated, so one causal variant can give several hits. Here hits
+# within 250 kb of a stronger one belong to the same locus.
 
 hits = adjusted.to_frame().query("associated")  # best first
 
@@ -197,8 +198,8 @@ loci = hits[lead]
 print(f"{len(hits)} hits in {len(loci)} loci")
 
 # %%
-# Because the data are simulated, the hits can be compared with the truth. Effects are in cm per copy
-# of the allele ``a1``.
+# Because the data are simulated, the hits can be compared with the truth. Effects are in cm per
+# copy of the allele ``a1``.
 
 truth = pd.DataFrame(
     {
@@ -217,8 +218,8 @@ print(f"\n{truth['hit nearby'].sum()} of {len(truth)} causal variants have a hit
 print(f"{false} of {len(loci)} loci have no causal variant nearby")
 
 # %%
-# With 3,000 people, small effects and rare alleles can be missed. Estimated effects of hits tend to be
-# too large, because a variant whose effect is overestimated is more likely to be significant.
+# With 3,000 people, small effects and rare alleles can be missed. Estimated effects of hits tend to
+# be too large, because a variant whose effect is overestimated is more likely to be significant.
 
 fig, axes = plt.subplots(figsize=(4.6, 4), layout="constrained")
 found = loci.merge(truth, left_on="name", right_on="causal")
@@ -230,9 +231,9 @@ plt.show()
 # %%
 # The same with PLINK 2
 # ---------------------
-# PLINK 2 regresses the phenotype on each variant and the covariates. ``omit-ref`` makes it report the
-# effect of the allele that is counted here too, the first one of the ``.bim`` file. This part is
-# skipped where ``plink2`` is not installed (Debian: ``apt install plink2``).
+# PLINK 2 regresses the phenotype on each variant and the covariates. ``omit-ref`` makes it report
+# the effect of the allele that is counted here too, the first one of the ``.bim`` file. This part
+# is skipped where ``plink2`` is not installed (Debian: ``apt install plink2``).
 
 import shutil
 import subprocess
@@ -263,5 +264,5 @@ else:
 #         --covariates samples.txt:sex,age,PC1,PC2,PC3,PC4 \\
 #         --exact --pvalues --keep 50 --output hits.csv --report hits.html
 #
-# With several hundred thousand people, reading everything takes minutes, and ``BanditSIS`` on a shuffled
-# copy of the file (``banditsis shuffle``) reads a small part of it.
+# With several hundred thousand people, reading everything takes minutes, and ``BanditSIS`` on a
+# shuffled copy of the file (``banditsis shuffle``) reads a small part of it.
