@@ -31,6 +31,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "image_srcset": ["2x"],
     "download_all_examples": False,
+    "remove_config_comments": True,
     "show_signature": False,
     "write_computation_times": False,
     "abort_on_example_error": True,
@@ -39,7 +40,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "banditsis"
 html_static_path = ["_static"]
-html_css_files = ["banditsis.css"]
+html_css_files = ["banditsis.css", "tutorials.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "header_links_before_dropdown": 4,

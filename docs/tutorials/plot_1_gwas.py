@@ -16,7 +16,7 @@ both in their allele frequencies and in the phenotype.
 # ----------
 # Alleles next to each other on a chromosome are correlated. Here the correlation falls with the
 # distance, and is lost at recombination hotspots, which separate blocks. Allele frequencies differ
-# between populations as in the Balding–Nichols model with :math:`F_{ST} = 0.03`.
+# between populations as in the Balding–Nichols model with a fixation index of 0.03.
 
 import numpy as np
 from scipy.special import ndtri
@@ -35,8 +35,8 @@ similarity = np.where(new_block, 0, np.exp(-steps / 60_000))
 population = rng.choice(3, n_people, p=[0.6, 0.25, 0.15])
 ancestral = rng.beta(0.6, 1.2, n_variants).clip(0.01, 0.99)
 scale = (1 - 0.03) / 0.03
-frequencies = rng.beta(ancestral * scale, (1 - ancestral) * scale, (3, n_variants)).clip(0.005, 0.995)
-thresholds = ndtri(frequencies).astype("f4")
+frequencies = rng.beta(ancestral * scale, (1 - ancestral) * scale, (3, n_variants))
+thresholds = ndtri(frequencies.clip(0.005, 0.995)).astype("f4")
 
 genotypes = np.zeros((n_variants, n_people), dtype="int8")
 for _ in range(2):  # two copies of each chromosome
@@ -105,7 +105,8 @@ to_bed(
     },
 )
 covariates = ["sex", "age", "PC1", "PC2", "PC3", "PC4"]
-samples = pd.DataFrame(np.column_stack([height, sex, age, components]), columns=["height", *covariates])
+columns = np.column_stack([height, sex, age, components])
+samples = pd.DataFrame(columns, columns=["height", *covariates])
 samples.insert(0, "IID", ids)
 samples.insert(0, "#FID", ids)
 samples = samples.sample(frac=1, random_state=0)
@@ -179,7 +180,8 @@ from banditsis import plotting
 
 fig, axes = plt.subplots(figsize=(10, 4), layout="constrained")
 plotting.manhattan(adjusted, axes)
-plt.show()  # sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_number = 3
+plt.show()
 
 # %%
 # Neighbouring variants are correlated, so one causal variant can give several hits. Here hits
@@ -260,8 +262,8 @@ else:
 #
 # .. code-block:: bash
 #
-#     banditsis screen cohort.bed --target samples.txt:height \\
-#         --covariates samples.txt:sex,age,PC1,PC2,PC3,PC4 \\
+#     banditsis screen cohort.bed --target samples.txt:height \
+#         --covariates samples.txt:sex,age,PC1,PC2,PC3,PC4 \
 #         --exact --pvalues --keep 50 --output hits.csv --report hits.html
 #
 # With several hundred thousand people, reading everything takes minutes, and ``BanditSIS`` on a

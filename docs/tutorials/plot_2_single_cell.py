@@ -54,9 +54,8 @@ for k in range(len(types)):
 rows, columns = np.concatenate(rows), np.concatenate(columns)
 counts = sp.csr_array((np.ones(len(rows), "f4"), (rows, columns)), shape=(n_cells, n_genes))
 counts.sum_duplicates()
-print(
-    f"{n_cells:,} cells × {n_genes:,} genes; {counts.nnz / (n_cells * n_genes):.1%} of the counts are not 0"
-)
+share = counts.nnz / (n_cells * n_genes)
+print(f"{n_cells:,} cells × {n_genes:,} genes; {share:.1%} of the counts are not 0")
 
 # %%
 # The file
@@ -73,38 +72,41 @@ import h5py
 import pandas as pd
 
 expression = counts.copy()
-expression.data = np.log1p(1e4 * counts.data / np.repeat(counts.sum(axis=1), np.diff(counts.indptr)))
+depth_of_entry = np.repeat(counts.sum(axis=1), np.diff(counts.indptr))
+expression.data = np.log1p(1e4 * counts.data / depth_of_entry)
 is_seen = np.bincount(counts.indices, minlength=n_genes) >= 50
 expression, genes = expression[:, is_seen], genes[is_seen]
-obs = pd.DataFrame({"cell_type": np.array(types)[kind], "donor": np.array(["D1", "D2", "D3", "D4"])[donor]})
+obs = pd.DataFrame({"cell_type": np.array(types)[kind], "donor": [f"D{k + 1}" for k in donor]})
+obs.index = [f"cell{i}" for i in range(n_cells)]
 
 
 def write_h5ad(path, matrix, obs, genes):
     """Write a sparse matrix and the table of its cells in the format of AnnData."""
+
+    def mark(node, kind, version="0.2.0", **others):
+        node.attrs.update({"encoding-type": kind, "encoding-version": version} | others)
+
+    def write_text(group, name, values):
+        group[name] = np.array(list(map(str, values)), dtype=object)
+        mark(group[name], "string-array")
+
     with h5py.File(path, "w") as file:
-        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-        group = file.create_group("X")
-        group.attrs.update(
-            {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": matrix.shape}
-        )
+        mark(file, "anndata", "0.1.0")
+        X, cells, variables = map(file.create_group, ("X", "obs", "var"))
+        mark(X, "csr_matrix", "0.1.0", shape=matrix.shape)
         for part in ("data", "indices", "indptr"):
-            group.create_dataset(part, data=getattr(matrix, part), chunks=True)
-        frame = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"}
-        index = {"obs": [f"cell{i}" for i in range(len(obs))], "var": genes.tolist()}
-        for name, labels in index.items():
-            group = file.create_group(name)
-            group.attrs.update(frame | {"column-order": list(obs) if name == "obs" else np.array([], "S1")})
-            group["_index"] = np.array(labels, dtype=object)
-            group["_index"].attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
-        for name, values in obs.items():
-            codes, categories = pd.factorize(values, sort=True)
-            group = file.create_group(f"obs/{name}")
-            group.attrs.update(
-                {"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False}
-            )
-            group["codes"] = codes.astype("i1")
-            group["categories"] = np.array(categories, dtype=object)
-            group["categories"].attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
+            X.create_dataset(part, data=getattr(matrix, part), chunks=True)
+        columns = {"_index": "_index", "column-order": list(obs)}
+        mark(cells, "dataframe", **columns)
+        mark(variables, "dataframe", **columns | {"column-order": np.array([], "S1")})
+        write_text(cells, "_index", obs.index)
+        write_text(variables, "_index", genes)
+        for name in obs:
+            codes, categories = pd.factorize(obs[name], sort=True)
+            column = cells.create_group(name)
+            mark(column, "categorical", ordered=False)
+            column["codes"] = codes.astype("i1")
+            write_text(column, "categories", categories)
 
 
 path = Path(tempfile.mkdtemp()) / "cells.h5ad"
@@ -153,8 +155,8 @@ print(adjusted)
 
 # %%
 # Screening ranks genes by \|r\|, so a gene that is *less* expressed in a type can be selected too.
-# Markers have positive scores. The table counts, among the best 30 genes of each type, the true
-# markers and the genes that depend on the donor.
+# Markers have positive scores. How many of the best 30 genes of each type are true markers, and how
+# many depend on the donor?
 
 
 def best_genes(results, name, n=30):
@@ -173,7 +175,9 @@ for name in types:
 summary = pd.DataFrame(rows).set_index("type")
 for label in ("unadjusted", "adjusted"):
     found, wrong = summary[f"markers, {label}"].sum(), summary[f"donor genes, {label}"].sum()
-    print(f"{label:10}: {found} markers and {wrong} donor genes among 300")
+    print(f"{label + ':':12} {found} markers and {wrong} donor genes among 300")
+
+# %%
 
 import matplotlib.pyplot as plt
 
@@ -217,7 +221,8 @@ axes.set_xticks(np.arange(len(top)), [genes[j] for j in top], rotation=90, fonts
 axes.set_yticks(np.arange(len(types)), types)
 axes.invert_yaxis()
 fig.colorbar(dots, label="mean / largest mean")
-plt.show()  # sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 2
+plt.show()
 
 # %%
 # In practice

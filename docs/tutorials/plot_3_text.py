@@ -121,13 +121,13 @@ print(f"{'always optional':24}{np.mean(y_test == 'optional'):10.1%}")
 fig, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name in pipelines:
     colour = "C0" if name.startswith("SIS") else "C1"
-    axes.plot(seconds[name], 100 * accuracy[name], "o", color=colour)
-    axes.annotate(
-        name, (seconds[name], 100 * accuracy[name]), (0, -14), textcoords="offset points", ha="center"
-    )
+    point = seconds[name], 100 * accuracy[name]
+    axes.plot(*point, "o", color=colour)
+    axes.annotate(name, point, (0, -14), textcoords="offset points", ha="center")
 axes.margins(0.15)
 axes.set(xlim=(0, None), xlabel="seconds to select and fit", ylabel="accuracy on other services (%)")
-plt.show()  # sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 2
+plt.show()
 
 # %%
 # A model with 20 terms is already useful, and can be read and explained. The regression on all
