@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures examples clean dist
+  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures clean dist
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -112,10 +112,6 @@ bench-startup: $(STAMP)  ## Measure the first fit of a new installation and othe
 fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
 	$(BIN)/python benchmarks/fuzz.py
 
-examples: $(STAMP)  ## Run the examples on real data (a minute or two)
-	@for example in settings flight_interactions lasso_pipeline rare_class; do \
-	  echo "== examples/$$example.py"; $(BIN)/python examples/$$example.py || exit 1; done
-
 bench-tables: $(STAMP)  ## Measure dropping columns of a 10 GB table, and DuckDB (10 minutes, 10 GB of disk)
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/tables.py
 
@@ -125,7 +121,7 @@ bench-files: $(STAMP)  ## Compare screening files with PLINK 2 and polars (10 mi
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
 	$(BIN)/python -m benchmarks.cluster
 
-docs: $(STAMP)  ## Build the documentation into docs/_build
+docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (3 minutes)
 	$(INSTALL) -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
