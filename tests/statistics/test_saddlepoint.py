@@ -254,6 +254,23 @@ def test_classes_are_compared_by_a_likelihood_ratio():
     assert found > stats.f_oneway(*(x[y == c] for c in range(4))).pvalue
 
 
+@pytest.mark.parametrize("continuous", [False, True])
+def test_classes_that_depend_on_the_covariates(continuous):
+    """Some classes are absent for some values of the covariate; the features depend on neither."""
+    found = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        z = generator.integers(0, 4, 4000) + (generator.random(4000) if continuous else 0)
+        y = (z + generator.exponential(0.7, 4000)).astype(int).clip(0, 5)
+        x = (generator.random((4000, 300)) < generator.uniform(0.001, 0.01, 300)) * 1.0
+        covariates = z if continuous else np.array(list("abcd"))[z]
+        found.append(exact(x, y, statistic="anova", covariates=covariates).pvalues)
+    p = np.concatenate(found)
+    for level in (0.01, 0.001, 0.0001):
+        assert np.mean(p <= level) <= 1.15 * level + 3 * np.sqrt(level / p.size)
+    assert np.mean(p <= 0.01) >= 0.002
+
+
 def test_counts_are_divided_by_their_dispersion():
     generator = np.random.default_rng(5)
     x, z = generator.standard_normal((400, 30)), generator.standard_normal((400, 2))

@@ -52,6 +52,8 @@ MAX_ERRORS = 2.5
 RATE_TOLERANCE = 1e-8
 #: A simple upper bound of a p-value is enough if its logarithm is smaller (1e-12).
 LOG_DECIDED = -27.6
+#: A class has at least this share of its mean probability, whatever the covariates.
+MIN_CHANCE = 0.05
 
 
 class ScoreParts(NamedTuple):
@@ -198,13 +200,14 @@ class TailTest:
     r"""P-values of features for one response, over some rows, that do not rely on normal data.
 
     With one column of residuals they are those of the saddlepoint. With one for each of k classes, Σg in
-    class c is :math:`T_c`, a row has class c with probability :math:`π_c`, and p is the tail of χ² with k - 1
-    degrees of freedom beyond twice the rate of large deviations,
+    class c is :math:`T_c`, row i has class c with probability :math:`π_{ic}`, and p is the tail of χ² with
+    k - 1 degrees of freedom beyond twice the rate of large deviations,
 
-    .. math:: 2 \max_t \Big( \sum_c t_c T_c - \sum_i \log \sum_c π_c e^{t_c g_i} \Big)
+    .. math:: 2 \max_t \Big( \sum_c t_c T_c - \sum_i \log \sum_c π_{ic} e^{t_c g_i} \Big)
 
-    which is the likelihood ratio of a multinomial logistic regression whose intercepts are known [1]_. T is
-    multiplied by a factor that gives its quadratic form the value of the F test, given the covariates.
+    which is the likelihood ratio of a multinomial logistic regression whose intercepts are known [1]_. The
+    probabilities come from a linear regression of the classes on the covariates. T is multiplied by
+    :math:`\sqrt{f / n}`, with f degrees of freedom of the residuals, as in the F test.
 
     References
     ----------
@@ -318,21 +321,28 @@ class TailTest:
 
     def _log_class_tail(self, g: Floats) -> float:
         """By the rate of large deviations of the sums of all classes."""
-        codes, share, contrasts = self._classes
+        codes, share, _ = self._classes
         sums: Floats = np.bincount(codes, g, len(share)).astype(np.float64)
-        between = np.square(contrasts @ sums).sum() * self._freedom
-        sums *= np.sqrt(between / np.sum(np.square(sums) / share))
-        rate = _class_rate(sums, share, find_atoms(g))
+        atoms = find_atoms(g)
+        rate = _class_rate(sums * np.sqrt(self._freedom / self.n), self._class_chances(g, atoms), atoms)
         return _log_chi_squared_tail(2 * rate, len(share) - 1)
+
+    def _class_chances(self, g: Floats, atoms: Atoms) -> Floats:
+        """Probabilities of the classes, given the mean of the covariates in the rows of each atom."""
+        _, share, slopes = self._classes
+        if self.parts.design is None:
+            return np.broadcast_to(share, (len(atoms.values), len(share)))
+        starts = (np.cumsum(atoms.counts) - atoms.counts).astype(np.intp)
+        means = np.add.reduceat(self.design[np.argsort(g)], starts) / atoms.counts[:, None]
+        chances = np.maximum(means @ slopes, MIN_CHANCE * share)
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
     @cached_property
     def _classes(self) -> tuple[Indices, Floats, Floats]:
-        """The class of each row, the share of each, and what makes their sums independent; no empty class."""
+        """The class of each row, the share of each, and their slopes on the design; no empty class."""
         members = self.parts.residuals[:, self.parts.residuals.any(axis=0)]
-        counts = members.sum(axis=0)
-        explained = self.whitening @ (self.design.T @ members)
-        contrasts = whiten(np.diag(counts.astype(np.float64)) - explained.T @ explained)
-        return members.argmax(axis=1), counts / len(members), contrasts
+        slopes = self.whitening.T @ (self.whitening @ (self.design.T @ members))
+        return members.argmax(axis=1), members.sum(axis=0) / len(members), slopes
 
     @cached_property
     def _unexplained(self) -> Floats:
@@ -352,13 +362,17 @@ class TailTest:
         return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
 
 
-def _class_rate(sums: Floats, share: Floats, atoms: Atoms) -> float:
-    """Rate of large deviations of the sums of g over random classes; t is 0 for the last class."""
+def _class_rate(sums: Floats, chances: Floats, atoms: Atoms) -> float:
+    """Rate of large deviations of the sums of g over random classes; t is 0 for the last class.
 
+    The classes have other probabilities in the rows of each atom. Deviations are from the mean sums.
+    """
+    sums = sums + (atoms.counts * atoms.values) @ chances
+    log_chances = np.log(chances)
     reached = [0.0]  # with classes that do not overlap, the rate is approached and never reached
 
     def derivatives(t: Floats) -> tuple[float, Floats, Floats]:
-        exponent = np.multiply.outer(atoms.values, np.append(t, 0.0)) + np.log(share)
+        exponent = np.multiply.outer(atoms.values, np.append(t, 0.0)) + log_chances
         largest = exponent.max(axis=1, keepdims=True)
         tilted = np.exp(exponent - largest)
         total = tilted.sum(axis=1, keepdims=True)
@@ -369,7 +383,7 @@ def _class_rate(sums: Floats, share: Floats, atoms: Atoms) -> float:
         reached.append(float(value))
         return reached[-1], sums[:-1] - (atoms.counts * atoms.values) @ tilted, information
 
-    maximise(derivatives, np.zeros(len(share) - 1), RATE_TOLERANCE)
+    maximise(derivatives, np.zeros(len(sums) - 1), RATE_TOLERANCE)
     return max(reached)
 
 
