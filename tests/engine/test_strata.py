@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
+from scipy.stats import chisquare, hypergeom
 
 from banditsis.arrays import as_indices
-from banditsis.engine.strata import N_STRATA, Strata, draw_uniformly
+from banditsis.engine.strata import N_STRATA, Strata, draw_counts, draw_uniformly
 
 
 def by_distance(y):
@@ -125,6 +125,31 @@ def test_a_uniform_sample_of_stored_strata_has_hypergeometric_counts():
     second = np.array([count[1] if len(count) > 1 else 0 for count in counts])
     assert second.mean() == pytest.approx(3, abs=0.1)
     assert second.var() == pytest.approx(10 * 0.3 * 0.7 * 90 / 99, rel=0.15)
+
+
+def test_a_uniform_sample_of_ten_billion_rows_has_hypergeometric_counts():
+    """numpy.random.Generator.multivariate_hypergeometric raises an error from 10^9 rows on."""
+    sizes = (7 * 10**9, 2 * 10**9, 10**9)
+    samples = (draw_uniformly(sizes, [100, 200], np.random.default_rng(seed)) for seed in range(500))
+    edges = np.cumsum([0, *sizes])
+    counts = np.array([np.histogram(np.concatenate(list(steps)), edges)[0] for steps in samples])
+    assert (counts.sum(axis=1) == 200).all()
+    shares = np.array(sizes) / sum(sizes)
+    np.testing.assert_allclose(counts.mean(axis=0), 200 * shares, atol=1)
+    np.testing.assert_allclose(counts.var(axis=0), 200 * shares * (1 - shares), rtol=0.2)
+
+
+@pytest.mark.parametrize("m", [0, 1, 5, 17, 99, 100])
+def test_counts_of_a_uniform_sample_follow_the_hypergeometric_distribution(m):
+    rng = np.random.default_rng(m)
+    counts = np.array([draw_counts(np.array([60, 0, 40]), m, rng) for _ in range(4000)])
+    assert (counts.sum(axis=1) == m).all()
+    assert (counts[:, 1] == 0).all()
+    found = np.bincount(counts[:, 0], minlength=61)
+    expected = hypergeom(100, 60, m).pmf(np.arange(61)) * len(counts)
+    often = expected > 5
+    pooled = [np.append(values[often], values[~often].sum()) for values in (found, expected)]
+    assert chisquare(pooled[0] + 1e-9, pooled[1] * pooled[0].sum() / pooled[1].sum() + 1e-9).pvalue > 1e-4
 
 
 def test_few_rows_of_many_take_little_time_and_memory():

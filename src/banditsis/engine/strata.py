@@ -232,13 +232,33 @@ def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indi
         before = after
 
 
+def draw_counts(sizes: Indices, m: int, rng: np.random.Generator) -> Indices:
+    """Rows of each stratum in a uniform sample of m rows: a multivariate hypergeometric draw.
+
+    That of NumPy raises an error for 10^9 rows or more. Here every row is drawn with probability m/n, which
+    is a binomial draw for each stratum. Then the surplus of about √m rows is removed, or the missing rows are
+    added, one by one.
+
+    Examples
+    --------
+    >>> draw_counts(np.array([7 * 10**9, 3 * 10**9]), 1000, np.random.default_rng(0)).tolist()
+    [709, 291]
+    """
+    drawn = rng.binomial(sizes, m / max(1, sizes.sum()))
+    missing = m - int(drawn.sum())
+    pool = sizes - drawn if missing > 0 else drawn
+    moved = rng.choice(pool.sum(), abs(missing), replace=False)
+    counts = np.bincount(np.searchsorted(np.cumsum(pool), moved, "right"), minlength=len(sizes))
+    return np.asarray(drawn + (counts if missing > 0 else -counts))
+
+
 def draw_uniformly(
     sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator
 ) -> Iterator[Indices]:
     """Yield the rows that each step adds to a uniform sample of rows that are stored by stratum."""
     drawn = np.zeros(len(sizes), np.intp)
     counts = [
-        drawn := drawn + rng.multivariate_hypergeometric(sizes - drawn, total - before)
+        drawn := drawn + draw_counts(sizes - drawn, total - before, rng)
         for before, total in pairwise([0, *totals])
     ]
     yield from read_first(sizes, counts)

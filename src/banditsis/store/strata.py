@@ -12,9 +12,6 @@ from banditsis.statistics import Anova, MomentStatistic, Pearson
 from banditsis.store.layout import HEAD
 from banditsis.validation import find_missing
 
-#: numpy.random.Generator.multivariate_hypergeometric, which draws uniform samples of strata, allows no more.
-MAX_ROWS = 10**9 - 1
-
 
 def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indices, list[int]]:
     """Rows in the order in which they are stored, and the sizes of their strata.
@@ -55,7 +52,7 @@ def find_strata(y: Array) -> Array | None:
 
     known = ~find_missing(y)
     values = y[known]
-    statistic = _bind(values) if len(y) <= MAX_ROWS else None
+    statistic = _bind(values)
     if statistic is None:
         return None
     row_sizes = statistic.row_sizes()
