@@ -93,6 +93,16 @@ def test_auto_takes_what_is_cheap():
     assert "blocks of 30,000 rows" in notes[0]
 
 
+def test_a_note_about_blocks_says_a_different_share_of_the_cells():
+    X, _ = data(30_000, 20)
+    plan = Plan.optimal(30_000, 20, 10, 0.1)
+    order, rounded, notes = resolve_row_order(Chunked(X, (10, 20), shuffled=True), plan, "auto")
+    assert (order, notes) == ("stored", [])
+    assert rounded.cells > plan.cells  # by 0.1%, so both are 10% of the cells
+    _, _, notes = resolve_row_order(Chunked(X, (1000, 20), shuffled=True), plan, "auto")
+    assert "of the cells instead of 10%" in notes[0]
+
+
 @pytest.mark.parametrize("chunk", [(50, 8), (64, 40), (7, 3), (333, 5)])
 def test_blocks_find_what_random_rows_find(chunk):
     X, y = data()

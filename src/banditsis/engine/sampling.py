@@ -85,12 +85,13 @@ def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -
             f"all rows were read and the result is exact: the data are stored in blocks of "
             f"{source.block_rows:,} rows, so reading fewer rows would save almost nothing."
         ]
+    taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
     over_budget = rounded.cells > plan.cells and "budget" in dict(plan.parameters)
-    if over_budget or rounded.cells > 1.5 * plan.cells:
+    if taken != planned and (over_budget or rounded.cells > 1.5 * plan.cells):
         at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
         return [
             f"the data are stored in blocks of {source.block_rows:,} rows; reading whole blocks{at_least} "
-            f"takes {format_share(rounded.fraction)} of the cells instead of {format_share(plan.fraction)}."
+            f"takes {taken} of the cells instead of {planned}."
             + ("" if source.shuffled else " Run `banditsis shuffle` once to read less.")
         ]
     return []
