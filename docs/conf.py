@@ -1,28 +1,66 @@
-"""Sphinx configuration."""
+"""Sphinx configuration. The build needs no network: formulas are MathML, and inventories are files."""
+
+import sys
+from pathlib import Path
 
 import banditsis
 
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_extensions"))
+
 project = "banditsis"
-author = "the banditsis maintainers"
-copyright = "2026, the banditsis maintainers"
+author = "The banditsis developers"
+copyright = "2026, the banditsis developers"
 version = release = banditsis.__version__
 
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "mathml",
 ]
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+exclude_patterns = ["_build", "tutorials"]
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-numpydoc_show_class_members = False
+copybutton_exclude = ".linenos, .gp, .go"
+html_math_renderer = "mathml"
+
+# One page for each public object, written at build time.
+autosummary_generate = True
 autodoc_typehints = "none"  # types are in the numpydoc sections
 autodoc_member_order = "bysource"
-exclude_patterns = ["_build", "tutorials"]
-copybutton_exclude = ".linenos, .gp, .go"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = {
+    **{word: "bool" for word in ("bool", "boolean")},
+    **{word: "collections.abc.Sequence" for word in ("sequence", "iterable")},
+    **{word: "numpy.typing.ArrayLike" for word in ("array_like", "array-like")},
+    "ndarray": "numpy.ndarray",
+    "Generator": "numpy.random.Generator",
+    "DataFrame": "pandas.DataFrame",
+    "Axes": "matplotlib.axes.Axes",
+    "Path": "pathlib.Path",
+    **{name: f"banditsis.{name}" for name in banditsis.__all__},
+}
+numpydoc_xref_ignore = "all"  # other words of a type are words
+
+# Inventories of the few names that are used, as text (version 1 of the format).
+SITES = {
+    "python": "https://docs.python.org/3",
+    "numpy": "https://numpy.org/doc/stable",
+    "pandas": "https://pandas.pydata.org/docs",
+    "sklearn": "https://scikit-learn.org/stable",
+    "matplotlib": "https://matplotlib.org/stable",
+}
+intersphinx_mapping = {
+    name: (site, str(DOCS / "inventories" / f"{name}.txt")) for name, site in SITES.items()
+}
 
 sphinx_gallery_conf = {
     "examples_dirs": "tutorials",  # scripts, which are run in the order of their names
@@ -43,12 +81,11 @@ html_static_path = ["_static"]
 html_css_files = ["banditsis.css", "tutorials.css"]
 html_theme_options = {
     "show_toc_level": 2,
-    "header_links_before_dropdown": 4,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"**": []}
+html_sidebars = {"index": [], "**": ["sidebar-nav-bs"]}
 html_show_sourcelink = False
