@@ -1,4 +1,7 @@
-"""Draw the figures of seeing.md with the code on that page: `make docs-figures`."""
+"""Draw the pictures of the documentation: `make docs-figures`.
+
+overview.png shows the cells that a run reads; the others are made by the code of seeing.md.
+"""
 
 import re
 import sys
@@ -8,18 +11,75 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Rectangle
+
+from banditsis import BanditSIS, Plan
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 from browser import Browser, find_chromium  # noqa: E402
 
 PLOTS = ("plot", "manhattan", "reading_map", "compare")  # in the order on the page
+READ, UNREAD, KEPT = "#0072b2", "#e8eaed", "#d55e00"
 
 
-def main():
+def draw_overview():
+    """The cells that exact and adaptive screening read of the same table, from a real run."""
+    n, p, d = 1_000, 60, 4
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p))
+    y = X[:, 20:24].sum(axis=1) + 2 * rng.standard_normal(n)
+    result = BanditSIS(d, alpha=0.5, random_state=0).fit(X, y).result_
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
+    names = (
+        f"SIS reads every cell: {Plan.exact(n, p, d).cells:,}",
+        f"BanditSIS reads {result.cells_read:,} ({result.fraction_read:.0%})",
+    )
+    for axis, name in zip(axes, names, strict=True):
+        axis.add_patch(Rectangle((0, 0), p, n, color=UNREAD, linewidth=0))
+        axis.set(xlim=(0, p), ylim=(n, 0), xlabel=f"{p} features, strongest first", title=name)
+        axis.set_xticks([])
+        axis.set_yticks([0, n // 2, n], ["0", f"{n // 2:,}", f"{n:,}"])
+    axes[0].set_ylabel("rows")
+    axes[0].add_patch(Rectangle((0, 0), p, n, color=READ, linewidth=0))
+    axes[0].add_patch(Rectangle((0, 0), d, n, color=KEPT, linewidth=0))
+    axes[0].text(d + 1.5, n * 0.95, f"orange: the {d} selected features", color="white", fontsize=9)
+    draw_rounds(axes[1], result, d)
+    figure.savefig(DOCS / "figures" / "overview.png", dpi=130, pil_kwargs={"optimize": True})
+    plt.close(figure)
+
+
+def draw_rounds(axis, result, d):
+    """The rows that each round adds, of the features that are left; darker rounds come later."""
+    rows = 0
+    shades = mpl.colormaps["Blues"](np.linspace(0.45, 0.95, len(result.rounds)))
+    for done, shade in zip(result.rounds, shades, strict=True):
+        axis.add_patch(Rectangle((0, rows), done.n_features, done.n_rows - rows, color=shade, linewidth=0))
+        rows = done.n_rows
+    axis.add_patch(Rectangle((0, 0), d, rows, color=KEPT, linewidth=0))
+    first = result.rounds[0]
+    style = {"arrowstyle": "-", "color": "#444444", "linewidth": 0.8}
+    axis.annotate(
+        f"round 1 reads {first.n_rows} rows of all features\nand drops about half of them",
+        (45, first.n_rows * 0.8),
+        (19, 400),
+        arrowprops=style,
+        fontsize=9,
+    )
+    axis.annotate(
+        f"round {len(result.rounds)} has read {rows} rows of the last {result.rounds[-1].n_features} features\n"
+        f"and keeps {d}",
+        (d, rows * 0.97),
+        (12, 700),
+        arrowprops=style,
+        fontsize=9,
+    )
+
+
+def draw_seeing():
     """Run the code of the page, save its plots, and take screenshots of its report."""
     chromium = find_chromium() or sys.exit("The screenshots of the report need Chromium: make browser")
-    mpl.use("Agg")
     code = re.findall(r"```python\n(.*?)```", (DOCS / "seeing.md").read_text("utf-8"), flags=re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):  # the first run loads the compiled kernels, which would affect the times
@@ -40,4 +100,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    mpl.use("Agg")
+    draw_overview()
+    draw_seeing()
