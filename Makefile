@@ -9,7 +9,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures clean dist
+  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures clean dist bench-growth \
+  bench-peers
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -64,8 +65,8 @@ coverage: $(STAMP)  ## Measure coverage, with kernels run as plain Python
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing
 
-bench: $(STAMP)  ## Measure speed and memory; rewrites a table in docs/speed.md (10 minutes, 12 GB)
-	$(BIN)/python benchmarks/screening.py --write docs/speed.md
+bench: $(STAMP)  ## Measure speed and memory; rewrites a table in benchmarks/README.md (10 minutes, 12 GB)
+	$(BIN)/python benchmarks/screening.py --write benchmarks/README.md
 
 bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interruptions, damage (15 minutes, 20 GB of disk)
 	$(BIN)/python benchmarks/io.py
@@ -78,7 +79,7 @@ bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a
 
 bench-guarantees: $(STAMP)  ## Check floors, guarantees and false discovery rates by simulation (60 minutes)
 	$(BIN)/python benchmarks/guarantees.py
-	$(BIN)/python benchmarks/fdr.py --write docs/statistics.md
+	$(BIN)/python benchmarks/fdr.py --write docs/pvalues.md
 
 bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
 	$(BIN)/python benchmarks/moment_statistics.py
@@ -94,8 +95,8 @@ bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (
 bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 4 GB)
 	$(BIN)/python benchmarks/interactions.py
 
-bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/choose.md (5 minutes)
-	$(BIN)/python benchmarks/redundancy.py --write docs/choose.md
+bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/redundancy.md (5 minutes)
+	$(BIN)/python benchmarks/redundancy.py --write docs/redundancy.md
 
 bench-cores: $(STAMP)  ## Measure exact and adaptive screening with all cores (2 minutes, 16 GB of memory)
 	$(BIN)/python benchmarks/cores.py
@@ -104,10 +105,16 @@ bench-gpu: $(STAMP)  ## Measure screening on a GPU against its bandwidth, cuBLAS
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/gpu.py
 
 bench-adaptive: $(STAMP)  ## Check that adaptive runs slower than exact ones say so (2 minutes)
-	$(BIN)/python benchmarks/adaptive.py --write docs/speed.md
+	$(BIN)/python benchmarks/adaptive.py --write benchmarks/README.md
+
+bench-growth: $(STAMP)  ## Measure how time grows with n, p and d; rewrites a table and a figure of docs/speed.md (5 minutes, 9 GB)
+	$(BIN)/python benchmarks/growth.py --write docs/speed.md --figure docs/figures/growth.svg
+
+bench-peers: $(STAMP)  ## Compare with scikit-learn, polars, DuckDB and dcor; rewrites a table of docs/compare.md (2 minutes)
+	$(BIN)/python benchmarks/peers.py --write docs/compare.md
 
 bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
-	$(BIN)/python benchmarks/startup.py --write docs/speed.md
+	$(BIN)/python benchmarks/startup.py --write benchmarks/README.md
 
 fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
 	$(BIN)/python benchmarks/fuzz.py
@@ -124,9 +131,10 @@ bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 
 docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (3 minutes)
 	$(INSTALL) -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-docs-figures: $(STAMP)  ## Redraw the pictures of docs/seeing.md (needs Chromium: make browser)
+docs-figures: $(STAMP)  ## Redraw the pictures of the README and of docs/seeing.md (needs Chromium: make browser)
 	$(BIN)/python docs/pictures.py
 
 # The wheel is built from the sdist, and is tried in an environment that has nothing else.
@@ -139,4 +147,5 @@ dist: $(CORE)  ## Build sdist and wheel, and run the README's first example with
 	  exec(re.search(r'\x60{3}python\n(.*?)\x60{3}', text, re.S)[1])"
 
 clean:  ## Remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/auto_tutorials build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/auto_tutorials docs/generated \
+	  build dist

@@ -1,6 +1,6 @@
 """Whether adaptive screening that is slower than exact screening says so, over sizes, layouts and settings.
 
-python benchmarks/adaptive.py [--repeats 5] [--write docs/speed.md]
+python benchmarks/adaptive.py [--repeats 5] [--write benchmarks/README.md]
 """
 
 from __future__ import annotations

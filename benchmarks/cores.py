@@ -1,6 +1,6 @@
 """Exact and adaptive screening with all cores: shares of the read bandwidth and of one matrix product.
 
-python benchmarks/cores.py [--gigabytes 16] [--only NAME] [--profile] [--write docs/speed.md]
+python benchmarks/cores.py [--gigabytes 16] [--only NAME] [--profile] [--write benchmarks/README.md]
 """
 
 from __future__ import annotations

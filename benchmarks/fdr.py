@@ -1,6 +1,6 @@
 """False discoveries of ``select(fdr=0.05)`` where no feature is associated, and power for normal data.
 
-python benchmarks/fdr.py [--runs 500] [--only NAME …] [--write docs/statistics.md]
+python benchmarks/fdr.py [--runs 500] [--only NAME …] [--write docs/pvalues.md]
 
 Without association every discovery is false, so the false discovery rate is the share of runs with a selected
 feature. It is measured for the usual p-values (Student's t, F, χ²) and for those of the result, which correct

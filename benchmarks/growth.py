@@ -1,17 +1,21 @@
 """How the time of screening grows with rows, features, selected features and the cost of the statistic.
 
+Processor time of one thread, which depends little on what else the machine does.
+
 python benchmarks/growth.py [--repeats 5] [--write docs/speed.md] [--figure docs/figures/growth.svg]
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.feature_selection import SelectKBest, f_regression
+from threadpoolctl import threadpool_limits
 
 from banditsis import SIS, BanditSIS
 from banditsis.formatting import format_duration
@@ -62,11 +66,14 @@ def measure(repeats: int) -> Iterator[Point]:
 
 def measure_size(sweep: str, repeats: int, n: int, p: int, d: int, statistic: str) -> Point:
     X, y = make(n, p, "float32", "C")
-    exact, adaptive = SIS(d, statistic=statistic), BanditSIS(d, statistic=statistic, random_state=0)
+    options = {"statistic": statistic, "n_jobs": 1}
+    exact, adaptive = SIS(d, **options), BanditSIS(d, random_state=0, **options)
     runs = {"SIS": lambda: exact.fit(X, y), "BanditSIS": lambda: adaptive.fit(X, y)}
     if statistic == "auto" and n * p <= PEER_CELLS:
         runs["SelectKBest"] = lambda: SelectKBest(f_regression, k=d).fit(X, y)
-    times = interleaved(1 if statistic == "distance" and n > 10_000 else repeats, **runs)
+    repeats = 1 if statistic == "distance" and n > 10_000 else repeats
+    with threadpool_limits(1):
+        times = interleaved(repeats, clock=time.process_time, **runs)
     point = Point(sweep, n, p, d, times, adaptive.result_.fraction_read)
     print(point, flush=True)
     return point
@@ -87,7 +94,7 @@ def table(points: list[Point]) -> str:
             f"| {statistic} | {point.n:,} | {point.p:,} | {point.d:,} | {times[0]} | {times[1]} | "
             f"{point.fraction:.1%} | {times[2]} |"
         )
-    made = f"Measured by `make bench-growth` on {machine()}; row-major float32 in memory, best of several turns."
+    made = f"Processor time of one thread, by `make bench-growth` on {machine()}; row-major float32 in memory."
     return "\n".join(lines) + f"\n\n{made}"
 
 
@@ -104,7 +111,7 @@ def draw(points: list[Point], path: Path) -> None:
             times = [point.times.get(method, np.nan) for point in points if point.sweep == name]
             if not np.all(np.isnan(times)):
                 axis.plot(values, times, marker=marker, markersize=4, label=method)
-        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds")
+        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds, one thread")
         axis.grid(alpha=0.3)
     axes[0, 0].legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})

@@ -1,6 +1,6 @@
 """Screening with and without ``avoid_redundancy``, against mRMR and random features.
 
-python benchmarks/redundancy.py [--write docs/choose.md]
+python benchmarks/redundancy.py [--write docs/redundancy.md]
 
 Part 1: Fashion-MNIST (Debian package dataset-fashion-mnist), 60,000 training images of 784 pixels in 10
 classes. Each method selects k pixels, and a random forest of 100 trees is fitted to them in 20,000 of the

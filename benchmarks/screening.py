@@ -1,6 +1,6 @@
 """Speed and memory of screening arrays in memory, as ratios within one run.
 
-python benchmarks/screening.py [--write docs/speed.md] [--only NAME …] [--gigabytes 4]
+python benchmarks/screening.py [--write benchmarks/README.md] [--only NAME …] [--gigabytes 4]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time to a first answer: the first fit and the first plan of a new installation, and a small file.
 
-python benchmarks/startup.py [--repeats 5] [--write docs/speed.md]
+python benchmarks/startup.py [--repeats 5] [--write benchmarks/README.md]
 
 Each run is a process of its own. Runs of a new installation have an empty folder for compiled kernels. Times
 are those of the processor: on an idle machine about those of the clock, and on a shared one they vary less.

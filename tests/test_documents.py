@@ -1,6 +1,7 @@
 """Code in the documentation runs and gives the results stated in the text."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import matplotlib as mpl
@@ -29,6 +30,18 @@ def test_readme_example(capsys):
     readme = without_times((ROOT / "README.md").read_text())
     for line in without_times(printed):
         assert line in readme
+
+
+def test_readme_links_on_pypi():
+    """On PyPI the README has no relative link: pyproject.toml makes them absolute."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 120
+    hooks = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["metadata"]["hooks"]
+    for change in hooks["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    links = re.findall(r"\]\((.*?)\)", text)
+    assert len(links) > 20
+    assert all(link.startswith("https://") for link in links), links
 
 
 def test_contributed_statistic_and_plan():
