@@ -94,7 +94,9 @@ def table(points: list[Point]) -> str:
             f"| {statistic} | {point.n:,} | {point.p:,} | {point.d:,} | {times[0]} | {times[1]} | "
             f"{point.fraction:.1%} | {times[2]} |"
         )
-    made = f"Processor time of one thread, by `make bench-growth` on {machine()}; row-major float32 in memory."
+    made = (
+        f"Processor time of one thread, by `make bench-growth` on {machine()}; row-major float32 in memory."
+    )
     return "\n".join(lines) + f"\n\n{made}"
 
 

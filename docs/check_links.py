@@ -29,7 +29,9 @@ class Page(HTMLParser):
 
 def dead_links(folder):
     """Yield a line for each link that leads nowhere, and for each file that is loaded from elsewhere."""
-    pages = {path: Page(path.read_text("utf-8")) for path in folder.rglob("*.html") if "_static" not in path.parts}
+    pages = {
+        path: Page(path.read_text("utf-8")) for path in folder.rglob("*.html") if "_static" not in path.parts
+    }
     for path, page in pages.items():
         where = path.relative_to(folder)
         for link in page.links + page.loaded:

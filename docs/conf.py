@@ -38,9 +38,9 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_aliases = {
-    **{word: "bool" for word in ("bool", "boolean")},
-    **{word: "collections.abc.Sequence" for word in ("sequence", "iterable")},
-    **{word: "numpy.typing.ArrayLike" for word in ("array_like", "array-like")},
+    **dict.fromkeys(("bool", "boolean"), "bool"),
+    **dict.fromkeys(("sequence", "iterable"), "collections.abc.Sequence"),
+    **dict.fromkeys(("array_like", "array-like"), "numpy.typing.ArrayLike"),
     "ndarray": "numpy.ndarray",
     "Generator": "numpy.random.Generator",
     "DataFrame": "pandas.DataFrame",

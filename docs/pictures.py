@@ -68,8 +68,8 @@ def draw_rounds(axis, result, d):
         fontsize=9,
     )
     axis.annotate(
-        f"round {len(result.rounds)} has read {rows} rows of the last {result.rounds[-1].n_features} features\n"
-        f"and keeps {d}",
+        f"round {len(result.rounds)} has read {rows} rows of\n"
+        f"the last {result.rounds[-1].n_features} features, and keeps {d}",
         (d, rows * 0.97),
         (12, 700),
         arrowprops=style,

@@ -397,7 +397,7 @@ class SIS(Screener):
     statistic : str, class or object
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
-        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md. "auto" is
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see :doc:`/statistics`. "auto" is
         "anova" if the response has class labels (strings or categories), else "pearson".
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
@@ -410,7 +410,7 @@ class SIS(Screener):
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
         the features chosen before do not explain. Correlations are from at most 10,000 of the rows read.
-        See docs/choose.md.
+        See :doc:`/redundancy`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -511,7 +511,7 @@ class BanditSIS(Screener):
     statistic : str, class or object
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
-        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see docs/statistics.md. "auto" is
+        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see :doc:`/statistics`. "auto" is
         "anova" if the response has class labels (strings or categories), else "pearson".
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
@@ -519,7 +519,7 @@ class BanditSIS(Screener):
         rows for arrays; see :func:`screen`.
     sampling : {"auto", "uniform", "stratified"}
         "stratified" reads more of the rows that carry most information: those of a rare class, or far from
-        the mean response; see docs/sampling.md. "auto" does so where rows can be read at random and it is
+        the mean response; see :doc:`/sampling`. "auto" does so where rows can be read at random and it is
         more precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
@@ -531,7 +531,7 @@ class BanditSIS(Screener):
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
         the features chosen before do not explain. Correlations are from at most 10,000 of the rows read.
-        See docs/choose.md.
+        See :doc:`/redundancy`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional

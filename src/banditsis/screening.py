@@ -95,7 +95,7 @@ def screen(
         None if rows are drawn uniformly, and returns a plan that makes use of it:
         ``lambda design: Plan.optimal(n, p, d, 0.01, design=design)``.
     statistic : str, class or object
-        The measure of association: "pearson", "anova", or another of docs/statistics.md. "auto" is "anova" if
+        The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
         the response has class labels (strings or categories), else "pearson". Rank and distance statistics
         reread their rows in each step; the plan's cost includes this.
     row_order : {"auto", "random", "blocks", "stored"}
@@ -106,7 +106,7 @@ def screen(
     sampling : {"auto", "uniform", "stratified"}
         "stratified" reads more of the rows that carry most information: those of a rare class, or far from
         the mean response. It needs rows in random order and a statistic computed from sums, or "cox"; see
-        docs/sampling.md. Several responses are then screened one by one. "auto" does so for one response,
+        :doc:`/sampling`. Several responses are then screened one by one. "auto" does so for one response,
         unless it would not be more precise or the plan is :meth:`Plan.paper` or :meth:`Plan.subsample`, which
         are uniform.
     missing : {"raise", "pairwise"}
