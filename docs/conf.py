@@ -23,6 +23,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "summaries",
 ]
 exclude_patterns = ["_build", "tutorials"]
 templates_path = ["_templates"]

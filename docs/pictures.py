@@ -31,7 +31,7 @@ def draw_overview():
     X = rng.standard_normal((n, p))
     y = X[:, 20:24].sum(axis=1) + 2 * rng.standard_normal(n)
     result = BanditSIS(d, alpha=0.5, random_state=0).fit(X, y).result_
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), sharey=True, layout="constrained")
     names = (
         f"SIS reads every cell: {Plan.exact(n, p, d).cells:,}",
         f"BanditSIS reads {result.cells_read:,} ({result.fraction_read:.0%})",
@@ -44,7 +44,7 @@ def draw_overview():
     axes[0].set_ylabel("rows")
     axes[0].add_patch(Rectangle((0, 0), p, n, color=READ, linewidth=0))
     axes[0].add_patch(Rectangle((0, 0), d, n, color=KEPT, linewidth=0))
-    axes[0].text(d + 1.5, n * 0.95, f"orange: the {d} selected features", color="white", fontsize=9)
+    axes[0].text(d + 1.5, n * 0.95, f"orange: the {d} selected features", color="white", fontsize=11)
     draw_rounds(axes[1], result, d)
     figure.savefig(DOCS / "figures" / "overview.png", dpi=130, pil_kwargs={"optimize": True})
     plt.close(figure)
@@ -63,17 +63,17 @@ def draw_rounds(axis, result, d):
     axis.annotate(
         f"round 1 reads {first.n_rows} rows of all features\nand drops about half of them",
         (45, first.n_rows * 0.8),
-        (19, 400),
+        (11, 420),
         arrowprops=style,
-        fontsize=9,
+        fontsize=11,
     )
     axis.annotate(
         f"round {len(result.rounds)} has read {rows} rows of\n"
         f"the last {result.rounds[-1].n_features} features, and keeps {d}",
         (d, rows * 0.97),
-        (12, 700),
-        arrowprops=style,
-        fontsize=9,
+        (11, 720),
+        arrowprops={**style, "relpos": (0, 0.5)},
+        fontsize=11,
     )
 
 

@@ -12,6 +12,8 @@ def to_mathml(latex, display):
     """The formula as a <math> element, with its LaTeX source as alternative text."""
     latex = re.sub(r"\s+", " ", latex).strip()
     element = convert(latex, display=display)
+    bar = '<mo stretchy="false">&#x0007C;</mo>'  # by default spaced like a relation
+    element = element.replace(bar, bar.replace("<mo ", '<mo lspace="0" rspace="0" '))
     label = latex.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return element.replace("<math ", f'<math aria-label="{label}" ', 1)
 
