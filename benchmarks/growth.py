@@ -109,10 +109,10 @@ def draw(points: list[Point], path: Path) -> None:
 
     figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.4), layout="constrained")
     for axis, (name, (label, _, values)) in zip(axes.flat, SWEEPS.items(), strict=True):
-        for method, marker in (("SelectKBest", "s"), ("SIS", "o"), ("BanditSIS", "D")):
+        for color, (method, marker) in enumerate((("SelectKBest", "s"), ("SIS", "o"), ("BanditSIS", "D"))):
             times = [point.times.get(method, np.nan) for point in points if point.sweep == name]
             if not np.all(np.isnan(times)):
-                axis.plot(values, times, marker=marker, markersize=4, label=method)
+                axis.plot(values, times, color=f"C{color}", marker=marker, markersize=4, label=method)
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds, one thread")
         axis.grid(alpha=0.3)
     axes[0, 0].legend(frameon=False)
