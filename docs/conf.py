@@ -44,7 +44,6 @@ numpydoc_xref_aliases = {
     **dict.fromkeys(("array_like", "array-like"), "numpy.typing.ArrayLike"),
     "ndarray": "numpy.ndarray",
     "Generator": "numpy.random.Generator",
-    "DataFrame": "pandas.DataFrame",
     "Axes": "matplotlib.axes.Axes",
     "Path": "pathlib.Path",
     **{name: f"banditsis.{name}" for name in banditsis.__all__},
@@ -55,7 +54,6 @@ numpydoc_xref_ignore = "all"  # other words of a type are words
 SITES = {
     "python": "https://docs.python.org/3",
     "numpy": "https://numpy.org/doc/stable",
-    "pandas": "https://pandas.pydata.org/docs",
     "sklearn": "https://scikit-learn.org/stable",
     "matplotlib": "https://matplotlib.org/stable",
 }
