@@ -130,11 +130,12 @@ def parquet(repeats: int) -> Iterator[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    lines = [
-        "| Task | Program | Processor time | Best features that agree with `SIS` |",
-        "|---|---|---:|---:|",
-    ]
-    lines += [f"| {r.task} | {r.program} | {format_duration(r.seconds)} | {r.agrees} |" for r in rows]
+    lines = ["| Task | Program | Processor time | Same best features |", "|---|---|---:|---:|"]
+    previous = ""
+    for row in rows:
+        task = row.task if row.task != previous else ""
+        lines.append(f"| {task} | {row.program} | {format_duration(row.seconds)} | {row.agrees} |")
+        previous = row.task
     made = f"Processor time of all threads, by `make bench-peers` on {machine()}; best of several turns."
     return "\n".join(lines) + f"\n\n{made}"
 
