@@ -39,7 +39,7 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_aliases = {
-    **dict.fromkeys(("bool", "boolean"), "bool"),
+    **dict.fromkeys(("bool", "boolean"), ":class:`python:bool`"),
     **dict.fromkeys(("sequence", "iterable"), "collections.abc.Sequence"),
     **dict.fromkeys(("array_like", "array-like"), "numpy.typing.ArrayLike"),
     "ndarray": "numpy.ndarray",
@@ -86,5 +86,5 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "**": ["sidebar-nav-bs"]}
+html_sidebars = {"index": [], "start": [], "**": ["sidebar-nav-bs"]}
 html_show_sourcelink = False
