@@ -132,7 +132,7 @@ print(f"share of the cells read: {groups.fraction_read:.0%}")
 run(
     "shuffle",
     """
-answer = str(shuffle(table, store, seed=0, memory_limit=100 * 2**20))
+answer = str(shuffle(table, store, random_state=0, memory_limit=100 * 2**20))
 """,
 )
 one = run(

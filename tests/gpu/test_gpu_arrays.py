@@ -169,7 +169,9 @@ def test_the_response_may_be_on_either_side_and_the_result_is_on_the_host():
     for y in (NUMBERS, cupy.asarray(NUMBERS), _torch(NUMBERS)):
         selector = SIS(4).fit(on_gpu, y, covariates=cupy.asarray(X[:, :1]))
         assert type(selector.scores_) is np.ndarray
-        np.testing.assert_allclose(selector.scores_, SIS(4).fit(X, NUMBERS, X[:, :1]).scores_, atol=1e-10)
+        np.testing.assert_allclose(
+            selector.scores_, SIS(4).fit(X, NUMBERS, covariates=X[:, :1]).scores_, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("kind", ["by row", "PyTorch", "JAX"])
