@@ -140,14 +140,19 @@ class Workers:
         max_threads : int
             Threads that have enough to do to be worth starting.
         """
-        queue = _Queue(iter(tasks), run, finish, max(max_waiting, 2 * self.n_jobs))
         n_threads = min(self.n_jobs, max_threads)
-        if n_threads > 1:
-            first = list(islice(queue.tasks, n_threads))  # as many threads as there are tasks
-            queue.tasks = chain(first, queue.tasks)
-            _helpers.call(queue, len(first) - 1)
         outer, _current.workers = getattr(_current, "workers", None), None  # tasks run in one thread each
         try:
+            if n_threads == 1:
+                for task in tasks:
+                    run(task)
+                    if finish is not None:
+                        finish(task)
+                return
+            tasks = iter(tasks)
+            first = list(islice(tasks, n_threads))  # as many threads as there are tasks
+            queue = _Queue(chain(first, tasks), run, finish, max(max_waiting, 2 * self.n_jobs))
+            _helpers.call(queue, len(first) - 1)
             queue.drain()
         finally:
             _current.workers = outer
@@ -163,7 +168,7 @@ class _Queue(Generic[T]):
         finish: Callable[[T], None] | None,
         max_waiting: int,
     ) -> None:
-        self.tasks, self._run, self._finish, self._max_waiting = tasks, run, finish, max_waiting
+        self._tasks, self._run, self._finish, self._max_waiting = tasks, run, finish, max_waiting
         self._changed = threading.Condition()
         self._n_taken = self._n_finished = self._n_running = 0
         self._done: dict[int, T] = {}
@@ -213,7 +218,7 @@ class _Queue(Generic[T]):
             while not self._ended and self._n_taken - self._n_finished >= self._max_waiting:
                 self._changed.wait()
             try:
-                for task in () if self._ended else self.tasks:
+                for task in () if self._ended else self._tasks:
                     self._n_taken += 1
                     self._n_running += 1
                     return self._n_taken - 1, task
