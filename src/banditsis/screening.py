@@ -12,7 +12,7 @@ from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.compilation import clock
 from banditsis.engine.accumulators import Accumulator, start_accumulators
-from banditsis.engine.evidence import MAX_FEATURES, largest_unread, measure_variance_inflation
+from banditsis.engine.evidence import MAX_FEATURES, ORDINARY, largest_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues, read_in_full
@@ -522,7 +522,11 @@ class Run:
         for accumulator in accumulators:
             accumulator.record_effects(traces)
         if not exact and self.is_random_sample:
-            if isinstance(statistic, MomentStatistic) and statistic.evidence:
+            if (
+                isinstance(statistic, MomentStatistic)
+                and statistic.evidence
+                and self.strata.largest > ORDINARY
+            ):
                 for trace, unread in zip(traces, largest_unread(statistic, read[:1]), strict=True):
                     trace.unread = float(unread)
             for k, trace in enumerate(traces):

@@ -21,7 +21,7 @@ from banditsis.engine.strata import Strata
 from banditsis.parallel import map_in_threads
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MomentStatistic, Statistic
+from banditsis.statistics.base import MomentStatistic, Statistic, ratio
 
 #: Features with fewer informative rows are probed: are they rare, or heavy-tailed?
 MAX_PROBED = 36.0
@@ -90,25 +90,26 @@ def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     :math:`6 / \sqrt n`.
     """
     n, q = len(statistic.y), statistic.n_responses
-    unread = np.ones(n, bool)
-    for rows in read:
-        unread[rows] = False
-    if not unread.any():
-        return np.zeros(q)
+    parts = list(chunks(slice(0, n), max(1, (1 << 16) // q)))
 
     def measure(part: Rows) -> tuple[Floats, Floats, Floats, Floats]:
-        d, new = statistic.deviations(part), unread[part][:, None]
-        low, high = np.where(new, d, np.inf).min(axis=0), np.where(new, d, -np.inf).max(axis=0)
-        return d.sum(axis=0), np.einsum("ij,ij->j", d, d), low, high
+        d = statistic.deviations(part)
+        return d.sum(axis=0), np.einsum("ij,ij->j", d, d), d.min(axis=0), d.max(axis=0)
 
-    parts = map_in_threads(measure, chunks(slice(0, n), max(1, (1 << 16) // q)), 2)
-    totals, squared, lows, highs = map(np.array, zip(*parts, strict=True))
+    totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 2), strict=True))
     total, squares = totals.sum(axis=0), squared.sum(axis=0)
-    low, high, mean = lows.min(axis=0), highs.max(axis=0), total / n
+    mean = total / n
     deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
-    reach = np.maximum(high - mean, mean - low)
-    share = reach / np.where(deviation > 0, deviation, 1.0)
-    return np.asarray(np.maximum(share - ORDINARY / np.sqrt(n), 0.0))
+    ordinary = ORDINARY / np.sqrt(n) * deviation
+    beyond = np.zeros(q)
+    far = np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1))
+    unread = np.ones(n if far.size else 0, bool)
+    for rows in read if far.size else ():
+        unread[rows] = False
+    for k in far:  # few parts have rows that are not ordinary
+        distance = np.abs(statistic.deviations(parts[k]) - mean) * unread[parts[k], None]
+        beyond = np.maximum(beyond, distance.max(axis=0) - ordinary)
+    return ratio(beyond, deviation)
 
 
 MAX_ROWS, MAX_FEATURES = 1000, 32

@@ -21,10 +21,8 @@ FRACTION_BITS = 5
 #: Outliers, which have a stratum of their own, have more than this share of the sum of all sizes, and are
 #: larger than the mean by more than this factor.
 OUTLIER_SHARE, OUTLIER_FACTOR = 0.002, 10.0
-#: Rows whose strata are looked at together.
-BLOCK = 1 << 13
-#: Blocks that a thread looks at.
-BLOCKS_AT_ONCE = 8
+#: Rows whose sizes are computed together.
+ROWS_AT_ONCE = 1 << 16
 #: Rows of a stratum that a first step has on average; fewer could not represent it.
 MIN_ROWS_PER_STRATUM = 2
 #: Strata pay if a sample needs at most this share of the rows of a uniform one.
@@ -40,12 +38,16 @@ class Strata:
         Sizes of the strata, and the allocation.
     codes : ndarray of uint8
         Stratum of each row.
-    before : ndarray of int of shape (blocks + 1, strata), optional
-        Rows of each stratum before each block of :data:`BLOCK` rows, and in all of them; for random rows.
+    rows : ndarray of int, optional
+        The rows of the first stratum, then those of the second, and so on; for random rows.
+    largest : float
+        At least the largest size of a row, in units of the root mean square.
     """
 
-    def __init__(self, design: SamplingDesign, codes: Array, before: Indices | None = None) -> None:
-        self.design, self.codes, self._before = design, codes, before
+    def __init__(
+        self, design: SamplingDesign, codes: Array, rows: Array | None = None, largest: float = np.inf
+    ) -> None:
+        self.design, self.codes, self._rows, self.largest = design, codes, rows, largest
 
     @classmethod
     def uniform(cls, n: int) -> Strata:
@@ -70,15 +72,15 @@ class Strata:
 
         def count_some(part: slice) -> tuple[slice, Floats]:
             sizes = row_sizes(part)
-            key = sizes.view(np.int64) >> (52 - FRACTION_BITS)
-            keys[part] = key
-            used = slice(int(key.min()), int(key.max()) + 1)
+            ends = np.array([sizes.min(), sizes.max()]).view(np.int64) >> (52 - FRACTION_BITS)
+            used = slice(int(ends[0]), int(ends[1]) + 1)
             some = np.zeros((3, used.stop - used.start))
-            kernels.strata.count(sizes, key, used.start, some)
+            kernels.strata.count(sizes, 52 - FRACTION_BITS, used.start, keys[part], some)
             return used, some
 
-        parts = list(chunks(slice(0, n), 8 * BLOCK))
-        for used, some in map_in_threads(count_some, parts, 2):
+        parts = list(chunks(slice(0, n), ROWS_AT_ONCE))
+        counted = map_in_threads(count_some, parts, 2)
+        for used, some in counted:
             total[:, used] += some
         found = np.flatnonzero(total[0])
         count, sums, squares = total[:, found]
@@ -90,17 +92,20 @@ class Strata:
         counts = np.bincount(stratum, count)[: len(labels)]
         spreads = np.sqrt(np.bincount(stratum, squares)[: len(labels)] / counts)
         design = SamplingDesign(tuple(int(size) for size in counts), tuple(float(s) for s in spreads))
-        codes, before = np.empty(n, np.uint8), np.zeros((-(-n // BLOCK) + 1, len(labels)), np.intp)
-
         code_of = np.zeros(total.shape[1], np.uint8)
         code_of[found] = stratum
+        in_part = [np.bincount(code_of[used], some[0], len(labels)) for used, some in counted]
+        # Where the rows of each part and stratum begin.
+        starts = np.cumsum([np.cumsum(counts) - counts, *in_part[:-1]], axis=0).astype(np.uintp)
+        codes, rows = np.empty(n, np.uint8), np.empty(n, np.uint32 if n < 1 << 32 else np.intp)
 
-        def encode_some(part: slice) -> None:
-            counts = before[1 + part.start // BLOCK : 1 + -(-part.stop // BLOCK)]
-            kernels.strata.encode(keys[part], code_of, BLOCK, codes[part], counts)
+        def sort_some(number: int) -> None:
+            part = parts[number]
+            kernels.strata.sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
 
-        map_in_threads(encode_some, parts, 4)
-        return cls(design, codes, before.cumsum(axis=0))
+        map_in_threads(sort_some, range(len(parts)), 4)
+        largest = ((found[-1:] + 1) << (52 - FRACTION_BITS)).view(np.float64)
+        return cls(design, codes, rows, float(largest[0] / np.sqrt(max(squares.sum() / n, SMALLEST))))
 
     @classmethod
     def stored(cls, sizes: Sequence[int], row_sizes: Callable[[Rows], Floats]) -> Strata:
@@ -108,7 +113,7 @@ class Strata:
         edges = np.cumsum([0, *sizes])
         spreads = []
         for start, stop in pairwise(edges.tolist()):
-            squares = (np.square(row_sizes(part)).sum() for part in chunks(slice(start, stop), BLOCK))
+            squares = (np.square(row_sizes(part)).sum() for part in chunks(slice(start, stop)))
             spreads.append(float(np.sqrt(sum(squares) / (stop - start))))
         codes = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
         return cls(SamplingDesign(tuple(sizes), tuple(spreads)), codes)
@@ -176,45 +181,11 @@ class Strata:
                 self.design.sizes, np.array(counts).T.tolist(), rng.spawn(self.n_strata), strict=True
             )
         ]
-        steps = ([as_indices(positions) for positions in step] for step in zip(*draws, strict=True))
-        if lazy:
-            yield from (np.sort(np.concatenate(self._find(step))) for step in steps)
-            return
-        by_stratum = [np.concatenate(pieces) for pieces in zip(*steps, strict=True)]
-        rows = self._find(by_stratum)  # of all steps in one pass
-        for before, after in pairwise([np.zeros(self.n_strata, np.intp), *counts]):
-            yield np.sort(np.concatenate([r[a:b] for r, a, b in zip(rows, before, after, strict=True)]))
-
-    def _find(self, positions: Sequence[Indices]) -> list[Indices]:
-        """Rows at some positions of each stratum."""
-        orders = [np.argsort(of_stratum) for of_stratum in positions]
-        edges = np.cumsum([0, *map(len, positions)])
-        sorted_positions = np.concatenate([p[order] for p, order in zip(positions, orders, strict=True)])
-        rows = np.empty(edges[-1], np.intp)
-
-        assert self._before is not None
-        all_before = self._before
-
-        def find_some(first: int) -> None:
-            """Those in a few blocks of rows."""
-            before = all_before[first : first + BLOCKS_AT_ONCE + 1]
-            wanted = [
-                start + np.searchsorted(sorted_positions[start:stop], ends)
-                for (start, stop), ends in zip(pairwise(edges.tolist()), before[[0, -1]].T, strict=True)
-            ]
-            kernels.strata.find(
-                self.codes[first * BLOCK :], BLOCK, before, sorted_positions, np.array(wanted), rows
-            )
-            for start, stop in wanted:
-                rows[start:stop] += first * BLOCK
-
-        map_in_threads(find_some, range(0, len(all_before) - 1, BLOCKS_AT_ONCE), 2)
-        found = np.split(rows, edges[1:-1])
-        for k, order in enumerate(orders):
-            in_order = np.empty_like(found[k])
-            in_order[order] = found[k]
-            found[k] = in_order
-        return found
+        assert self._rows is not None
+        starts = np.cumsum([0, *self.design.sizes[:-1]])
+        for step in zip(*draws, strict=True):
+            places = [start + as_indices(some) for start, some in zip(starts, step, strict=True)]
+            yield np.sort(self._rows[np.concatenate(places)]).astype(np.intp)
 
 
 def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indices]:

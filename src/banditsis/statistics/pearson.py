@@ -136,8 +136,9 @@ class Pearson(MomentStatistic):
 
     def scaled(self, rows: Rows) -> Floats:
         """Responses of some rows, centred and scaled."""
-        y = self.values(rows)
-        return y * self.scale - self.centre * self.scale  # the difference of large values could overflow
+        y = self.values(rows) * self.scale
+        y -= self.centre * self.scale  # the difference of large values could overflow
+        return y
 
     @property
     def _rows_at_once(self) -> int:
@@ -275,12 +276,15 @@ class Pearson(MomentStatistic):
     def row_sizes(self) -> Callable[[Rows], Floats] | None:
         """Distance of the response from its mean, times the sample weight."""
         everything = slice(0, len(self.y))
-        ready, w = self.calibrate(everything), self.sample_weight
-        if w is not None:
-            mean = float(np.divide(*ready.summary(everything)[1::-1, 0]))
-            return lambda rows: w[rows] * np.abs(ready.scaled(rows)[:, 0] - mean)
-        mean = float(ready.summary(everything)[1, 0]) / len(self.y)
-        return lambda rows: np.abs(ready.scaled(rows)[:, 0] - mean)
+        ready = self.calibrate(everything)
+        total, weight = ready.summary(everything)[1::-1, 0]
+
+        def sizes(rows: Rows) -> Floats:
+            distance = ready.scaled(rows)[:, 0]
+            distance -= total / weight
+            return self.weigh(np.abs(distance, out=distance), rows)
+
+        return sizes
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         if self.pairwise or self.sample_weight is not None:
