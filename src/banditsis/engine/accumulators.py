@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.engine.evidence import MAX_PROBED, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
@@ -52,14 +53,18 @@ class MomentAccumulator:
     sums: Floats
     #: positions among the columns that each member has left
     left: list[Indices | slice]
-    #: what the scores need to know about the responses themselves, in each stratum
-    summaries: list[Floats]
+    #: what the scores need to know about the responses themselves; the first dimension are the strata
+    summaries: Floats
     #: number of rows of each stratum in the sums
     counts: Indices
     #: the rows in the sums, in the order of the steps
     rows: list[Rows]
     #: number of informative rows of each response in the first step; None if it is not known yet
     first_informative: list[float] | None = None
+    #: lines × features and the summary over all strata, and Σw²(z - z̄)⁴, once rows have been read
+    combined: Floats = field(init=False)
+    summary: Floats = field(init=False)
+    fourth: Floats = field(init=False)
 
     @property
     def n_left(self) -> list[int]:
@@ -83,68 +88,59 @@ class MomentAccumulator:
         self.rows = [*self.rows, rows]
         strata = self.strata.split(rows)
         self.source.sums_by_stratum(strata, self.columns, self.statistic.weights, context)
-        for h, part in enumerate(strata):
-            if count_rows(part):
-                self.summaries[h] = self.summaries[h] + self.statistic.summary(part)
-                self.counts[h] += count_rows(part)
+        self.summaries = self.summaries + self.statistic.summaries(strata)
+        self.counts = self.counts + np.array([count_rows(part) for part in strata])
+        self._combine()
         return count_rows(rows)
 
-    def _combine(self, columns: Indices | slice) -> Floats:
-        """The sums of some columns over all strata."""
-        if len(self.sums) == 1:
-            return np.asarray(self.sums[0][:, columns])
-        combined: Floats
-        combined, *more = (
-            w * sums[:, columns] for w, sums in zip(self.strata.weights(self.counts), self.sums, strict=True)
-        )
-        for some in more:
-            combined += some
-        return combined
+    def _combine(self) -> None:
+        """Add up the strata: the sums and summaries that a uniform sample would have on average.
 
-    def _view(self, columns: Indices | slice) -> tuple[Floats, Indices | slice]:
-        """Sums over all strata, and where some columns are in them; nothing is copied of a single stratum."""
-        return (self.sums[0], columns) if len(self.sums) == 1 else (self._combine(columns), slice(None))
+        ``fourth`` is Σw²(z - z̄)⁴. The sums of z³ that this needs are not known, so features are taken to be
+        symmetric about their mean; the shift of a column is close to it, so this hardly matters.
+        """
+        n_strata, n_lines, size = self.sums.shape
+        evidence, weights = self.statistic.evidence, self.strata.weights(self.counts)
+        self.summary = np.tensordot(weights, self.summaries, 1)
+        self.fourth = np.empty(size if evidence else 0)
+        self.combined = self.sums[0, : n_lines - evidence]
+        if n_strata > 1:
+            self.combined = np.empty(self.combined.shape)
+        elif not evidence:
+            return
 
-    def _summary(self) -> Floats:
-        """The summary of the responses over all strata."""
-        if len(self.summaries) == 1:
-            return self.summaries[0]
-        weights = self.strata.weights(self.counts)
-        return np.asarray(sum(w * s for w, s in zip(weights, self.summaries, strict=True)))
+        def combine_some(start: int) -> None:
+            stop = min(start + SCORES_AT_ONCE, size)
+            kernels.strata.combine(self.sums, weights, self.counts, start, stop, self.combined, self.fourth)
+
+        map_in_threads(combine_some, range(0, size, SCORES_AT_ONCE))
 
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
-        sums = self.sums[:, :-1] if self.statistic.evidence else self.sums
-        min_items = 1 + SUMS_OF_THREAD // max(1, sums[0].size)
-        if all(map_in_threads(lambda of_stratum: np.isfinite(of_stratum).all(), sums, min_items)):
+        if np.isfinite(self.combined.sum()):
             return np.arange(0)
-        return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=(0, 1))))
+        return self.features(np.flatnonzero(~np.isfinite(self.combined).all(axis=0)))
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep some of them, and return the cutoffs."""
-        summary = self._summary()
-        return map_in_threads(lambda k: self._keep_best(k, summary, keep, traces[k]), range(len(traces)))
+        return map_in_threads(lambda k: self._keep_best(k, keep, traces[k]), range(len(traces)))
 
-    def _keep_best(self, k: int, summary: Floats, keep: Keep, trace: Trace) -> float:
+    def _keep_best(self, k: int, keep: Keep, trace: Trace) -> float:
         """The same for one of the members."""
-        statistic, left = self.statistic, self.left[k]
-        scores, informative = self._scores(k, left, summary)
+        statistic, left, n_read = self.statistic, self.left[k], int(self.counts.sum())
+        scores, informative = self._scores(k, left)
         trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
+        trace.null_distribution = statistic.null_distribution(self.combined, self.summary, k, left)
         if statistic.pairwise:
-            sums = self._combine(left)
-            trace.null_distribution = statistic.null_distribution(sums, summary, k, slice(None))
-            present = statistic.present(sums, slice(None))
+            present = statistic.present(self.combined, left)
             assert present is not None
-            n_read = int(self.counts.sum())
             trace.record_present(self.features(left), present, n_read, statistic.min_present)
-        else:
-            trace.null_distribution = statistic.null_distribution(self.sums[0], summary, k, left)
         if not self.strata.is_uniform(self.counts):
             trace.null_distribution = None
         if informative is not None:
             informative = self._informative_rows(k, left, informative)
         kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
-        trace.record_evidence(informative, kept, self.features(left), int(self.counts.sum()))
+        trace.record_evidence(informative, kept, self.features(left), n_read)
         self.left[k] = kept if isinstance(left, slice) else left[kept]
         return cutoff
 
@@ -155,30 +151,13 @@ class MomentAccumulator:
             informative = discount(informative, self.features(left), self.source, rows, self.strata)
         return np.asarray(np.minimum(informative, self._rows_of_response(k)))
 
-    def _informative_rows_of_features(
-        self, combined: Floats, columns: Indices | slice, summary: Floats
-    ) -> Floats:
+    def _informative_rows_of_features(self, columns: Indices | slice) -> Floats:
         """Number of rows that say something about some features."""
-        squares, fourth = self.statistic.squares(combined, summary, slice(None)), self._fourth_powers(columns)
+        squares, fourth = self.statistic.squares(self.combined, self.summary, columns), self.fourth[columns]
         informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
         # Fourth powers of very small values are 0, which says nothing.
         informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
         return np.asarray(informative)
-
-    def _fourth_powers(self, columns: Indices | slice) -> Floats:
-        """Σw²(z - z̄)⁴ of some features.
-
-        The sums of z³ that this needs are not known, so the features are taken to be symmetric about their
-        mean; the shift of a column is close to it, so this hardly matters.
-        """
-        weights = self.strata.weights(self.counts)
-        plain, square = (self.sums[:, line, columns] for line in (0, self.statistic.n_sums - 2))
-        mean = weights @ plain / self.counts.sum()
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean2 = mean * mean
-            centred = self.sums[:, -1, columns] - 6 * mean2 * square + (8 * mean2 * mean) * plain
-            centred -= 3 * (mean2 * mean2) * self.counts[:, None]
-        return np.asarray(np.square(weights) @ np.maximum(centred, 0.0))
 
     def _rows_of_response(self, k: int) -> float:
         """Number of informative rows of the response of a member."""
@@ -193,7 +172,7 @@ class MomentAccumulator:
             return first * n_read / n_first  # it grows with the sample
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 
-    def _scores(self, k: int, left: Indices | slice, summary: Floats) -> tuple[Floats, Floats | None]:
+    def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
         """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
         size = self._count(left)
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
@@ -201,13 +180,9 @@ class MomentAccumulator:
         def score_some(start: int) -> None:
             piece = slice(start, start + SCORES_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            if len(self.sums) == 1 and informative is None:  # nothing is copied
-                scores[piece] = self.statistic.scores(self.sums[0], summary, k, columns)
-                return
-            combined = self._combine(columns)
-            scores[piece] = self.statistic.scores(combined, summary, k, slice(None))
+            scores[piece] = self.statistic.scores(self.combined, self.summary, k, columns)
             if informative is not None:
-                informative[piece] = self._informative_rows_of_features(combined, columns, summary)
+                informative[piece] = self._informative_rows_of_features(columns)
 
         map_in_threads(score_some, range(0, size, SCORES_AT_ONCE))
         return scores, informative
@@ -255,36 +230,35 @@ class MomentAccumulator:
             calibration=self.calibration,
             strata=self.strata,
             columns=self.features(self.left[k]),
-            sums=self.sums[:, self.statistic.lines(k)][..., self.left[k]],
+            sums=np.ascontiguousarray(self.sums[:, self.statistic.lines(k)][..., self.left[k]]),
             left=[slice(None)],
-            summaries=[summary[:, [k]] for summary in self.summaries],
+            summaries=self.summaries[..., [k]],
             counts=self.counts.copy(),
             rows=self.rows,
         )
 
     def restrict(self, features: Indices) -> None:
         """Continue with some of the features, sorted."""
-        self.columns, self.sums = features, self.sums[..., features]
+        self.columns, self.sums = features, np.ascontiguousarray(self.sums[..., features])
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""
+        self._combine()
         for k, left in zip(self.members, self.left, strict=True):
             traces[k].selected = self.features(left)
             if self.statistic.pairwise:
-                traces[k].present = self.statistic.present(*self._view(left))
+                traces[k].present = self.statistic.present(self.combined, left)
 
     def record_effects(self, traces: Sequence[Trace]) -> None:
         """Record the effect sizes of the selected features, from all rows in the sums."""
-        summary, uniform = self._summary(), self.strata.is_uniform(self.counts)
+        uniform = self.strata.is_uniform(self.counts)
         for k, member in enumerate(self.members):
-            left, trace = self.left[k], traces[member]
+            trace, sums = traces[member], (self.combined, self.summary, k, self.left[k])
             scale = np.asarray(self.calibration.scale[trace.selected], np.float64)
-            sums, columns = self._view(left)
             with np.errstate(over="ignore"):  # an infinite slope counts as unknown
-                factors = self.statistic.effect_factors(sums, summary, k, columns, scale)
+                factors = self.statistic.effect_factors(*sums, scale)
             if factors is not None:
-                null = self.statistic.null_distribution(sums, summary, k, columns) if uniform else None
-                trace.record_effects(factors, null)
+                trace.record_effects(factors, self.statistic.null_distribution(*sums) if uniform else None)
 
 
 #: Both have the same methods.
@@ -313,7 +287,7 @@ def start_accumulators(source: Source, statistic: Statistic, rows: Rows, strata:
                 columns=None,
                 sums=np.zeros((n_strata, bound.n_sums, n_features)),
                 left=[slice(None)] * len(members),
-                summaries=[np.zeros(())] * n_strata,
+                summaries=np.zeros(n_strata),
                 counts=np.zeros(n_strata, np.intp),
                 rows=[],
             )

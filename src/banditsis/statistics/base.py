@@ -268,6 +268,10 @@ class MomentStatistic(Statistic):
     def summary(self, rows: Rows) -> Floats:
         """Sums over the responses alone; summaries of disjoint sets of rows can be added."""
 
+    def summaries(self, strata: Sequence[Rows]) -> Floats:
+        """The summary of each of some strata."""
+        return np.stack([self.summary(rows) for rows in strata])
+
     @abstractmethod
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant feature scores 0."""

@@ -7,7 +7,18 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
+from banditsis.arrays import (
+    SMALLEST,
+    Array,
+    Floats,
+    Indices,
+    Rows,
+    as_indices,
+    chunks,
+    count_rows,
+    near_zero,
+    spread,
+)
 from banditsis.parallel import map_in_threads
 from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
 from banditsis.statistics.covariates import Covariates
@@ -175,6 +186,15 @@ class Pearson(MomentStatistic):
         if count_rows(rows) <= self._rows_at_once:
             return add_up(rows)
         return np.asarray(np.sum(map_in_threads(add_up, chunks(rows, self._rows_at_once), 2), axis=0))
+
+    def summaries(self, strata: Sequence[Rows]) -> Floats:
+        if len(strata) == 1 or self.n_responses > 1 or self.sample_weight is not None:
+            return super().summaries(strata)
+        y = self.scaled(np.concatenate([as_indices(rows) for rows in strata]))[:, 0]
+        counts = np.array([count_rows(rows) for rows in strata])
+        codes = np.repeat(np.arange(len(strata)), counts)
+        sums = [np.bincount(codes, weights, len(strata)) for weights in (y, np.square(y))]
+        return np.stack([counts, *sums], axis=1)[:, :, None]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         _, product, spread_x, spread_y = self._centred(sums, summary, response, columns)
