@@ -30,6 +30,7 @@ def moments(
     tile: Array,
     lines: Array,
     fourth: Array | None,
+    place: int,
     out: Array,
 ) -> None:
     """As :func:`banditsis.kernels.row_moments.moments`; four columns at a time are packed into ``tile``."""
@@ -54,7 +55,7 @@ def moments(
             b = cells[fb + i : fb + i + m]
             c = cells[fc + i : fc + i + m]
             d = cells[fd + i : fd + i + m]
-            total = out[h, :, k : k + 4]
+            total = out[h, :, place + k : place + min(k + 4, starts.size)]
             a0, b0, c0, d0 = zero, zero, zero, zero
             a1, b1, c1, d1 = zero, zero, zero, zero
             a2, b2, c2, d2 = zero, zero, zero, zero
@@ -88,9 +89,9 @@ def moments(
                 squares, values = (a2, b2, c2, d2), (a3, b3, c3, d3)
                 for j in range(total.shape[1]):
                     if least <= values[j] < np.inf or squares[j] == 0:
-                        fourth[h, -1, k + j] += values[j]
+                        fourth[h, -1, place + k + j] += values[j]
                     else:
-                        fourth[h, -1, k + j] += sum_fourth(cells, columns[j] + i, m, shift[k + j])
+                        fourth[h, -1, place + k + j] += sum_fourth(cells, columns[j] + i, m, shift[k + j])
             i += m
             h += i == edges[h + 1]
 

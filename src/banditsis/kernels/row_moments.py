@@ -34,14 +34,16 @@ def moments(
     lines: Array,
     part: Array,
     fourth: Array | None,
+    place: int,
     out: Array,
 ) -> None:
     """Add ``Σz, Σzy, Σz²`` with ``z = x - shift``, of the rows between each edge and the next.
 
-    These are the strata of ``out`` (strata, lines, m). Σz⁴ is added to the last lines of ``fourth``, which is
-    ``out`` or None. With ``offsets``, cell j of row i is ``flat[starts[i] + offsets[j]]``: cells are packed
-    into ``tile``, whose rows start at ``lines``, and summed while they are in the cache. All this is one
-    kernel, because Numba would compile parts of it again for each kernel that calls them.
+    These are the strata of ``out`` (strata, lines, columns), whose columns from ``place`` on are those of the
+    tile. Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None. With ``offsets``, cell j of
+    row i is ``flat[starts[i] + offsets[j]]``: cells are packed into ``tile``, whose rows start at ``lines``,
+    and summed while they are in the cache. All this is one kernel, because Numba would compile parts of it
+    again for each kernel that calls them.
     """
     m = shift.size
     p0, p1, p2 = part[0], part[1], part[2]
@@ -113,19 +115,23 @@ def moments(
                 if fourth is not None:
                     p3[j] += u0 * u0
             i += 1
+        total0 = out[h, 0, place : place + m]
+        total1 = out[h, 1, place : place + m]
+        total2 = out[h, 2, place : place + m]
         for j in range(m):
-            out[h, 0, j] += p0[j]
-            out[h, 1, j] += p1[j]
-            out[h, 2, j] += p2[j]
+            total0[j] += p0[j]
+            total1[j] += p1[j]
+            total2[j] += p2[j]
         if fourth is not None:
+            total3 = fourth[h, -1, place : place + m]
             n_lost = 0
             for j in range(m):
                 n_lost += not (least <= p3[j] < np.inf or p2[j] == 0)
             if n_lost:  # again in float64
-                add_fourth(cells, rows, 0, shift, fourth[h, -1])
+                add_fourth(cells, rows, 0, shift, total3)
             else:
                 for j in range(m):
-                    fourth[h, -1, j] += p3[j]
+                    total3[j] += p3[j]
         first = stop
         h += first == edges[h + 1]
 

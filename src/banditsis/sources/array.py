@@ -51,13 +51,14 @@ from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
+ROWS_OF_SUM = 7  # cells that can be added in the time in which the sum of a tile is added to the result
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
 MAX_WEIGHTS = 1 << 22  # that are computed at once
 # Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
 # first.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 20, 1 << 17
 MAX_TILE_CELLS = 1 << 24  # of a tile that is read in place
-MAX_STRIP = 8192  # columns of a tile that is read by row
+MIN_STRIP, MAX_STRIP = 512, 8192  # columns of a tile that is packed, and of one that is read by row
 MAX_PIECES = 32  # into which a small job is cut
 # Rows and columns of a tile that is read in place by column: the weights of the rows stay in the cache, and
 # computing them takes little time compared to reading that many columns.
@@ -121,15 +122,15 @@ class ArraySource(Source):
         """Compute the tiles of all strata together, because those of one may be too few for all threads."""
         rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
         edges = np.cumsum([0, *map(count_rows, strata)])
-        whole = columns is None or self._is_faster_whole(len(columns), context.out.shape[1])
+        whole = columns is None or self._is_faster_whole(edges[-1], context.out)
         p = self.shape[1] if columns is None or whole else len(columns)
         cells = CELLS_IN_PLACE if whole else CELLS_PACKED
         for start in range(0, edges[-1], MAX_WEIGHTS):
             run = take(rows, start, start + MAX_WEIGHTS)
-            shape = self._tile_shape(run, p, whole, weights(take(run, 0, 1)))
-            jobs = self._jobs(
-                run, edges - start, self._column_strips(columns, whole, shape[1]), shape[0], weights, context
-            )
+            first = weights(take(run, 0, 1))
+            shape = self._tile_shape(run, p, whole, first)
+            strips = self._column_strips(columns, whole, shape[1])
+            jobs = self._jobs(run, edges - start, strips, shape[0], first, weights, context)
             waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * context.out.shape[1] * min(p, shape[1]))
             add_tiles(
                 jobs,
@@ -145,14 +146,15 @@ class ArraySource(Source):
         edges: Indices,
         strips: Sequence[ColumnStrip],
         height: int,
+        first: Weights,
         weights: WeightFunction,
         context: SumContext,
     ) -> Iterator[TileJob]:
         """The jobs of all tiles; the rows of each stratum end at the next edge."""
-        calibration, n_sums, first = context.calibration, context.out.shape[1], weights(take(rows, 0, 1))
-        y = None
-        if first.is_plain and self._flat is not None and (calibration.scale == 1).all():
+        calibration, n_sums, y = context.calibration, context.out.shape[1], None
+        if first.is_plain and self._flat is not None and calibration.is_unscaled:
             y = self._plain_weights(rows, weights)
+            alone = height >= count_rows(rows)  # no other tile has the same columns
         for i in range(0, count_rows(rows), height):
             part = take(rows, i, i + height)
             n = count_rows(part)
@@ -160,12 +162,15 @@ class ArraySource(Source):
             begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
             inner, weights_of_part = np.clip(edges[begin : end + 1] - i, 0, n), _compute_once(weights)
             for strip, place, picked in strips:
-                out = np.zeros((end - begin, n_sums, count_rows(strip)))
+                in_place = y is not None and alone and isinstance(picked, slice)
+                out = (
+                    context.out[begin:end] if in_place else np.zeros((end - begin, n_sums, count_rows(strip)))
+                )
                 job: Job = (self._add_tile, part, strip, inner, weights_of_part, calibration, out)
                 if y is not None:
-                    shift, fourth = calibration.shift[strip], first.fourth
-                    job = self._add_plain, part, strip, inner, shift, y[i : i + n], fourth, out
-                yield TileJob(n, context.out[begin:end, :, place], job, picked)
+                    shift, start = calibration.shift[strip], place.start if in_place else 0
+                    job = self._add_plain, part, strip, inner, shift, y[i : i + n], first.fourth, start, out
+                yield TileJob(n, context.out[begin:end, :, place], job, None if in_place else picked)
 
     def _plain_weights(self, rows: Rows, weights: WeightFunction) -> Array:
         """The only weights of some rows, in the dtype of the data."""
@@ -174,9 +179,11 @@ class ArraySource(Source):
         )
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _is_faster_whole(self, n_columns: int, n_sums: int) -> bool:
+    def _is_faster_whole(self, n_rows: int, out: Floats) -> bool:
         """Whether reading whole rows is faster than packing some of their cells."""
-        return n_sums <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1]
+        n_strata, n_lines, n_columns = out.shape
+        cost = 1 + ROWS_OF_SUM * n_strata * n_lines / max(n_rows, 1)  # of a cell
+        return n_lines <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1] * cost
 
     def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
         """The columns of each tile, where they belong in the result, and which of them do."""
@@ -221,13 +228,16 @@ class ArraySource(Source):
                 else (n, max(4, min(CELLS_IN_PLACE // n, 128)))
             )
         n_strips = -(-p // MAX_STRIP)  # partial sums stay in the cache
-        if n_strips > 8:
-            n_strips = _round_up(n_strips, MAX_PIECES)
-        width = _round_up(p / n_strips, 16)
         most, cells, unit = CELLS_PACKED * 2, CELLS_PACKED, 8
         if in_place:
             most, cells, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, kernels.row_moments.PANEL
-        height = _round_up(n / max(1, _count_pieces(n * p, cells) // n_strips), unit)
+        n_pieces = _count_pieces(n * p, cells)
+        if n_strips > 8:
+            n_strips = _round_up(n_strips, MAX_PIECES)
+        elif not in_place:  # the sums of tiles side by side need not be added up
+            n_strips = max(n_strips, min(n_pieces, p // MIN_STRIP))
+        width = _round_up(p / n_strips, 16)
+        height = _round_up(n / max(1, n_pieces // n_strips), unit)
         return min(max(unit, most // width // unit * unit), height), width
 
     def _add_tile(
@@ -241,7 +251,7 @@ class ArraySource(Source):
     ) -> None:
         """Sum a tile, whose strata are the first dimension of ``out``."""
         calibration, w = calibration.take(columns), weights(rows)
-        unscaled = self._flat is not None and (calibration.scale == 1).all()
+        unscaled = self._flat is not None and calibration.is_unscaled
         if unscaled and fits_kernels(w) and self._is_in_strips(self._flat, rows, columns):
             assert self._flat is not None
             strips = self._strips(self._flat, rows, columns)
@@ -261,19 +271,23 @@ class ArraySource(Source):
         shift: Array,
         y: Array,
         fourth: bool,
+        place: int,
         out: Floats,
     ) -> None:
-        """Sum a tile with a single weight y for each row; cells that are not contiguous are packed first."""
+        """Sum a tile with a single weight y for each row; cells that are not contiguous are packed first.
+
+        Its columns are those of ``out`` from ``place`` on.
+        """
         flat = self._flat
         assert flat is not None
         if self._is_in_strips(flat, rows, columns):
-            add_moments(self._strips(flat, rows, columns), shift, y, edges, fourth, out)
+            add_moments(self._strips(flat, rows, columns), shift, y, edges, fourth, out, place)
             return
         starts, offsets = flat.stride[0] * as_indices(rows), flat.stride[1] * as_indices(columns)
         if not self.by_row:
             starts, offsets = offsets, starts
         strips = Strips(flat.memory, flat.first + starts, self.by_row)
-        add_moments(strips, shift, y, edges, fourth, out, offsets)
+        add_moments(strips, shift, y, edges, fourth, out, place, offsets)
 
     def _add_copied(
         self,
@@ -292,7 +306,7 @@ class ArraySource(Source):
         contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
         if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
             block = self._convert(block)
-        if not (calibration.scale == 1).all():
+        if not calibration.is_unscaled:
             block = block * calibration.scale
         flat = flatten(block)
         assert flat is not None

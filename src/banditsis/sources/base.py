@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,6 +40,11 @@ class Calibration:
 
     shift: Array
     scale: Array
+
+    @cached_property
+    def is_unscaled(self) -> bool:
+        """Whether all scales are 1."""
+        return bool((self.scale == 1).all())
 
     def take(self, columns: Indices | slice) -> Calibration:
         """The calibration of some of the columns."""
@@ -238,44 +244,42 @@ def calibrate(
 
     def calibrate_some(start: int) -> None:
         columns = np.arange(start, min(start + columns_at_once, source.shape[1]))
-        block = source.read(pilot, slice(start, columns[-1] + 1))
-        _fill(found, columns, block)
-        empty = _empty_columns(block, columns)
+        empty = _fill(found, columns, source.read(pilot, slice(start, columns[-1] + 1)))
         for i in range(0, min(count_rows(rows), MAX_SEARCHED_ROWS), SEARCHED_AT_ONCE):
             if empty.size == 0:
                 break
-            block = source.read(take(rows, i, i + SEARCHED_AT_ONCE), empty)
-            _fill(found, empty, block)
-            empty = _empty_columns(block, empty)
+            empty = _fill(found, empty, source.read(take(rows, i, i + SEARCHED_AT_ONCE), empty))
 
     map_in_threads(calibrate_some, range(0, source.shape[1], columns_at_once))
     return found
 
 
-def _empty_columns(block: Array, columns: Indices) -> Indices:
-    if block.dtype.kind != "f":
-        return columns[:0]
-    return columns[~np.isfinite(block).any(axis=0)]
-
-
-def _fill(calibration: Calibration, columns: Indices, block: Array) -> None:
-    """Set the shift and scale of some columns from a few rows of theirs."""
-    finite = np.isfinite(block)
-    if not finite.all():  # replace missing values by the minimum, or 0
-        low = np.where(finite, block, np.inf).min(axis=0)
-        block = np.where(finite, block, np.where(finite.any(axis=0), low, 0))
+def _fill(calibration: Calibration, columns: Indices, block: Array) -> Indices:
+    """Set the shift and scale of some columns from a few rows of theirs; return those without a value."""
+    empty = columns[:0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = block.mean(axis=0, dtype=np.float64)
+        if not np.isfinite(mean).all():
+            finite = np.isfinite(block)
+            known = finite.any(axis=0)
+            empty = columns[~known]
+            # replace missing values by the minimum, or 0
+            low = np.where(finite, block, np.inf).min(axis=0)
+            block = np.where(finite, block, np.where(known, low, 0))
+            mean = block.mean(axis=0, dtype=np.float64)
     low, high = block.min(axis=0).astype(np.float64), block.max(axis=0).astype(np.float64)
     constant = low == high
-    with np.errstate(over="ignore"):
-        mean = block.mean(axis=0, dtype=np.float64)
     mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)
     mean = np.where(constant, low, mean)  # exact, so a constant column becomes exactly 0
     reach = np.where(constant, np.abs(low), np.maximum(high / 2 - mean / 2, mean / 2 - low / 2))
     exponent = np.frexp(np.maximum(reach, SMALLEST))[1]
     itemsize = calibration.shift.dtype.itemsize
     (smallest, largest), limit = SAFE_EXPONENTS[itemsize], 126 if itemsize == 4 else 1000
-    # Large values become about 1. Small values are only lifted into the safe range, which leaves room for
-    # larger ones in other rows. A constant gives no scale, because its variation is unknown.
-    lift = np.where(exponent > largest, -exponent, np.where(constant, 0, smallest - exponent))
-    scale = np.where(is_unsafe(exponent, itemsize), np.ldexp(1.0, np.clip(lift, -limit, limit)), 1.0)
+    unsafe, scale = is_unsafe(exponent, itemsize), np.ones(len(columns))
+    if unsafe.any():
+        # Large values become about 1. Small values are only lifted into the safe range, which leaves room
+        # for larger ones in other rows. A constant gives no scale, because its variation is unknown.
+        lift = np.where(exponent > largest, -exponent, np.where(constant, 0, smallest - exponent))
+        scale = np.where(unsafe, np.ldexp(1.0, np.clip(lift, -limit, limit)), 1.0)
     calibration.shift[columns], calibration.scale[columns] = mean * scale, scale
+    return empty

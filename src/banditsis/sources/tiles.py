@@ -19,8 +19,8 @@ class TileJob(NamedTuple):
     #: the part of the result to which the sums are added
     result: Floats
     job: Job
-    #: the columns of the tile that are part of the result
-    picked: Indices | slice = slice(None)
+    #: the columns of the tile that are part of the result; None if the call adds them itself
+    picked: Indices | slice | None = slice(None)
 
     def run(self) -> None:
         """Compute the sums."""
@@ -29,8 +29,9 @@ class TileJob(NamedTuple):
 
     def add(self) -> None:
         """Add the sums to the result."""
-        result = self.result
-        result += self.job[-1][..., self.picked]
+        if self.picked is not None:
+            result = self.result
+            result += self.job[-1][..., self.picked]
 
     def run_and_add(self) -> None:
         """Do both."""
