@@ -139,8 +139,8 @@ class Strata:
 
     def weights(self, counts: Indices) -> Floats:
         """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
-        sizes = np.array(self.design.sizes)
-        return np.asarray(sizes / sizes.sum() * (counts.sum() / np.maximum(counts, 1)))
+        shares = self.design.shares_of_rows
+        return np.asarray(shares * (counts.sum() / np.maximum(counts, 1)))
 
     def is_uniform(self, counts: Indices) -> bool:
         """Whether a sample with these counts is like a uniform one: one stratum, or all rows."""

@@ -77,17 +77,22 @@ class SamplingDesign:
     @cached_property
     def relative_spreads(self) -> Floats:
         """Spreads in units of the root mean square over all rows."""
-        spreads, sizes = np.array(self.spreads) / (max(self.spreads) or 1.0), np.array(self.sizes)
+        spreads, sizes = np.array(self.spreads) / (max(self.spreads) or 1.0), self._sizes
         mean_square = float(np.sum(sizes * np.square(spreads)) / sizes.sum())
         return np.asarray(spreads / np.sqrt(mean_square or 1.0))
 
     @cached_property
+    def shares_of_rows(self) -> Floats:
+        """The share of all rows that each stratum has."""
+        return np.asarray(self._sizes / self._sizes.sum())
+
+    @cached_property
     def _shares(self) -> Floats:
         """Rows of each stratum are allocated in proportion to these, until it has no more."""
-        sizes = np.array(self.sizes, dtype=np.float64)
+        sizes = self._sizes
         by_spread = sizes * self.relative_spreads
         return np.asarray(
-            PROPORTIONAL * sizes / sizes.sum() + (1 - PROPORTIONAL) * by_spread / (by_spread.sum() or 1.0)
+            PROPORTIONAL * self.shares_of_rows + (1 - PROPORTIONAL) * by_spread / (by_spread.sum() or 1.0)
         )
 
     def allocate(self, m: int) -> Indices:
@@ -97,12 +102,15 @@ class SamplingDesign:
         to the stratum, is the smallest of all that are left; but the first row of every stratum enters before
         any second one.
         """
-        sizes, shares = np.array(self.sizes), self._shares
+        sizes, shares = self._sizes, self._shares
         if m <= self.n_strata:
-            rows = np.zeros(self.n_strata, np.intp)
-            rows[np.argsort(-shares, kind="stable")[:m]] = 1
-            return rows
-        rows = np.clip(np.floor(self._fill(m) * shares + 0.5).astype(np.intp), 1, sizes)
+            first = np.zeros(self.n_strata, np.intp)
+            first[np.argsort(-shares, kind="stable")[:m]] = 1
+            return first
+        used, open_shares, full = self._order
+        k = min(int(np.searchsorted(full, m)), self.n_strata - 1)  # strata that are used up
+        fill = (m - used[k]) / open_shares[k]
+        rows: Indices = np.minimum(np.maximum((fill * shares + 0.5).astype(np.intp), 1), sizes)
         while (missing := m - int(rows.sum())) > 0:  # at most one row for each stratum, because of rounding
             rows[np.argmin(np.where(rows < sizes, (rows + 0.5) / shares, np.inf))] += 1
         for _ in range(-missing):
@@ -110,16 +118,18 @@ class SamplingDesign:
             rows[self.n_strata - 1 - np.argmax(latest[::-1])] -= 1
         return rows
 
-    def _fill(self, m: int) -> float:
-        """The factor of the shares at which strata, as far as they have rows, contribute m rows."""
-        sizes, shares = np.array(self.sizes), self._shares
-        order = np.argsort(sizes / shares)  # in which strata are used up
-        used = np.cumsum([0, *sizes[order]])
-        open_shares = np.append(np.cumsum(shares[order][::-1])[::-1], 0.0)
-        for rows, share, h in zip(used, open_shares, order, strict=False):
-            if (m - rows) / share <= sizes[h] / shares[h]:
-                break
-        return float((m - rows) / share)
+    @cached_property
+    def _sizes(self) -> Indices:
+        return np.array(self.sizes, np.intp)
+
+    @cached_property
+    def _order(self) -> tuple[Indices, Floats, Floats]:
+        """In the order in which strata are used up: rows used before, open shares, and m at which it is."""
+        sizes, shares = self._sizes, self._shares
+        order = np.argsort(sizes / shares)
+        used = np.cumsum([0, *sizes[order[:-1]]])
+        open_shares = np.cumsum(shares[order][::-1])[::-1]
+        return used, open_shares, used + open_shares * (sizes / shares)[order]
 
     def effective_rows(self, m: int) -> float:
         """Rows of a uniform sample that would be as precise as m rows of this design, at most n."""
@@ -129,8 +139,8 @@ class SamplingDesign:
 
     def variances(self, m: int) -> Floats:
         r"""The factors :math:`W_h^2 (1 / n_h - 1 / N_h)` of m rows, at least 1/2 row of each stratum."""
-        sizes, rows = np.array(self.sizes), np.maximum(self.allocate(m), 0.5)
-        return np.asarray(np.square(sizes / self.n_rows) * (1.0 / rows - 1.0 / sizes))
+        sizes, rows = self._sizes, np.maximum(self.allocate(m), 0.5)
+        return np.asarray(np.square(self.shares_of_rows) * (1.0 / rows - 1.0 / sizes))
 
     def rows_for(self, effective_rows: float) -> int:
         """The smallest number of rows that are as precise as this many rows of a uniform sample."""
