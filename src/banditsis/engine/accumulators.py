@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,17 @@ SUMS_OF_THREAD = 1 << 18  # that are worth another thread
 
 #: Positions of the features to keep and the cutoff, given their strengths and informative rows.
 Keep: TypeAlias = "Callable[[Floats, Floats | None], tuple[Indices, float]]"
+
+
+class Combined(NamedTuple):
+    """Sums over all strata: what a uniform sample of as many rows would have on average."""
+
+    #: lines × features
+    sums: Floats
+    #: what the scores need to know about the responses themselves
+    summary: Floats
+    #: Σw²(z - z̄)⁴ of each feature; empty unless the statistic has this evidence
+    fourth: Floats
 
 
 @dataclass
@@ -61,10 +72,8 @@ class MomentAccumulator:
     rows: list[Rows]
     #: number of informative rows of each response in the first step; None if it is not known yet
     first_informative: list[float] | None = None
-    #: lines × features and the summary over all strata, and Σw²(z - z̄)⁴, once rows have been read
-    combined: Floats = field(init=False)
-    summary: Floats = field(init=False)
-    fourth: Floats = field(init=False)
+    #: the sums over all strata; None if they have to be computed
+    _combined: Combined | None = None
 
     @property
     def n_left(self) -> list[int]:
@@ -90,36 +99,44 @@ class MomentAccumulator:
         self.source.sums_by_stratum(strata, self.columns, self.statistic.weights, context)
         self.summaries = self.summaries + self.statistic.summaries(strata)
         self.counts = self.counts + np.array([count_rows(part) for part in strata])
-        self._combine()
+        self._combined = None
         return count_rows(rows)
 
-    def _combine(self) -> None:
-        """Add up the strata: the sums and summaries that a uniform sample would have on average.
+    @property
+    def combined(self) -> Combined:
+        """The sums over all strata, up to date."""
+        if self._combined is None:
+            self._combined = self._combine()
+        return self._combined
 
-        ``fourth`` is Σw²(z - z̄)⁴. The sums of z³ that this needs are not known, so features are taken to be
-        symmetric about their mean; the shift of a column is close to it, so this hardly matters.
+    def _combine(self) -> Combined:
+        """Add up the strata with their weights.
+
+        The sums of z³ that Σw²(z - z̄)⁴ needs are not known, so features are taken to be symmetric about their
+        mean; the shift of a column is close to it, so this hardly matters.
         """
         n_strata, n_lines, size = self.sums.shape
         evidence, weights = self.statistic.evidence, self.strata.weights(self.counts)
-        self.summary = np.tensordot(weights, self.summaries, 1)
-        self.fourth = np.empty(size if evidence else 0)
-        self.combined = self.sums[0, : n_lines - evidence]
+        summary, fourth = np.einsum("h,h...->...", weights, self.summaries), np.empty(size if evidence else 0)
+        sums: Floats = self.sums[0, : n_lines - evidence]
         if n_strata > 1:
-            self.combined = np.empty(self.combined.shape)
-        elif not evidence:
-            return
+            sums = np.empty(sums.shape)
 
         def combine_some(start: int) -> None:
             stop = min(start + SCORES_AT_ONCE, size)
-            kernels.strata.combine(self.sums, weights, self.counts, start, stop, self.combined, self.fourth)
+            kernels.strata.combine(self.sums, weights, self.counts, start, stop, sums, fourth)
 
-        map_in_threads(combine_some, range(0, size, SCORES_AT_ONCE))
+        if n_strata > 1 or evidence:
+            map_in_threads(combine_some, range(0, size, SCORES_AT_ONCE))
+        return Combined(sums, summary, fourth)
 
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
-        if np.isfinite(self.combined.sum()):
-            return np.arange(0)
-        return self.features(np.flatnonzero(~np.isfinite(self.combined).all(axis=0)))
+        sums = self.combined.sums
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(sums.sum()):
+                return np.arange(0)
+        return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=0)))
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep some of them, and return the cutoffs."""
@@ -128,11 +145,12 @@ class MomentAccumulator:
     def _keep_best(self, k: int, keep: Keep, trace: Trace) -> float:
         """The same for one of the members."""
         statistic, left, n_read = self.statistic, self.left[k], int(self.counts.sum())
+        sums, summary, _ = self.combined
         scores, informative = self._scores(k, left)
         trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
-        trace.null_distribution = statistic.null_distribution(self.combined, self.summary, k, left)
+        trace.null_distribution = statistic.null_distribution(sums, summary, k, left)
         if statistic.pairwise:
-            present = statistic.present(self.combined, left)
+            present = statistic.present(sums, left)
             assert present is not None
             trace.record_present(self.features(left), present, n_read, statistic.min_present)
         if not self.strata.is_uniform(self.counts):
@@ -153,7 +171,8 @@ class MomentAccumulator:
 
     def _informative_rows_of_features(self, columns: Indices | slice) -> Floats:
         """Number of rows that say something about some features."""
-        squares, fourth = self.statistic.squares(self.combined, self.summary, columns), self.fourth[columns]
+        sums, summary, fourth = self.combined
+        squares, fourth = self.statistic.squares(sums, summary, columns), fourth[columns]
         informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
         # Fourth powers of very small values are 0, which says nothing.
         informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
@@ -174,13 +193,13 @@ class MomentAccumulator:
 
     def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
         """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
-        size = self._count(left)
+        size, (sums, summary, _) = self._count(left), self.combined
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
 
         def score_some(start: int) -> None:
             piece = slice(start, start + SCORES_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            scores[piece] = self.statistic.scores(self.combined, self.summary, k, columns)
+            scores[piece] = self.statistic.scores(sums, summary, k, columns)
             if informative is not None:
                 informative[piece] = self._informative_rows_of_features(columns)
 
@@ -219,7 +238,7 @@ class MomentAccumulator:
             np.take(before, positions, axis=2, out=after, mode="clip")
         else:
             map_in_threads(take, range(len(after)))
-        self.columns, self.sums = self.features(positions), after
+        self.columns, self.sums, self._combined = self.features(positions), after, None
 
     def _single(self, k: int) -> MomentAccumulator:
         """One of the members by itself."""
@@ -240,25 +259,25 @@ class MomentAccumulator:
     def restrict(self, features: Indices) -> None:
         """Continue with some of the features, sorted."""
         self.columns, self.sums = features, np.ascontiguousarray(self.sums[..., features])
+        self._combined = None
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""
-        self._combine()
         for k, left in zip(self.members, self.left, strict=True):
             traces[k].selected = self.features(left)
             if self.statistic.pairwise:
-                traces[k].present = self.statistic.present(self.combined, left)
+                traces[k].present = self.statistic.present(self.combined.sums, left)
 
     def record_effects(self, traces: Sequence[Trace]) -> None:
         """Record the effect sizes of the selected features, from all rows in the sums."""
-        uniform = self.strata.is_uniform(self.counts)
+        uniform, (sums, summary, _) = self.strata.is_uniform(self.counts), self.combined
         for k, member in enumerate(self.members):
-            trace, sums = traces[member], (self.combined, self.summary, k, self.left[k])
+            trace, given = traces[member], (sums, summary, k, self.left[k])
             scale = np.asarray(self.calibration.scale[trace.selected], np.float64)
             with np.errstate(over="ignore"):  # an infinite slope counts as unknown
-                factors = self.statistic.effect_factors(*sums, scale)
+                factors = self.statistic.effect_factors(*given, scale)
             if factors is not None:
-                trace.record_effects(factors, self.statistic.null_distribution(*sums) if uniform else None)
+                trace.record_effects(factors, self.statistic.null_distribution(*given) if uniform else None)
 
 
 #: Both have the same methods.
@@ -287,7 +306,7 @@ def start_accumulators(source: Source, statistic: Statistic, rows: Rows, strata:
                 columns=None,
                 sums=np.zeros((n_strata, bound.n_sums, n_features)),
                 left=[slice(None)] * len(members),
-                summaries=np.zeros(n_strata),
+                summaries=np.zeros(()),
                 counts=np.zeros(n_strata, np.intp),
                 rows=[],
             )
