@@ -126,12 +126,14 @@ class VarianceInflation(NamedTuple):
 def pilot_rows(pieces: Sequence[Rows], strata: Strata) -> Indices:
     """About :data:`MAX_ROWS` of the rows read, sorted, as many of each stratum."""
     chosen: list[Indices] = []
-    for parts in zip(*map(strata.split, pieces), strict=True):  # the pieces of each stratum
-        left = MAX_ROWS // strata.design.n_strata
-        for part in parts:
-            if left > 0 and count_rows(part) > 0:
-                chosen.append(spread(part, left))
-                left -= len(chosen[-1])
+    left = [MAX_ROWS // strata.n_strata] * strata.n_strata
+    for piece in pieces:
+        for h, part in enumerate(strata.split(piece)):
+            if left[h] > 0 and count_rows(part) > 0:
+                chosen.append(spread(part, left[h]))
+                left[h] -= len(chosen[-1])
+        if max(left) <= 0:
+            break
     return np.sort(np.concatenate(chosen))
 
 

@@ -199,12 +199,17 @@ def draw_rows(
     elif order == "blocks":
         assert edges is not None
         yield from _draw_blocks(n, totals, rng, edges)
-    elif lazy:
-        yield from _draw_lazily(n, totals, rng)
     else:
-        sample = rng.choice(n, size=totals[-1], replace=False, shuffle=True)
-        for start, stop in zip([0, *totals], totals, strict=False):
-            yield np.sort(sample[start:stop])
+        draw = draw_lazily if lazy else draw_at_once
+        yield from map(np.sort, draw(n, totals, rng))
+
+
+def draw_at_once(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+    """Yield the rows that each step adds to one uniform sample, in any order."""
+    everything = totals[0] >= n
+    sample = np.arange(n) if everything else rng.choice(n, totals[-1], replace=False, shuffle=True)
+    for start, stop in zip([0, *totals], totals, strict=False):
+        yield sample[start:stop]
 
 
 def _draw_blocks(
@@ -222,7 +227,8 @@ def _draw_blocks(
         before = after
 
 
-def _draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+def draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+    """As :func:`draw_at_once`, with the rows of each step drawn when they are needed."""
     drawn = np.empty(0, dtype=np.intp)
     for total in totals:
         n_new = total - len(drawn)
@@ -232,7 +238,6 @@ def _draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Ite
             new = rng.permutation(np.flatnonzero(unseen))[:n_new]
         else:
             new = _draw_unseen(n, n_new, drawn, rng)
-        new.sort()
         yield new
         drawn = np.union1d(drawn, new)
 

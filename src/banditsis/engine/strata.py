@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
-from banditsis.engine.sampling import draw_rows, reads_rows_cheaply
+from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_cheaply
 from banditsis.parallel import map_in_threads
 from banditsis.plans.design import SamplingDesign
 from banditsis.sources.base import Source
@@ -134,8 +134,8 @@ class Strata:
             return [rows]
         codes = self.codes[rows]
         by_stratum = as_indices(rows)[np.argsort(codes, kind="stable")]
-        edges = np.cumsum(np.bincount(codes, minlength=self.n_strata))[:-1]
-        return [as_slice(of_stratum) for of_stratum in np.split(by_stratum, edges)]
+        stops = np.cumsum(np.bincount(codes, minlength=self.n_strata)).tolist()
+        return [as_slice(by_stratum[start:stop]) for start, stop in pairwise([0, *stops])]
 
     def weights(self, counts: Indices) -> Floats:
         """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
@@ -175,8 +175,9 @@ class Strata:
         if order == "stored":
             yield from read_first(self.design.sizes, counts)
             return
+        draw = draw_lazily if lazy else draw_at_once
         draws = [
-            draw_rows(size, stratum_totals, "random", stream, lazy=lazy)
+            draw(size, stratum_totals, stream)
             for size, stratum_totals, stream in zip(
                 self.design.sizes, np.array(counts).T.tolist(), rng.spawn(self.n_strata), strict=True
             )
@@ -184,8 +185,10 @@ class Strata:
         assert self._rows is not None
         starts = np.cumsum([0, *self.design.sizes[:-1]])
         for step in zip(*draws, strict=True):
-            places = [start + as_indices(some) for start, some in zip(starts, step, strict=True)]
-            yield np.sort(self._rows[np.concatenate(places)]).astype(np.intp)
+            places = [start + some for start, some in zip(starts, step, strict=True)]
+            rows = self._rows[np.concatenate(places)].astype(np.intp)
+            rows.sort()
+            yield rows
 
 
 def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indices]:
