@@ -39,7 +39,8 @@ def take(rows: Rows, start: int, stop: int) -> Rows:
 
 def spread(rows: Rows, size: int) -> Indices:
     """About ``size`` evenly spaced rows."""
-    picks = np.unique(np.linspace(0, count_rows(rows) - 1, size).astype(np.intp))
+    n = count_rows(rows)
+    picks = np.arange(n) if n <= size else np.linspace(0, n - 1, size).astype(np.intp)
     return picks + rows.start if isinstance(rows, slice) else rows[picks]
 
 

@@ -102,6 +102,15 @@ class SamplingDesign:
         to the stratum, is the smallest of all that are left; but the first row of every stratum enters before
         any second one.
         """
+        if m not in self._allocations:
+            self._allocations[m] = self._allocate(m)
+        return self._allocations[m]
+
+    @cached_property
+    def _allocations(self) -> dict[int, Indices]:
+        return {}
+
+    def _allocate(self, m: int) -> Indices:
         sizes, shares = self._sizes, self._shares
         if m <= self.n_strata:
             first = np.zeros(self.n_strata, np.intp)

@@ -160,7 +160,10 @@ class ArraySource(Source):
             n = count_rows(part)
             # Only the strata of which the tile has rows have sums.
             begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
-            inner, weights_of_part = np.clip(edges[begin : end + 1] - i, 0, n), _compute_once(weights)
+            inner, weights_of_part = (
+                np.minimum(np.maximum(edges[begin : end + 1] - i, 0), n),
+                _compute_once(weights),
+            )
             for strip, place, picked in strips:
                 in_place = y is not None and alone and isinstance(picked, slice)
                 out = (

@@ -141,22 +141,34 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     :math:`ψ = xy - r (x^2 + y^2) / 2`. Rows have sampling weights with mean 1. Columns that are constant or
     copies of y are left out; the result is empty if there are no others, or if y is constant.
     """
-    share = weights[:, None] / weights.sum()
+    share = weights / weights.sum()
     x, varies = _standardise(x, share)
     y, y_varies = _standardise(y[:, None], share)
-    r = np.sum(x * y * share, axis=0)
+    r = np.einsum("ij,i->j", x, share * y[:, 0])
     usable = varies & y_varies & (np.abs(r) < 1.0 - 1e-6)
-    x, r = x[:, usable], r[usable]
-    influence = (x * y - 0.5 * r * (x * x + y * y)) / (1.0 - r * r)
-    return np.square(influence).mean(axis=1) if usable.any() else np.empty(0)
+    if not usable.all():
+        x, r = x[:, usable], r[usable]
+    if x.size == 0:
+        return np.empty(0)
+    both = np.square(x)
+    both += np.square(y)
+    both *= 0.5 * r
+    x *= y
+    x -= both
+    x /= 1.0 - r * r
+    return np.asarray(np.square(x, out=x).mean(axis=1))
 
 
 def _standardise(x: Floats, share: Floats) -> tuple[Floats, Array]:
     """Columns with mean 0 and mean square 1, and which columns are not constant."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.sum(x * share, axis=0)  # a sum of large values could overflow
+        mean = np.einsum("ij,i->j", x, share)  # a sum of large values could overflow
         centred = x - mean
-        reach = np.abs(centred).max(axis=0)
+        reach = np.maximum(centred.max(axis=0), -centred.min(axis=0))
         varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
-        centred = np.where(varies, centred, 0.0) / np.where(varies, reach, 1.0)
-    return centred / np.where(varies, np.sqrt(np.sum(np.square(centred) * share, axis=0)), 1.0), varies
+        if not varies.all():
+            centred, reach = np.where(varies, centred, 0.0), np.where(varies, reach, 1.0)
+        centred /= reach
+    squares = np.einsum("ij,i->j", np.square(centred), share)
+    centred /= np.sqrt(np.where(varies, squares, 1.0))
+    return centred, varies
