@@ -26,9 +26,10 @@ n_people, n_variants, n_chromosomes = 3_000, 20_000, 22
 
 # Chromosomes get shorter from 1 to 22, as human chromosomes do.
 lengths = np.linspace(2.5, 0.5, n_chromosomes)
-chromosome = np.sort(rng.choice(n_chromosomes, n_variants, p=lengths / lengths.sum()) + 1)
+chromosomes = np.arange(1, n_chromosomes + 1)
+chromosome = np.sort(rng.choice(chromosomes, n_variants, p=lengths / lengths.sum()))
 steps = rng.exponential(5_000, n_variants).astype(int) + 1
-position = np.concatenate([np.cumsum(steps[chromosome == c]) for c in range(1, n_chromosomes + 1)])
+position = np.concatenate([np.cumsum(steps[chromosome == c]) for c in chromosomes])
 new_block = (np.diff(chromosome, prepend=0) > 0) | (rng.random(n_variants) < 0.04)
 similarity = np.where(new_block, 0, np.exp(-steps / 60_000))
 
@@ -151,14 +152,15 @@ def inflation(result):
 def qq_plot(axes, result, label):
     observed = np.sort(-result.log10_pvalues)[::-1]
     expected = -np.log10((np.arange(observed.size) + 0.5) / observed.size)
-    axes.plot(expected, observed, ".", ms=4, label=f"{label}: λ = {inflation(result):.2f}")
+    label = f"{label}: λ = {inflation(result):.2f}"
+    axes.plot(expected, observed, ".", ms=4, label=label)
 
 
 fig, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
 qq_plot(axes, plain, "no covariates")
 qq_plot(axes, adjusted, "sex, age and four PCs")
 axes.axline((0, 0), slope=1, color="0.4", lw=1)
-axes.set(xlabel=r"expected $-\log_{10}\,p$", ylabel=r"observed $-\log_{10}\,p$", title="Q–Q plot")
+axes.set(xlabel=r"expected $-\log_{10}\,p$", ylabel=r"observed $-\log_{10}\,p$")
 axes.legend()
 plt.show()
 
@@ -167,7 +169,8 @@ plt.show()
 # populations of different height:
 
 for label, result in (("no covariates", plain), ("adjusted", adjusted)):
-    print(f"{label:14} {len(result.select(method='bonferroni')):6,} variants pass Bonferroni")
+    n_hits = len(result.select(method="bonferroni"))
+    print(f"{label:14} {n_hits:6,} variants pass Bonferroni")
 
 # %%
 # The Manhattan plot
@@ -225,7 +228,7 @@ print(f"{false} of {len(loci)} loci have no causal variant nearby")
 
 fig, axes = plt.subplots(figsize=(4.6, 4), layout="constrained")
 found = loci.merge(truth, left_on="name", right_on="causal")
-axes.errorbar(found["effect"], found["beta"], 1.96 * found["se"].astype(float), fmt="o", capsize=3)
+axes.errorbar(found["effect"], found["beta"], 1.96 * found["se"], fmt="o", capsize=3)
 axes.axline((0, 0), slope=1, color="0.4", lw=1)
 axes.set(xlabel="true effect (cm)", ylabel="estimated effect (cm), 95% interval")
 plt.show()
@@ -247,11 +250,11 @@ if shutil.which("plink2"):
     subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
     plink = pd.read_csv(folder / "plink.height.glm.linear", sep="\t", index_col="ID")
 
-    both = adjusted.to_frame().set_index("name")[["beta", "se", "log10_pvalue"]].head(8)
-    both = both.join(plink[["BETA", "SE", "LOG10_P"]])
+    ours = adjusted.to_frame().set_index("name")[["beta", "se", "log10_pvalue"]]
+    both = ours.head(8).join(plink[["BETA", "SE", "LOG10_P"]])
     print(both.round(4).to_string())
     difference = abs(adjusted.log10_pvalues + plink["LOG10_P"].to_numpy())
-    print(f"\nlargest difference of log10 p, {len(difference):,} variants: {difference.max():.0e}")
+    print(f"\nlargest difference of log10 p: {difference.max():.0e}")
 else:
     print("plink2 was not found, so there is no comparison.")
 

@@ -23,8 +23,19 @@ import scipy.sparse as sp
 
 rng = np.random.default_rng(4)
 n_cells, n_genes, n_donors = 10_000, 10_000, 4
-types = ["CD4 T", "CD8 T", "NK", "B", "Plasma", "CD14 Mono", "CD16 Mono", "cDC", "pDC", "Platelet"]
-share = np.array([0.30, 0.18, 0.12, 0.12, 0.02, 0.15, 0.05, 0.03, 0.02, 0.01])
+share = {
+    "CD4 T": 0.30,
+    "CD8 T": 0.18,
+    "NK": 0.12,
+    "B": 0.12,
+    "Plasma": 0.02,
+    "CD14 Mono": 0.15,
+    "CD16 Mono": 0.05,
+    "cDC": 0.03,
+    "pDC": 0.02,
+    "Platelet": 0.01,
+}
+types = list(share)
 
 genes = np.array([f"GENE{j}" for j in range(n_genes)])
 baseline = rng.lognormal(0, 1.8, n_genes)
@@ -39,7 +50,7 @@ profiles[:, :, by_donor] *= rng.choice([0.2, 1, 5], (n_donors, 100))
 donor_genes = set(genes[by_donor])
 
 donor = rng.integers(0, n_donors, n_cells)
-composition = np.array([rng.dirichlet(10 * share) for _ in range(n_donors)])
+composition = np.array([rng.dirichlet(10 * np.array(list(share.values()))) for _ in range(n_donors)])
 kind = np.array([rng.choice(len(types), p=composition[k]) for k in donor])
 depth = rng.lognormal(np.log(1500), 0.4, n_cells).astype(int)
 
@@ -52,10 +63,11 @@ for k in range(len(types)):
         rows.append(np.repeat(cells, depth[cells]))
         columns.append(np.minimum(molecules, n_genes - 1))
 rows, columns = np.concatenate(rows), np.concatenate(columns)
-counts = sp.csr_array((np.ones(len(rows), "f4"), (rows, columns)), shape=(n_cells, n_genes))
+ones = np.ones(len(rows), "f4")
+counts = sp.csr_array((ones, (rows, columns)), shape=(n_cells, n_genes))
 counts.sum_duplicates()
-share = counts.nnz / (n_cells * n_genes)
-print(f"{n_cells:,} cells × {n_genes:,} genes; {share:.1%} of the counts are not 0")
+density = counts.nnz / (n_cells * n_genes)
+print(f"{n_cells:,} cells × {n_genes:,} genes; {density:.1%} of the counts are not 0")
 
 # %%
 # The file
@@ -76,7 +88,8 @@ depth_of_entry = np.repeat(counts.sum(axis=1), np.diff(counts.indptr))
 expression.data = np.log1p(1e4 * counts.data / depth_of_entry)
 is_seen = np.bincount(counts.indices, minlength=n_genes) >= 50
 expression, genes = expression[:, is_seen], genes[is_seen]
-obs = pd.DataFrame({"cell_type": np.array(types)[kind], "donor": [f"D{k + 1}" for k in donor]})
+obs = pd.DataFrame({"cell_type": np.array(types)[kind]})
+obs["donor"] = [f"D{k + 1}" for k in donor]
 obs.index = [f"cell{i}" for i in range(n_cells)]
 
 
@@ -111,7 +124,7 @@ def write_h5ad(path, matrix, obs, genes):
 
 path = Path(tempfile.mkdtemp()) / "cells.h5ad"
 write_h5ad(path, expression, obs, genes)
-print(f"{expression.shape[1]:,} genes are left; the file has {path.stat().st_size / 1e6:.0f} MB")
+print(f"{len(genes):,} genes are left; the file has {path.stat().st_size / 1e6:.0f} MB")
 
 # %%
 # Genes that differ between types
@@ -122,7 +135,8 @@ print(f"{expression.shape[1]:,} genes are left; the file has {path.stat().st_siz
 
 from banditsis import SIS, open_source
 
-source, table = open_source(path, target=["cell_type", "donor"], memory_limit=20_000_000)
+columns = ["cell_type", "donor"]
+source, table = open_source(path, target=columns, memory_limit=20_000_000)
 cell_type, donor_id = table.T
 
 # %%
@@ -138,7 +152,7 @@ overall
 is_marker = np.isin(overall.selected_names, list(set.union(*markers.values())))
 is_clear = np.isin(overall.selected, overall.associated)
 print(f"{is_marker.sum()} of 300 selected genes are markers")
-print(f"{is_clear.sum()} are clearly associated, of which {np.sum(is_clear & is_marker)} are markers")
+print(f"{is_clear.sum()} are clearly associated, {is_marker[is_clear].sum()} of them markers")
 
 # %%
 # Markers of each type
@@ -174,7 +188,8 @@ for name in types:
     rows.append(row)
 summary = pd.DataFrame(rows).set_index("type")
 for label in ("unadjusted", "adjusted"):
-    found, wrong = summary[f"markers, {label}"].sum(), summary[f"donor genes, {label}"].sum()
+    found = summary[f"markers, {label}"].sum()
+    wrong = summary[f"donor genes, {label}"].sum()
     print(f"{label + ':':12} {found} markers and {wrong} donor genes among 300")
 
 # %%
@@ -193,7 +208,8 @@ for shift, label in ((-0.2, "unadjusted"), (0.2, "adjusted")):
         color="0.3",
         label="donor genes" if shift < 0 else None,
     )
-axes.set_xticks(x, [f"{name}\n{n:,}" for name, n in summary["cells"].items()], fontsize=8)
+labels = [f"{name}\n{n:,}" for name, n in summary["cells"].items()]
+axes.set_xticks(x, labels, fontsize=8)
 axes.set(xlabel="cell type and number of cells", ylabel="among the best 30 genes")
 axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=3, frameon=False)
 plt.show()
@@ -216,7 +232,8 @@ seen = np.array([(small[cell_type == name] > 0).mean(axis=0) for name in types])
 
 fig, axes = plt.subplots(figsize=(10, 4.2), layout="constrained")
 columns, lines = np.meshgrid(np.arange(len(top)), np.arange(len(types)))
-dots = axes.scatter(columns, lines, s=90 * seen, c=mean / mean.max(axis=0), cmap="viridis_r")
+relative = mean / mean.max(axis=0)
+dots = axes.scatter(columns, lines, s=90 * seen, c=relative, cmap="viridis_r")
 axes.set_xticks(np.arange(len(top)), [genes[j] for j in top], rotation=90, fontsize=8)
 axes.set_yticks(np.arange(len(types)), types)
 axes.invert_yaxis()

@@ -39,9 +39,11 @@ for service, path in latest.items():
             words = re.sub(r"<[^>]*>", " ", parameter.get("documentation", "")).split()
             if len(words) >= 5:
                 texts.append(" ".join(words))
-                labels.append("required" if name in shape.get("required", ()) else "optional")
+                is_required = name in shape.get("required", ())
+                labels.append("required" if is_required else "optional")
                 services.append(service)
-texts, labels, services = np.array(texts, dtype=object), np.array(labels), np.array(services)
+texts = np.array(texts, dtype=object)
+labels, services = np.array(labels), np.array(services)
 
 print(f"{len(texts):,} descriptions from {len(latest)} services")
 print(f"{np.mean(labels == 'required'):.0%} are of required parameters\n")
@@ -100,7 +102,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 selectors = {f"SIS({k})": SIS(k, statistic="logistic") for k in (20, 100, 500, 1000)}
-selectors |= {"SelectKBest(k=1000)": SelectKBest(f_classif, k=1000), "all terms": "passthrough"}
+selectors["SelectKBest(k=1000)"] = SelectKBest(f_classif, k=1000)
+selectors["all terms"] = "passthrough"
 pipelines = {
     name: make_pipeline(selector, LogisticRegression(C=0.1, max_iter=1000))
     for name, selector in selectors.items()
@@ -125,7 +128,8 @@ for name in pipelines:
     axes.plot(*point, "o", color=colour)
     axes.annotate(name, point, (0, -14), textcoords="offset points", ha="center")
 axes.margins(0.15)
-axes.set(xlim=(0, None), xlabel="seconds to select and fit", ylabel="accuracy on other services (%)")
+axes.set(xlim=(0, None), ylabel="accuracy on other services (%)")
+axes.set_xlabel("seconds to select and fit")
 # sphinx_gallery_thumbnail_number = 2
 plt.show()
 
@@ -160,5 +164,6 @@ for text in sorted(unique, key=len)[:6]:
     print(textwrap.fill(f"{unique[text]}: {text}", 80, subsequent_indent="    "))
 
 # %%
-# Some of these parameters should be optional: the text says so, or says what happens if they are
-# left out. Others are unusual, but correct. The list is short enough to check by hand.
+# In some of them the text and the schema disagree: the text calls the parameter optional, or says
+# what happens if it is left out. Others are unusual, but correct. The list is short enough to check
+# by hand.
