@@ -128,7 +128,7 @@ bench-files: $(STAMP)  ## Compare screening files with PLINK 2 and polars (10 mi
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
 	$(BIN)/python -m benchmarks.cluster
 
-docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (3 minutes)
+docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (a few minutes)
 	$(INSTALL) -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
