@@ -238,7 +238,8 @@ plt.show()
 # ---------------------
 # PLINK 2 regresses the phenotype on each variant and the covariates. ``omit-ref`` makes it report
 # the effect of the allele that is counted here too, the first one of the ``.bim`` file. This part
-# is skipped where ``plink2`` is not installed (Debian: ``apt install plink2``).
+# is skipped where ``plink2`` is not installed (Debian: ``apt install plink2``). PLINK prints six
+# digits, so differences of their rounding are expected.
 
 import shutil
 import subprocess
@@ -259,8 +260,6 @@ else:
     print("plink2 was not found, so there is no comparison.")
 
 # %%
-# PLINK prints six digits, so both agree to the last printed digit.
-#
 # The command line does all of this without Python:
 #
 # .. code-block:: bash
