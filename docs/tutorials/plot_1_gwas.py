@@ -260,7 +260,7 @@ else:
     print("plink2 was not found, so there is no comparison.")
 
 # %%
-# The command line does all of this without Python:
+# The command line does the screening without Python:
 #
 # .. code-block:: bash
 #
@@ -268,5 +268,5 @@ else:
 #         --covariates samples.txt:sex,age,PC1,PC2,PC3,PC4 \
 #         --exact --pvalues --keep 50 --output hits.csv --report hits.html
 #
-# With several hundred thousand people, reading everything takes minutes, and ``BanditSIS`` on a
-# shuffled copy of the file (``banditsis shuffle``) reads a small part of it.
+# For cohorts so large that reading all genotypes takes too long, shuffle the file once with
+# ``banditsis shuffle``. ``BanditSIS`` then reads a small part of it.
