@@ -91,8 +91,8 @@ class Scratch(threading.local):
 class TableSource(BlockSource):
     """Features of a table that is read by row group; ``levels`` are those of one-hot encoded columns."""
 
-    #: Tiles are copies of columns and should stay in the cache.
-    cells_at_once = 1 << 20
+    #: Tiles are copies of columns: small enough for the cache, large enough for a call.
+    cells_at_once = 1 << 21
 
     def __init__(
         self, table: Table, features: Sequence[Feature], names: Sequence[str], levels: dict[int, list[Any]]
