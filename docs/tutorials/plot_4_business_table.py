@@ -178,6 +178,7 @@ print(f"test AUC: {auc(exact):.3f}")
 # Here both kinds of sample may read the same number of cells. The curves show how many of the 20
 # best features they keep among 30, the mean of five runs.
 
+# sphinx_gallery_thumbnail_number = 3
 best = result.selected[:20]
 budgets = [0.005, 0.01, 0.02, 0.05]
 found = {"uniform": [], "stratified": []}

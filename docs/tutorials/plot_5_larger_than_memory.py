@@ -161,7 +161,7 @@ fig, panels = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained", sharey=
 for k, (axes, label) in enumerate(zip(panels, ("seconds", "MB read", "MB of memory"), strict=True)):
     values = [numbers[k] for numbers in measured.values()]
     bars = axes.barh(list(measured), values, color=["0.6", "0.6", "C0", "C0"])
-    axes.bar_label(bars, [f"{value:,.3g}" if k == 0 else f"{value:,.0f}" for value in values], padding=2)
+    axes.bar_label(bars, fmt="{:.1f}" if k == 0 else "{:,.0f}", padding=2)
     axes.set(xlabel=label, xlim=(0, 1.25 * max(values)))
     axes.spines[["top", "right"]].set_visible(False)
 panels[0].invert_yaxis()
@@ -210,5 +210,5 @@ with SubprocessCluster(**workers) as cluster, Client(cluster) as client:
     results = BanditSIS(10, budget=0.02, random_state=0).fit(source, source.y).result_
     sent = bytes_received() - before
 
-same = sum(result.selected.tolist() == chosen for result, chosen in zip(results, adaptive, strict=True))
-print(f"the same selection for {same} of {q} targets; {sent / 1e6:.1f} MB sent")
+same = [result.selected.tolist() == selected for result, selected in zip(results, adaptive, strict=True)]
+print(f"the same selection for {sum(same)} of {q} targets; {sent / 1e6:.1f} MB sent")

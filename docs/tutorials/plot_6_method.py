@@ -36,9 +36,8 @@ X, y = simulate(n, p, truth, np.random.default_rng(0))
 
 result = BanditSIS(d, alpha=0.5, random_state=0).fit(X, y).result_
 for k, r in enumerate(result.rounds, 1):
-    print(
-        f"round {k:2}: {r.n_rows:5,} rows, {r.n_features:5,} -> {r.n_kept:3} features, cutoff {r.cutoff:.3f}"
-    )
+    counts = f"{r.n_rows:5,} rows, {r.n_features:5,} -> {r.n_kept:3} features"
+    print(f"round {k:2}: {counts}, cutoff {r.cutoff:.3f}")
 print(f"cells read: {result.fraction_read:.1%}")
 print(f"associated features kept: {np.isin(np.arange(10), result.selected).sum()} of 10")
 
@@ -77,6 +76,7 @@ for k, (n_rows, n_keep) in enumerate(plan.steps):
 # grey band is where 95% of the features without association would be, :math:`\pm 1.96/\sqrt m`. A
 # line ends when its feature is dropped.
 
+# sphinx_gallery_thumbnail_number = 2
 rows = [step.n_rows for step in plan.steps]
 band = 1.96 / np.sqrt(rows)
 fig, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
