@@ -264,6 +264,16 @@ def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
+def test_several_targets_of_a_file_are_given_as_a_list(tmp_path):
+    pd.DataFrame(X, columns=[f"c{j}" for j in range(P)]).to_parquet(tmp_path / "x.parquet")
+    source = FileOnWorkers(tmp_path / "x.parquet", target=["c0", "c1"], drop=["c2", "c3"])
+    assert source.shape[1] == P - 4
+    found = screen(source, source.y, Plan.exact(*source.shape, 3))
+    expected = screen(X[:, 4:], X[:, :2], Plan.exact(*source.shape, 3))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.selected, other.selected)
+
+
 def test_a_scheduler_that_does_not_answer_is_named():
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),

@@ -40,7 +40,9 @@ class FileOnWorkers(TaskSource, SourceView):
         base, self.y = found if isinstance(found, tuple) else (found, None)
         super().__init__(base)
         edges = _task_edges(base.block_edges(), max(1, CELLS_PER_TASK // max(1, base.shape[1])))
-        settings = str(path), tuple(sorted(options.items()))
+        # Workers remember open files by these values, which must be hashable.
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+        settings = str(path), tuple(sorted(values.items()))
         windows = [Window(*settings, start, stop) for start, stop in pairwise(edges.tolist())]
         graph = {("window", b, 0): window for b, window in enumerate(windows)}
         self.blocks = Blocks(graph, "window", edges, np.array([0, base.shape[1]]))
