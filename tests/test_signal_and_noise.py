@@ -161,3 +161,23 @@ def test_verbose_shows_progress(capsys):
     X, y = draw(4, 500, 100)
     SIS(3, verbose=True).fit(X, y)
     assert "cells" in capsys.readouterr().err
+
+
+def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypatch):
+    """Checking them would take longer than screening, so it is not known which of them are associated."""
+    monkeypatch.setattr("banditsis.engine.pvalues.MAX_CHECKED", 5)
+    rng = np.random.default_rng(0)
+    y = rng.standard_exponential(2000)
+    X = y[:, None] + rng.standard_exponential((2000, 30))
+    few, many, asked = (
+        SIS(5).fit(X, y).result_,
+        SIS(6).fit(X, y).result_,
+        SIS(6, pvalues=True).fit(X, y).result_,
+    )
+    assert len(few.associated) == 5
+    assert many.associated is None
+    assert np.isnan(many.pvalues).all()
+    assert any("small p-values of 30 features are not available" in note for note in many.notes)
+    assert "indistinguishable" not in str(many)
+    assert len(asked.associated) == 6
+    many.to_html(), many.to_frame()

@@ -377,6 +377,8 @@ class ScreeningResult:
         (10, array([ 7, 42]))
         """
         if self.has_pvalues:
+            if np.isnan(self.log10_pvalues[self.selected]).any():  # they were not checked
+                return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
         if self.no_interval_reason is not None:

@@ -113,7 +113,7 @@ def test_small_pvalues_that_were_not_checked_are_not_known(statistic):
         assert not unknown[found.selected].any()
         assert 500 * (1 + unknown.sum()) == checked.cells_reread
         assert set(found.select(0.1)) <= set(checked.select(0.1))
-        assert f"{unknown.sum()} small p-values" in str(found)
+        assert f"small p-values of {unknown.sum()} features are not available" in str(found)
         assert (np.isnan(found.qvalues) == unknown).all()
         back = ScreeningResult.from_json(found.to_json())
         np.testing.assert_array_equal(back.log10_pvalues, found.log10_pvalues)
@@ -361,4 +361,4 @@ def test_only_the_selected_features_are_checked_unless_asked():
     assert few.cells_reread == 500 < everything.cells_reread
     assert few.pvalues[few.selected[0]] == everything.pvalues[few.selected[0]]
     n_left = everything.cells_reread // 500 - 1
-    assert any(f"{n_left} small p-values of features that were not selected" in note for note in few.notes)
+    assert any(f"small p-values of {n_left} features are not available" in note for note in few.notes)

@@ -26,6 +26,8 @@ from banditsis.validation import raise_nonfinite
 MAX_FDR = 0.1
 #: and every feature with a smaller p-value, or about as many of the features without association.
 MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
+#: Unless p-values are requested, so many are checked at most: a check takes longer than screening a feature.
+MAX_CHECKED = 1000
 BYTES_AT_ONCE = 1 << 26
 COLUMNS_OF_JOB = 8
 
@@ -77,8 +79,8 @@ def _correct_response(
 ) -> None:
     """Check small p-values of a statistic with one response.
 
-    Unless ``pvalues`` are requested, only those of the selected features are checked: there may be thousands
-    of others, and those are not available.
+    Unless ``pvalues`` are requested, only those of the selected features are checked, and only if these are
+    few: there may be thousands of others. Those that are not checked are not available.
     """
     robust, null = pvalues == "robust", trace.null_distribution
     if null is None:
@@ -93,6 +95,7 @@ def _correct_response(
     if test.has_normal_residuals and not robust:
         return
     checked = np.ones(chosen.size, bool) if pvalues else np.isin(tested[chosen], trace.selected)
+    checked &= bool(pvalues) or np.count_nonzero(checked) <= MAX_CHECKED
     logs = np.where(checked, log10[chosen], np.nan)
     check = Check(statistic, rows, test, robust)
     logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked])
@@ -110,8 +113,8 @@ def _correct_response(
         )
     if n_left := int(np.count_nonzero(~checked)):
         trace.notes.append(
-            f"{count(n_left, 'small p-value')} of features that were not selected are not available, because "
-            "the data are not normal and they were not checked: set pvalues=True to get them."
+            f"small p-values of {count(n_left, 'feature')} are not available, as the data are not normal "
+            "and they were not checked: set pvalues=True to get them."
         )
 
 
