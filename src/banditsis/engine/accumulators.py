@@ -25,7 +25,7 @@ from banditsis.statistics.sample import SampleStatistic
 # Costs relative to reading and summing one scattered cell for one response. They decide whether responses
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
-SCORES_AT_ONCE = 1 << 14
+SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 13, 1 << 15
 SUMS_OF_THREAD = 1 << 18  # that are worth another thread
 
 
@@ -34,14 +34,14 @@ Keep: TypeAlias = "Callable[[Floats, Floats | None], tuple[Indices, float]]"
 
 
 class Combined(NamedTuple):
-    """Sums over all strata: what a uniform sample of as many rows would have on average."""
+    """Sums over all strata, lines × features."""
 
-    #: lines × features
+    #: with the weights of strata: what a uniform sample of as many rows would have on average
     sums: Floats
+    #: with squared weights
+    squared: Floats
     #: what the scores need to know about the responses themselves
     summary: Floats
-    #: Σw²(z - z̄)⁴ of each feature; empty unless the statistic has this evidence
-    fourth: Floats
 
 
 @dataclass
@@ -110,29 +110,24 @@ class MomentAccumulator:
         return self._combined
 
     def _combine(self) -> Combined:
-        """Add up the strata with their weights.
-
-        The sums of z³ that Σw²(z - z̄)⁴ needs are not known, so features are taken to be symmetric about their
-        mean; the shift of a column is close to it, so this hardly matters.
-        """
-        n_strata, n_lines, size = self.sums.shape
-        evidence, weights = self.statistic.evidence, self.strata.weights(self.counts)
-        summary, fourth = np.einsum("h,h...->...", weights, self.summaries), np.empty(size if evidence else 0)
-        sums: Floats = self.sums[0, : n_lines - evidence]
-        if n_strata > 1:
-            sums = np.empty(sums.shape)
+        """Add up the strata; nothing is copied of a single one."""
+        weights, n_strata = self.strata.weights(self.counts), len(self.sums)
+        summary = np.einsum("h,h...->...", weights, self.summaries)
+        if n_strata == 1:
+            return Combined(self.sums[0], self.sums[0], summary)
+        powers = np.stack([weights, np.square(weights)])[: 1 + self.statistic.evidence]
+        sums, out = self.sums.reshape(n_strata, -1), np.zeros((len(powers), self.sums[0].size))
 
         def combine_some(start: int) -> None:
-            stop = min(start + SCORES_AT_ONCE, size)
-            kernels.strata.combine(self.sums, weights, self.counts, start, stop, sums, fourth)
+            kernels.strata.combine(sums, powers, start, start + SUMS_AT_ONCE, out)
 
-        if n_strata > 1 or evidence:
-            map_in_threads(combine_some, range(0, size, SCORES_AT_ONCE))
-        return Combined(sums, summary, fourth)
+        map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE))
+        combined, squared = (out[k].reshape(self.sums[0].shape) for k in (0, -1))
+        return Combined(combined, squared, summary)
 
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
-        sums = self.combined.sums
+        sums = self.combined.sums[: self.sums.shape[1] - self.statistic.evidence]
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(sums.sum()):
                 return np.arange(0)
@@ -145,7 +140,7 @@ class MomentAccumulator:
     def _keep_best(self, k: int, keep: Keep, trace: Trace) -> float:
         """The same for one of the members."""
         statistic, left, n_read = self.statistic, self.left[k], int(self.counts.sum())
-        sums, summary, _ = self.combined
+        sums, _, summary = self.combined
         scores, informative = self._scores(k, left)
         trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
         trace.null_distribution = statistic.null_distribution(sums, summary, k, left)
@@ -171,12 +166,26 @@ class MomentAccumulator:
 
     def _informative_rows_of_features(self, columns: Indices | slice) -> Floats:
         """Number of rows that say something about some features."""
-        sums, summary, fourth = self.combined
-        squares, fourth = self.statistic.squares(sums, summary, columns), fourth[columns]
+        squares, fourth = self.statistic.squares(*self.combined[::2], columns), self._fourth_powers(columns)
         informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
         # Fourth powers of very small values are 0, which says nothing.
         informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
         return np.asarray(informative)
+
+    def _fourth_powers(self, columns: Indices | slice) -> Floats:
+        """Σw²(z - z̄)⁴ of some features.
+
+        The sums of z³ that this needs are not known, so the features are taken to be symmetric about their
+        mean; the shift of a column is close to it, so this hardly matters.
+        """
+        sums, squared, _ = self.combined
+        plain, square, fourth = (squared[line, columns] for line in (0, -2, -1))
+        n = self.strata.weights(self.counts) ** 2 @ self.counts
+        mean = sums[0, columns] / self.counts.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean2 = mean * mean
+            centred = fourth - 6 * mean2 * square + (8 * mean2 * mean) * plain - 3 * n * (mean2 * mean2)
+        return np.asarray(np.maximum(centred, 0.0))
 
     def _rows_of_response(self, k: int) -> float:
         """Number of informative rows of the response of a member."""
@@ -193,7 +202,7 @@ class MomentAccumulator:
 
     def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
         """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
-        size, (sums, summary, _) = self._count(left), self.combined
+        size, (sums, _, summary) = self._count(left), self.combined
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
 
         def score_some(start: int) -> None:
@@ -270,7 +279,7 @@ class MomentAccumulator:
 
     def record_effects(self, traces: Sequence[Trace]) -> None:
         """Record the effect sizes of the selected features, from all rows in the sums."""
-        uniform, (sums, summary, _) = self.strata.is_uniform(self.counts), self.combined
+        uniform, (sums, _, summary) = self.strata.is_uniform(self.counts), self.combined
         for k, member in enumerate(self.members):
             trace, given = traces[member], (sums, summary, k, self.left[k])
             scale = np.asarray(self.calibration.scale[trace.selected], np.float64)

@@ -75,7 +75,9 @@ class Strata:
             ends = np.array([sizes.min(), sizes.max()]).view(np.int64) >> (52 - FRACTION_BITS)
             used = slice(int(ends[0]), int(ends[1]) + 1)
             some = np.zeros((3, used.stop - used.start))
-            kernels.strata.count(sizes, 52 - FRACTION_BITS, used.start, keys[part], some)
+            kernels.strata.count(
+                sizes, sizes.view(np.int64), 52 - FRACTION_BITS, used.start, keys[part], some
+            )
             return used, some
 
         parts = list(chunks(slice(0, n), ROWS_AT_ONCE))
