@@ -9,8 +9,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels bench-gpu test-gpu fuzz docs docs-figures clean dist bench-growth \
-  bench-peers
+  bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-peers bench-beyond test-gpu fuzz docs \
+  docs-figures dist clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -92,7 +92,7 @@ bench-kernels: $(STAMP)  ## Measure statistics, layouts and dtypes against plain
 bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py
 
-bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 4 GB)
+bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 9 GB)
 	$(BIN)/python benchmarks/interactions.py
 
 bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/redundancy.md (5 minutes)
@@ -127,6 +127,9 @@ bench-files: $(STAMP)  ## Compare screening files with PLINK 2 and polars (10 mi
 
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
 	$(BIN)/python -m benchmarks.cluster
+
+bench-beyond: $(STAMP)  ## Compute the cost of 10^9 rows x 10^6 features and check it at 10^8; rewrites tables in docs/beyond.md (5 minutes, 9 GB)
+	$(BIN)/python -m benchmarks.beyond --write docs/beyond.md
 
 docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (a few minutes)
 	$(INSTALL) -e '.[docs]'

@@ -90,14 +90,9 @@ def test_interactions_page(capsys):
 
 
 def test_cluster(capsys):
-    """The code of the page runs and prints the output shown on the page."""
-    example, cost = blocks("docs/cluster.md")
+    (example,) = blocks("docs/cluster.md")
     exec(example, {})
     assert set(capsys.readouterr().out.strip("[ ]\n").split()) == {"7", "42"}
-    exec(cost, {})
-    page = (ROOT / "docs/cluster.md").read_text()
-    for line in capsys.readouterr().out.splitlines():
-        assert line.strip() in page
 
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))

@@ -157,12 +157,12 @@ answer = [result.selected.tolist() for result in results]
 
 import matplotlib.pyplot as plt
 
-fig, panels = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained", sharey=True)
-for k, (axes, label) in enumerate(zip(panels, ("seconds", "MB read", "MB of memory"), strict=True)):
-    values = [numbers[k] for numbers in measured.values()]
+_, read, memory = zip(*measured.values(), strict=True)
+fig, panels = plt.subplots(1, 2, figsize=(7, 2.4), layout="constrained", sharey=True)
+for axes, values, label in zip(panels, (read, memory), ("MB read", "MB of memory"), strict=True):
     bars = axes.barh(list(measured), values, color=["0.6", "0.6", "C0", "C0"])
-    axes.bar_label(bars, fmt="{:.1f}" if k == 0 else "{:,.0f}", padding=2)
-    axes.set(xlabel=label, xlim=(0, 1.25 * max(values)))
+    axes.bar_label(bars, fmt="{:,.0f}", padding=2)
+    axes.set(xlabel=label, xlim=(0, 1.2 * max(values)))
     axes.spines[["top", "right"]].set_visible(False)
 panels[0].invert_yaxis()
 plt.show()
@@ -205,7 +205,7 @@ def bytes_received():
 workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
 with SubprocessCluster(**workers) as cluster, Client(cluster) as client:
     client.wait_for_workers(2)
-    source = FileOnWorkers(store, target=tuple(targets))
+    source = FileOnWorkers(store, target=targets)
     before = bytes_received()
     results = BanditSIS(10, budget=0.02, random_state=0).fit(source, source.y).result_
     sent = bytes_received() - before
