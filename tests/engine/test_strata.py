@@ -153,7 +153,7 @@ def test_counts_of_a_uniform_sample_follow_the_hypergeometric_distribution(m):
 
 
 def test_few_rows_of_many_take_little_time_and_memory():
-    """Rows are found block by block: no list of the rows of a stratum is made."""
+    """Rows are sorted by stratum once, for all steps."""
     n = 3_000_000
     codes = np.zeros(n, np.uint8)
     codes[::1000] = 1

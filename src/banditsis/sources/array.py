@@ -154,21 +154,18 @@ class ArraySource(Source):
         calibration, n_sums, y = context.calibration, context.out.shape[1], None
         if first.is_plain and self._flat is not None and calibration.is_unscaled:
             y = self._plain_weights(rows, weights)
-            alone = height >= count_rows(rows)  # no other tile has the same columns
+            # Whether no other tile has the same columns; kernels are compiled for contiguous results only.
+            alone = height >= count_rows(rows) and context.out.flags.c_contiguous
         for i in range(0, count_rows(rows), height):
             part = take(rows, i, i + height)
             n = count_rows(part)
             # Only the strata of which the tile has rows have sums.
             begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
-            inner, weights_of_part = (
-                np.minimum(np.maximum(edges[begin : end + 1] - i, 0), n),
-                _compute_once(weights),
-            )
+            inner = np.minimum(np.maximum(edges[begin : end + 1] - i, 0), n)
+            weights_of_part, shape = _compute_once(weights), (end - begin, n_sums)
             for strip, place, picked in strips:
                 in_place = y is not None and alone and isinstance(picked, slice)
-                out = (
-                    context.out[begin:end] if in_place else np.zeros((end - begin, n_sums, count_rows(strip)))
-                )
+                out = context.out[begin:end] if in_place else np.zeros((*shape, count_rows(strip)))
                 job: Job = (self._add_tile, part, strip, inner, weights_of_part, calibration, out)
                 if y is not None:
                     shift, start = calibration.shift[strip], place.start if in_place else 0
