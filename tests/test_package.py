@@ -81,6 +81,7 @@ def test_other_systems_than_linux(tmp_path):
     """Windows and macOS lack some of these modules and functions."""
     code = f"""
 import mmap, os, sys
+import numba, pyarrow.csv, pyarrow.parquet, sklearn.feature_selection  # which know the system they are on
 sys.modules["fcntl"] = sys.modules["resource"] = None
 for name in ("sched_getaffinity", "sysconf", "getuid", "posix_fadvise", "fork"):
     if hasattr(os, name):
