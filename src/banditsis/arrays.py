@@ -22,7 +22,6 @@ ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
 SMALLEST = 5e-324
 #: float64 rounds larger integers, such as times in nanoseconds.
 MAX_EXACT_INTEGER = 1 << 53
-ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
 def count_rows(rows: Rows) -> int:
@@ -145,7 +144,7 @@ def rank_values(values: Array, ties: str = "mean") -> Array:
 
 def erfc(x: Floats) -> Floats:
     """As ``scipy.special.erfc``, of which the import takes longer than 100,000 values here."""
-    return np.asarray(ERFC(x), dtype=np.float64)
+    return np.fromiter(map(math.erfc, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
 def is_masked(values: Any) -> bool:

@@ -108,17 +108,19 @@ def _log_upper_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     is_t = (b == 0.5) & (a >= MIN_RESIDUAL / 2) & (share <= MAX_SHARE)
     tail = np.empty_like(share)
     with np.errstate(divide="ignore"):
-        tail[is_t] = np.log(_t_tail(a[is_t], share[is_t]))
-        if not is_t.all():
-            tail[~is_t] = _log_beta_tail(a[~is_t], b[~is_t], share[~is_t])
+        for part, log_tail in ((is_t, _log_t_tail), (~is_t, _log_beta_tail)):
+            if part.all():  # usually, and nothing is copied
+                tail = log_tail(a, b, share)
+            elif part.any():
+                tail[part] = log_tail(a[part], b[part], share[part])
     tiny = (tail < np.log(TINY)) & (share < 1)
     if tiny.any():
         tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
     return tail
 
 
-def _t_tail(a: Floats, share: Floats) -> Floats:
-    r""":math:`I_{1-s}(a, 1/2)`, the two-sided p-value of Student's t with 2a degrees of freedom.
+def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
+    r"""Logarithm of :math:`I_{1-s}(a, 1/2)`, the two-sided p-value of Student's t with 2a degrees of freedom.
 
     With :math:`1 - s = e^{-w^2}` and :math:`α = a - 1/4` it is proportional to
 
@@ -131,7 +133,10 @@ def _t_tail(a: Floats, share: Floats) -> Floats:
     # ∫ v^m exp(-α v²) is ``moment`` × that of m = 0, plus ``edge`` × w exp(-α w²).
     moment, edge, power = np.ones_like(z), np.zeros_like(z), np.ones_like(z)
     total, correction = np.ones_like(z), np.zeros_like(z)
+    reach = float(z.max() + 10 / alpha.min()) ** 2
     for k, coefficient in enumerate(ROOT_SINH[1:]):
+        if abs(coefficient) * reach ** (k + 1) < 1e-20:
+            break
         for m in (4 * k + 1, 4 * k + 3):
             moment *= m / (2 * alpha)
             edge = (power + m * edge) / (2 * alpha)
@@ -139,7 +144,8 @@ def _t_tail(a: Floats, share: Floats) -> Floats:
         total += coefficient * moment
         correction += coefficient * edge
     x = alpha * z
-    return np.asarray(erfc(np.sqrt(x)) + np.exp(-x) * np.sqrt(4 / np.pi * x) * correction / total)
+    tail = erfc(np.sqrt(x)) + np.exp(-x) * np.sqrt(4 / np.pi * x) * correction / total
+    return np.asarray(np.log(tail))
 
 
 def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:
