@@ -20,7 +20,7 @@ from banditsis.statistics.base import Weights
 
 SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one variant that a read of 8 KB returns
 #: Variants and samples that are decoded for a matrix product: a block that stays in the cache.
-BLOCK_VARIANTS, BLOCK_SAMPLES = 16, 5120
+BLOCK_VARIANTS, BLOCK_SAMPLES = 32, 2560
 #: Rows are decoded together with those in between if these are at most as many times more.
 MAX_SPAN = 8
 WORD = 8  # bytes whose genotypes are counted at once
