@@ -51,7 +51,7 @@ class Cluster:
     network: float
     #: seconds that the scheduler needs for a task
     task: float
-    #: share of the chunks that Dask moves to another worker, which was idle
+    #: share of the chunks that Dask sums on another worker than the one that made them
     moved: float = 0.0
 
 
