@@ -220,7 +220,7 @@ def test_frames_and_json_carry_pvalues(all_features, adaptive):
     y = np.where(np.arange(N) < 3, 1e-9, 0) + X[:, 3]  # one p-value that is 0
     plan = Plan.paper(N, P, 5) if adaptive else Plan.exact(N, P, 5)
     result = screen(X, y, plan, pvalues=True, random_state=0)
-    frame = result.to_frame(all_features)
+    frame = result.to_frame(all_features=all_features)
     np.testing.assert_array_equal(frame["pvalue"], result.pvalues[frame["index"]])
     np.testing.assert_array_equal(frame["qvalue"], result.qvalues[frame["index"]])
     text = result.to_json()
