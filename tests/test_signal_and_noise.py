@@ -181,3 +181,29 @@ def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypa
     assert "indistinguishable" not in str(many)
     assert len(asked.associated) == 6
     many.to_html(), many.to_frame()
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+@pytest.mark.parametrize("rate", [0.001, 0.01])
+def test_rare_features_without_association_are_noise(rate, sampling):
+    """A few ones that meet a rare response by chance have large correlations, far from normal ones."""
+    n_false = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = (rng.random((60_000, 500), dtype=np.float32) < rate).astype(np.float32)
+        y = (rng.random(60_000) < 0.005).astype(float)
+        plan = Plan.paper(*X.shape, 20, alpha=0.4)
+        n_false += len(screen(X, y, plan, sampling=sampling, random_state=seed).associated)
+    assert n_false == 0
+
+
+def test_association_is_not_known_with_missing_values_in_few_rows():
+    """The number of informative rows is not known, so neither is the tail of a correlation."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 100))
+    y = X[:, 0] + rng.standard_normal(5000)
+    X[::7, 3] = np.nan
+    few = BanditSIS(5, alpha=0.5, missing="pairwise", random_state=0).fit(X, y).result_
+    assert few.associated is None
+    asked = BanditSIS(5, alpha=0.5, missing="pairwise", pvalues=True, random_state=0).fit(X, y).result_
+    assert asked.associated.tolist() == [0]

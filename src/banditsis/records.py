@@ -21,7 +21,14 @@ LOG_OF_ZERO = -1e308
 #: Fields that describe a run and are readable as they are.
 SUMMARY = (
     *("n_rows", "n_features", "parameters", "versions", "one_sided", "by_evidence", "n_covariates"),
-    *("variance_inflation", "no_floor_reason", "no_interval_reason", "unread", "cells_reread"),
+    *(
+        "variance_inflation",
+        "no_floor_reason",
+        "no_interval_reason",
+        "informative_response",
+        "unread",
+        "cells_reread",
+    ),
     *("response", "data", "created"),
 )
 

@@ -125,6 +125,8 @@ class ScreeningResult:
         :meth:`detection_floor`; None if it was not measured.
     no_floor_reason, no_interval_reason : str or None
         Why there is no detection floor, or no confidence interval; None if there is one.
+    informative_response : float
+        The same for the response; infinite if it is not known.
     unread : float
         How much a single row that was not read can add to a correlation, beyond what is ordinary; it is added
         to the detection floor. Above 0 if the response has outliers that were not read.
@@ -186,6 +188,7 @@ class ScreeningResult:
     variance_inflation: float | None = None
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
+    informative_response: float = np.inf
     unread: float = 0.0
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
@@ -363,7 +366,15 @@ class ScreeningResult:
 
         With probability 95%, no feature without association is among them. If features have p-values, they
         are those with p ≤ 0.05 after Holm's correction for all features. Otherwise they are those whose
-        95% interval, simultaneous for all features, does not contain 0.
+        95% interval, simultaneous for all features, does not contain 0. It is longer if few rows are
+        informative: J = E_x E_y / m of the m rows read for feature and response together, as many as rare
+        values of both would meet in by chance. The normal quantile z then becomes z + z² / (6 √J), by the
+        skewness of a Poisson distribution [1]_. With missing values J is not known.
+
+        References
+        ----------
+        .. [1] Cornish, E. A. and Fisher, R. A. (1938). Moments and cumulants in the specification of
+           distributions. Revue de l'Institut International de Statistique 5, 307-320.
 
         Examples
         --------
@@ -381,10 +392,17 @@ class ScreeningResult:
                 return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
-        if self.no_interval_reason is not None:
+        if self.no_interval_reason is not None or self.present is not None:
             return None
-        low, high = self.interval(1 - ERROR_RATE / self.n_features).T
-        return np.asarray(self.selected[(low > 0) | (high < 0)])
+        confidence = 1 - ERROR_RATE / self.n_features
+        low, high = np.arctanh(self.interval(confidence).T)
+        with np.errstate(invalid="ignore"):  # both are infinite if the score is 1
+            centre, half = (low + high) / 2, np.nan_to_num((high - low) / 2)
+        if self.informative is not None:
+            z, m = -NormalDist().inv_cdf(0.5 - confidence / 2), self.rows_read[self.selected]
+            joint = np.maximum(self.informative, 1) * np.minimum(self.informative_response / m, 1)
+            half = half * (1 + z / (6 * np.sqrt(joint)))
+        return np.asarray(self.selected[np.abs(centre) > half])
 
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval for the population correlation of each selected feature.

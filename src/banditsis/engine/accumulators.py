@@ -152,6 +152,7 @@ class MomentAccumulator:
             trace.null_distribution = None
         if informative is not None:
             informative = self._informative_rows(k, left, informative)
+            trace.informative_response = self._rows_of_response(k)
         kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
         trace.record_evidence(informative, kept, self.features(left), n_read)
         self.left[k] = kept if isinstance(left, slice) else left[kept]

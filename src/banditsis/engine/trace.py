@@ -53,6 +53,8 @@ class Trace:
         self.effects: Effects | None = None
         #: number of informative rows of each feature that is left; None if it is not known
         self.informative: Floats | None = None
+        #: the same for the response
+        self.informative_response = np.inf
         #: features that were dropped although too few of their rows are informative
         self.undecided: list[Indices] = []
         #: the largest kurtosis of a feature that the last round could drop
@@ -173,6 +175,7 @@ class Trace:
             variance_inflation=None if inflation is None else inflation.mean,
             cells_reread=self.cells_reread,
             null_distribution=None if unfinished else self.null_distribution,
+            informative_response=self.informative_response,
             unread=self.unread,
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
             **self.redundancy,
