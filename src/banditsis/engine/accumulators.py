@@ -112,7 +112,7 @@ class MomentAccumulator:
     def _combine(self) -> Combined:
         """Add up the strata; nothing is copied of a single one."""
         weights, n_strata = self.strata.weights(self.counts), len(self.sums)
-        summary = np.einsum("h,h...->...", weights, self.summaries)
+        summary = np.sum(self.summaries.T * weights, axis=-1).T
         if n_strata == 1:
             return Combined(self.sums[0], self.sums[0], summary)
         powers = np.stack([weights, np.square(weights)])[: 1 + self.statistic.evidence]
