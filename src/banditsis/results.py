@@ -125,8 +125,8 @@ class ScreeningResult:
         :meth:`detection_floor`; None if it was not measured.
     no_floor_reason, no_interval_reason : str or None
         Why there is no detection floor, or no confidence interval; None if there is one.
-    informative_response : float
-        The same for the response; infinite if it is not known.
+    informative_response : float or None
+        The same for the response.
     unread : float
         How much a single row that was not read can add to a correlation, beyond what is ordinary; it is added
         to the detection floor. Above 0 if the response has outliers that were not read.
@@ -188,7 +188,7 @@ class ScreeningResult:
     variance_inflation: float | None = None
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
-    informative_response: float = np.inf
+    informative_response: float | None = None
     unread: float = 0.0
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
@@ -398,7 +398,7 @@ class ScreeningResult:
         low, high = np.arctanh(self.interval(confidence).T)
         with np.errstate(invalid="ignore"):  # both are infinite if the score is 1
             centre, half = (low + high) / 2, np.nan_to_num((high - low) / 2)
-        if self.informative is not None:
+        if self.informative is not None and self.informative_response is not None:
             z, m = -NormalDist().inv_cdf(0.5 - confidence / 2), self.rows_read[self.selected]
             joint = np.maximum(self.informative, 1) * np.minimum(self.informative_response / m, 1)
             half = half * (1 + z / (6 * np.sqrt(joint)))

@@ -54,7 +54,7 @@ class Trace:
         #: number of informative rows of each feature that is left; None if it is not known
         self.informative: Floats | None = None
         #: the same for the response
-        self.informative_response = np.inf
+        self.informative_response: float | None = None
         #: features that were dropped although too few of their rows are informative
         self.undecided: list[Indices] = []
         #: the largest kurtosis of a feature that the last round could drop
