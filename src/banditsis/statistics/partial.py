@@ -123,19 +123,22 @@ class PartialStatistic(MomentStatistic):
     def summary(self, rows: Rows) -> Floats:
         """Lines n, Σb², Aᵀb, AᵀvA, one column for each target; n and AᵀvA are the same in all columns."""
         width = 1 + self.covariates.rank
+        total = np.zeros((2 + width + width * width, self.n_targets))
 
         def add_up(part: Rows) -> Floats:
             A, B, v = self.columns(part)
             weighted, v = self._weigh(B, v, part)
             gram = A.T @ (A if v is None else A * v[:, None])
-            total = np.empty((2 + width + width * width, self.n_targets))
-            total[0] = len(A)
-            total[1] = np.einsum("ij,ij->j", weighted, B)
-            total[2 : 2 + width] = A.T @ weighted
-            total[2 + width :] = gram.reshape(-1, 1)
-            return total
+            some = np.empty_like(total)
+            some[0] = len(A)
+            some[1] = np.einsum("ij,ij->j", weighted, B)
+            some[2 : 2 + width] = A.T @ weighted
+            some[2 + width :] = gram.reshape(-1, 1)
+            return some
 
-        return np.asarray(np.sum(map_in_threads(add_up, chunks(rows), 2), axis=0))
+        for some in map_in_threads(add_up, chunks(rows), 2):
+            total += some
+        return total
 
     def split_summary(self, summary: Floats) -> tuple[Floats, Floats]:
         """AᵀvA and AᵀB."""
