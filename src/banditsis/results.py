@@ -395,8 +395,8 @@ class ScreeningResult:
         if self.no_interval_reason is not None or self.present is not None:
             return None
         confidence = 1 - ERROR_RATE / self.n_features
-        low, high = np.arctanh(self.interval(confidence).T)
-        with np.errstate(invalid="ignore"):  # both are infinite if the score is 1
+        with np.errstate(divide="ignore", invalid="ignore"):  # both are infinite if the score is 1
+            low, high = np.arctanh(self.interval(confidence).T)
             centre, half = (low + high) / 2, np.nan_to_num((high - low) / 2)
         if self.informative is not None and self.informative_response is not None:
             z, m = -NormalDist().inv_cdf(0.5 - confidence / 2), self.rows_read[self.selected]
