@@ -394,15 +394,12 @@ class ScreeningResult:
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
         if self.no_interval_reason is not None or self.present is not None:
             return None
-        confidence = 1 - ERROR_RATE / self.n_features
-        with np.errstate(divide="ignore", invalid="ignore"):  # both are infinite if the score is 1
-            low, high = np.arctanh(self.interval(confidence).T)
-            centre, half = (low + high) / 2, np.nan_to_num((high - low) / 2)
+        centre, error = self._fisher()
+        z: Any = -NormalDist().inv_cdf(ERROR_RATE / self.n_features / 2)
         if self.informative is not None and self.informative_response is not None:
-            z, m = -NormalDist().inv_cdf(0.5 - confidence / 2), self.rows_read[self.selected]
-            joint = np.maximum(self.informative, 1) * np.minimum(self.informative_response / m, 1)
-            half = half * (1 + z / (6 * np.sqrt(joint)))
-        return np.asarray(self.selected[np.abs(centre) > half])
+            share = min(1.0, self.informative_response / self.rounds[-1].n_rows)
+            z = z + z * z / (6 * np.sqrt(np.maximum(self.informative, 1) * share))
+        return np.asarray(self.selected[np.abs(centre) > z * error])
 
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval for the population correlation of each selected feature.
@@ -440,6 +437,15 @@ class ScreeningResult:
         check_real("confidence", confidence, 0, 1)
         if self.no_interval_reason is not None:
             raise ValueError(f"no confidence intervals: {self.no_interval_reason}.")
+        centre, error = self._fisher()
+        half = -NormalDist().inv_cdf(0.5 - confidence / 2) * error
+        with np.errstate(invalid="ignore"):
+            low, high = np.tanh(centre - half), np.tanh(centre + half)
+        exact = np.isinf(centre)  # inf - inf, if three rows or a copy of the response give ±1
+        return np.where(exact[:, None], np.sign(centre)[:, None], np.column_stack([low, high]))
+
+    def _fisher(self) -> tuple[Floats, Floats]:
+        """Fisher's transformation of the correlations of the selected features, and their standard errors."""
         read = self.rows_read[self.selected].astype(np.float64)
         m = read if self.present is None else self.present
         r = self.scores[self.selected] * np.sqrt(read / np.maximum(m, 1))
@@ -448,12 +454,8 @@ class ScreeningResult:
         if self.informative is not None:
             inflation = inflation + excess_inflation(m / np.maximum(self.informative, 1.0), r)
         with np.errstate(divide="ignore"):
-            centre = np.arctanh(np.clip(r, -1.0, 1.0))
             variance = inflation / np.maximum(m * gain - 3 - self.n_covariates, 0)
-            half = -NormalDist().inv_cdf(0.5 - confidence / 2) * np.sqrt(variance)
-        low, high = np.tanh(centre - half), np.tanh(centre + half)
-        exact = np.abs(r) >= 1  # inf - inf, if three rows or a copy of the response give ±1
-        return np.where(exact[:, None], r[:, None], np.column_stack([low, high]))
+            return np.arctanh(np.clip(r, -1.0, 1.0)), np.sqrt(variance)
 
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
