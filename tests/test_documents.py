@@ -112,5 +112,6 @@ def test_code_of_page_runs(page, tmp_path, monkeypatch):
 )
 def test_links_to_files_exist(name):
     document = ROOT / name
+    built = ("auto_tutorials/", "generated/")  # by make docs, which checks these links itself
     for path in re.findall(r"\]\(([\w/.-]+)\)", document.read_text("utf-8")):
-        assert (document.parent / path).exists(), path
+        assert path.startswith(built) or (document.parent / path).exists(), path
