@@ -11,11 +11,16 @@ importing Numba takes as long as screening a gigabyte.
 from importlib import import_module
 from typing import Any
 
+from banditsis.compilation import compilation
+
 
 def __getattr__(name: str) -> Any:
+    compilation.start()
     try:
         return import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    finally:
+        compilation.stop()
