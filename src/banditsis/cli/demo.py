@@ -60,7 +60,9 @@ def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
     print_output(
         "The same in Python:\n"
         "  from banditsis import BanditSIS\n"
-        f'  print(BanditSIS({keep}, statistic="distance").fit(X, y).result_)'
+        f'  print(BanditSIS({keep}, statistic="distance").fit(X, y).result_)\n\n'
+        "Next, with a file of yours:\n"
+        "  banditsis screen data.csv --target price --keep 20 --report report.html"
     )
 
 

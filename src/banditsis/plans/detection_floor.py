@@ -46,7 +46,7 @@ def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float
 def is_undecided(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) -> Array:
     """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n.
 
-    In a very small sample this cannot be told, and only features that are constant are scarce.
+    A very small sample cannot tell, so only features that are constant in it are undecided.
     """
     ordinary = n_rows / ORDINARY_KURTOSIS
     return np.asarray(informative < (min(least, ordinary) if ordinary >= MIN_INFORMATIVE else 0.99))

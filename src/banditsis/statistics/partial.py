@@ -28,7 +28,7 @@ from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.presence import FeatureLines, PresenceLines, PresentMoments, present_moments
 from banditsis.statistics.regression import eliminate, residual_moments, squared_influence, whiten
-from banditsis.statistics.saddlepoint import ScoreParts, is_like_normal
+from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal, power_sums
 
 if TYPE_CHECKING:
     from banditsis.statistics.anova import Anova
@@ -318,15 +318,9 @@ class PartialPearson(PartialStatistic):
 
         def add_up(part: Rows) -> Floats:
             A, B, _ = self.columns(part)
-            residuals = B - A @ slope
-            squares = np.square(residuals)
-            pairs = ((residuals, residuals), (residuals, squares), (squares, squares))
-            return np.array([np.einsum("ij,ij->j", *pair) for pair in pairs])
+            return power_sums(B - A @ slope, 4)
 
-        n = count_rows(rows)
-        second, third, fourth = np.sum(map_in_threads(add_up, chunks(rows)), axis=0) / n
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0)
+        return are_like_normal(count_rows(rows), np.sum(map_in_threads(add_up, chunks(rows)), axis=0))
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))

@@ -25,7 +25,7 @@ from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
-from banditsis.statistics.saddlepoint import ScoreParts, is_like_normal
+from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal, power_sums
 
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 12
 
@@ -177,15 +177,11 @@ class Pearson(MomentStatistic):
     def powers(self, rows: Rows, n_powers: int) -> Floats:
         """Sums of the first powers of each scaled response, one line for each power."""
 
-        def add_up(part: Rows) -> Floats:
-            y = self.scaled(part)
-            square = np.square(y) if n_powers > 2 else y
-            pairs = [(y, y), (y, square), (square, square)][: n_powers - 1]
-            return np.array([y.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])
-
         if count_rows(rows) <= self._rows_at_once:
-            return add_up(rows)
-        return np.asarray(np.sum(map_in_threads(add_up, chunks(rows, self._rows_at_once), 2), axis=0))
+            return power_sums(self.scaled(rows), n_powers)
+        parts = chunks(rows, self._rows_at_once)
+        sums = map_in_threads(lambda part: power_sums(self.scaled(part), n_powers), parts, 2)
+        return np.asarray(np.sum(sums, axis=0))
 
     def summaries(self, strata: Sequence[Rows]) -> Floats:
         if len(strata) == 1 or self.n_responses > 1 or self.sample_weight is not None:
@@ -272,15 +268,7 @@ class Pearson(MomentStatistic):
         own_scores = type(self).scores is not Pearson.scores  # of a subclass
         if self.sample_weight is not None or own_scores:
             return super().normal_responses(rows)
-        n = count_rows(rows)
-        mean, second, third, fourth = self.powers(rows, 4) / n
-        variance = second - mean**2
-        third, fourth = (
-            third - 3 * mean * second + 2 * mean**3,
-            fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4,
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return is_like_normal(n, third / variance**1.5, fourth / variance**2 - 3.0)
+        return are_like_normal(count_rows(rows), self.powers(rows, 4))
 
     def n_rows(self, summary: Floats, response: int) -> float:
         """Number of rows read."""
