@@ -28,15 +28,18 @@ from banditsis.arrays import (
 )
 from banditsis.parallel import map_in_threads
 from banditsis.sources.base import (
+    COLUMNS_AT_ONCE,
     PILOT_ROWS,
     Calibration,
     Source,
     SumContext,
     WeightFunction,
     calibrate,
+    safe_reach,
     summing_dtype,
 )
 from banditsis.sources.products import (
+    NO_OFFSETS,
     FlatArray,
     Strips,
     add_by_stratum,
@@ -56,7 +59,7 @@ MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
 MAX_WEIGHTS = 1 << 22  # that are computed at once
 # Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
 # first.
-CELLS_IN_PLACE, CELLS_PACKED = 1 << 20, 1 << 17
+CELLS_IN_PLACE, CELLS_PACKED = 1 << 21, 1 << 19
 MAX_TILE_CELLS = 1 << 24  # of a tile that is read in place
 MIN_STRIP, MAX_STRIP = 512, 8192  # columns of a tile that is packed, and of one that is read by row
 MAX_PIECES = 32  # into which a small job is cut
@@ -107,11 +110,26 @@ class ArraySource(Source):
         if not self.by_row:
             starts, offsets = offsets, starts
         block = np.empty((len(starts), len(offsets)), self.dtype)
-        kernels.gather.gather(memory, first + starts, offsets, 0, block)
+        kernels.gather.gather(memory, first, starts, offsets, 0, block)
         return block if self.by_row else block.T
 
     def calibrate(self, rows: Rows) -> Calibration:
-        return calibrate(self, rows, spread(rows, PILOT_ROWS), self._summing_dtype)
+        pilot, p = spread(rows, PILOT_ROWS), self.shape[1]
+        if not self._is_in_strips(self._flat, pilot, slice(0, p)) or not self.by_row:
+            return calibrate(self, rows, pilot, self._summing_dtype)
+        assert self._flat is not None
+        memory, starts, _ = self._strips(self._flat, pilot, slice(0, p))
+        found = Calibration(np.empty(p, self.dtype), np.ones(p, self.dtype))
+        limits = safe_reach(self.dtype.itemsize)
+
+        def calibrate_some(start: int) -> bool:
+            some = slice(start, start + COLUMNS_AT_ONCE)
+            buffer = np.empty((2, COLUMNS_AT_ONCE), self.dtype)
+            arguments = memory, start + starts, *limits, buffer, found.shift[some]
+            return bool(kernels.row_moments.find_shifts(*arguments))
+
+        safe = map_in_threads(calibrate_some, range(0, p, COLUMNS_AT_ONCE), 8)
+        return found if all(safe) else calibrate(self, rows, pilot, self._summing_dtype)
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
         self.sums_by_stratum([rows], columns, weights, context._replace(out=context.out[None]))
@@ -154,6 +172,7 @@ class ArraySource(Source):
         calibration, n_sums, y = context.calibration, context.out.shape[1], None
         if first.is_plain and self._flat is not None and calibration.is_unscaled:
             y = self._plain_weights(rows, weights)
+            starts, offsets = self._addresses(self._flat, rows, strips, height)
             # Whether no other tile has the same columns; kernels are compiled for contiguous results only.
             alone = height >= count_rows(rows) and context.out.flags.c_contiguous
         for i in range(0, count_rows(rows), height):
@@ -163,19 +182,36 @@ class ArraySource(Source):
             begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
             inner = np.minimum(np.maximum(edges[begin : end + 1] - i, 0), n)
             weights_of_part, shape = _compute_once(weights), (end - begin, n_sums)
-            for strip, place, picked in strips:
+            for number, (strip, place, picked) in enumerate(strips):
                 in_place = y is not None and alone and isinstance(picked, slice)
                 out = context.out[begin:end] if in_place else np.zeros((*shape, count_rows(strip)))
                 job: Job = (self._add_tile, part, strip, inner, weights_of_part, calibration, out)
                 if y is not None:
-                    shift, start = calibration.shift[strip], place.start if in_place else 0
-                    job = self._add_plain, part, strip, inner, shift, y[i : i + n], first.fourth, start, out
+                    here = starts[:n] if isinstance(part, slice) else starts[i : i + n]
+                    where = here, offsets[number], place.start if in_place else 0
+                    sums = calibration.shift[strip], y[i : i + n], inner, first.fourth, out
+                    job = self._add_plain, part, strip, *where, *sums
                 yield TileJob(n, context.out[begin:end, :, place], job, None if in_place else picked)
+
+    def _addresses(
+        self, flat: FlatArray, rows: Rows, strips: Sequence[ColumnStrip], height: int
+    ) -> tuple[Indices, list[Indices]]:
+        """Where rows begin in memory, and where the columns of each strip are relative to that.
+
+        Consecutive rows are relative to the first of a tile. Tiles share the addresses, because threads that
+        compute with short arrays wait for each other.
+        """
+        starts = flat.stride[0] * as_indices(slice(0, height) if isinstance(rows, slice) else rows)
+        unit = flat.stride[1]
+        return starts, [
+            NO_OFFSETS if self._is_in_strips(flat, rows, strip) and self.by_row else unit * as_indices(strip)
+            for strip, _, _ in strips
+        ]
 
     def _plain_weights(self, rows: Rows, weights: WeightFunction) -> Array:
         """The only weights of some rows, in the dtype of the data."""
         parts = map_in_threads(
-            lambda part: weights(part).linear[:, 0].astype(self.dtype), chunks(rows, ROWS_BY_COLUMN), 4
+            lambda part: weights(part).linear[:, 0].astype(self.dtype), chunks(rows, ROWS_BY_COLUMN), 16
         )
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -267,27 +303,29 @@ class ArraySource(Source):
         self,
         rows: Rows,
         columns: Indices | slice,
-        edges: Indices,
+        starts: Indices,
+        offsets: Indices,
+        place: int,
         shift: Array,
         y: Array,
+        edges: Indices,
         fourth: bool,
-        place: int,
         out: Floats,
     ) -> None:
-        """Sum a tile with a single weight y for each row; cells that are not contiguous are packed first.
+        """Sum a tile with a single weight for each row; cells that are not contiguous are packed first.
 
-        Its columns are those of ``out`` from ``place`` on.
+        See :meth:`_addresses` for those of its rows and columns, and :func:`add_moments` for the rest.
         """
         flat = self._flat
         assert flat is not None
+        first = flat.first + (flat.stride[0] * rows.start if isinstance(rows, slice) else 0)
+        across, along = (starts, offsets) if self.by_row else (offsets, starts)
         if self._is_in_strips(flat, rows, columns):
-            add_moments(self._strips(flat, rows, columns), shift, y, edges, fourth, out, place)
-            return
-        starts, offsets = flat.stride[0] * as_indices(rows), flat.stride[1] * as_indices(columns)
-        if not self.by_row:
-            starts, offsets = offsets, starts
-        strips = Strips(flat.memory, flat.first + starts, self.by_row)
-        add_moments(strips, shift, y, edges, fourth, out, place, offsets)
+            first += columns.start if self.by_row and isinstance(columns, slice) else 0
+            along = NO_OFFSETS
+        add_moments(
+            Strips(flat.memory, across, self.by_row), shift, y, edges, fourth, out, place, first, along
+        )
 
     def _add_copied(
         self,

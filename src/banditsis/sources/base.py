@@ -222,6 +222,12 @@ MAX_SEARCHED_ROWS, SEARCHED_AT_ONCE = 1 << 15, 4096
 SAFE_EXPONENTS = {4: (-40, 40), 8: (-400, 200)}
 
 
+def safe_reach(itemsize: int) -> tuple[float, float]:
+    """The smallest reach of values about their mean that is safe, and the smallest that is too large."""
+    smallest, largest = SAFE_EXPONENTS[itemsize]
+    return 2.0 ** (smallest - 1), 2.0**largest
+
+
 def is_unsafe(exponent: Indices, itemsize: int) -> Array:
     """Which binary exponents are too small or too large for sums."""
     smallest, largest = SAFE_EXPONENTS[itemsize]
@@ -250,15 +256,16 @@ def calibrate(
                 break
             empty = _fill(found, empty, source.read(take(rows, i, i + SEARCHED_AT_ONCE), empty))
 
-    map_in_threads(calibrate_some, range(0, source.shape[1], columns_at_once))
+    map_in_threads(calibrate_some, range(0, source.shape[1], columns_at_once), 4)
     return found
 
 
 def _fill(calibration: Calibration, columns: Indices, block: Array) -> Indices:
     """Set the shift and scale of some columns from a few rows of theirs; return those without a value."""
     empty = columns[:0]
+    dtype = None if block.dtype.kind == "f" else np.float64  # about the mean is enough
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = block.mean(axis=0, dtype=np.float64)
+        mean = block.mean(axis=0, dtype=dtype)
         if not np.isfinite(mean).all():
             finite = np.isfinite(block)
             known = finite.any(axis=0)
@@ -266,7 +273,7 @@ def _fill(calibration: Calibration, columns: Indices, block: Array) -> Indices:
             # replace missing values by the minimum, or 0
             low = np.where(finite, block, np.inf).min(axis=0)
             block = np.where(finite, block, np.where(known, low, 0))
-            mean = block.mean(axis=0, dtype=np.float64)
+            mean = block.mean(axis=0, dtype=dtype)
     low, high = block.min(axis=0).astype(np.float64), block.max(axis=0).astype(np.float64)
     constant = low == high
     mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)

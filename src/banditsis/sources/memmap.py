@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread
 from banditsis.sources.array import ArraySource
+from banditsis.sources.base import PILOT_ROWS, Calibration
 from banditsis.sources.blocks import chunk_bytes
 
 PAGE = 4096  # bytes that are read from a file together
@@ -49,6 +50,10 @@ class MappedSource(ArraySource):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         self._prepare(rows, slice(0, self.shape[1]) if columns is None else columns)
         return super().read(rows, columns)
+
+    def calibrate(self, rows: Rows) -> Calibration:
+        self._prepare(spread(rows, PILOT_ROWS), slice(0, self.shape[1]))
+        return super().calibrate(rows)
 
     def _add_tile(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
         self._prepare(rows, columns)
