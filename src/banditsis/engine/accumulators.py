@@ -19,13 +19,13 @@ from banditsis.parallel import Workers, map_in_threads
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.results import strength
 from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.base import MomentStatistic, Statistic, ratio
+from banditsis.statistics.base import MomentStatistic, Statistic
 from banditsis.statistics.sample import SampleStatistic
 
 # Costs relative to reading and summing one scattered cell for one response. They decide whether responses
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
-SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 13, 1 << 15
+SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 15, 1 << 15
 SUMS_OF_THREAD = 1 << 18  # that are worth another thread
 
 
@@ -121,7 +121,7 @@ class MomentAccumulator:
         def combine_some(start: int) -> None:
             kernels.strata.combine(sums, powers, start, start + SUMS_AT_ONCE, out)
 
-        map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE))
+        map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE), 4)
         combined, squared = (out[k].reshape(self.sums[0].shape) for k in (0, -1))
         return Combined(combined, squared, summary)
 
@@ -167,26 +167,12 @@ class MomentAccumulator:
 
     def _informative_rows_of_features(self, columns: Indices | slice) -> Floats:
         """Number of rows that say something about some features."""
-        squares, fourth = self.statistic.squares(*self.combined[::2], columns), self._fourth_powers(columns)
-        informative = np.minimum(np.square(ratio(squares, np.sqrt(fourth))), self.counts.sum())
-        # Fourth powers of very small values are 0, which says nothing.
-        informative[(fourth == 0) & (squares > 0)] = self.counts.sum()
-        return np.asarray(informative)
-
-    def _fourth_powers(self, columns: Indices | slice) -> Floats:
-        """Σw²(z - z̄)⁴ of some features.
-
-        The sums of z³ that this needs are not known, so the features are taken to be symmetric about their
-        mean; the shift of a column is close to it, so this hardly matters.
-        """
-        sums, squared, _ = self.combined
-        plain, square, fourth = (squared[line, columns] for line in (0, -2, -1))
-        n = self.strata.weights(self.counts) ** 2 @ self.counts
-        mean = sums[0, columns] / self.counts.sum()
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean2 = mean * mean
-            centred = fourth - 6 * mean2 * square + (8 * mean2 * mean) * plain - 3 * n * (mean2 * mean2)
-        return np.asarray(np.maximum(centred, 0.0))
+        (sums, squared, summary), weights = self.combined, self.strata.weights(self.counts)
+        squares = self.statistic.squares(sums, summary, columns)
+        given = [sums[0, columns], *(squared[line, columns] for line in (0, -2, -1))]
+        weight, n_rows = float(weights**2 @ self.counts), float(self.counts.sum())
+        kernels.scores.count_informative(squares, *given, weight, n_rows, out := np.empty_like(squares))
+        return out
 
     def _rows_of_response(self, k: int) -> float:
         """Number of informative rows of the response of a member."""
@@ -213,7 +199,7 @@ class MomentAccumulator:
             if informative is not None:
                 informative[piece] = self._informative_rows_of_features(columns)
 
-        map_in_threads(score_some, range(0, size, SCORES_AT_ONCE))
+        map_in_threads(score_some, range(0, size, SCORES_AT_ONCE), 4)
         return scores, informative
 
     def narrow(self, n_rows: int) -> list[MomentAccumulator]:

@@ -96,7 +96,7 @@ def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
         d = statistic.deviations(part)
         return d.sum(axis=0), np.einsum("ij,ij->j", d, d), d.min(axis=0), d.max(axis=0)
 
-    totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 2), strict=True))
+    totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 8), strict=True))
     total, squares = totals.sum(axis=0), squared.sum(axis=0)
     mean = total / n
     deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))

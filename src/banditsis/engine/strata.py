@@ -81,7 +81,7 @@ class Strata:
             return used, some
 
         parts = list(chunks(slice(0, n), ROWS_AT_ONCE))
-        counted = map_in_threads(count_some, parts, 2)
+        counted = map_in_threads(count_some, parts, 8)
         for used, some in counted:
             total[:, used] += some
         found = np.flatnonzero(total[0])
@@ -105,7 +105,7 @@ class Strata:
             part = parts[number]
             kernels.strata.sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
 
-        map_in_threads(sort_some, range(len(parts)), 4)
+        map_in_threads(sort_some, range(len(parts)), 8)
         largest = ((found[-1:] + 1) << (52 - FRACTION_BITS)).view(np.float64)
         return cls(design, codes, rows, float(largest[0] / np.sqrt(max(squares.sum() / n, SMALLEST))))
 

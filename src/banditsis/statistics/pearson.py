@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import (
     SMALLEST,
     Array,
@@ -63,6 +64,8 @@ class Pearson(MomentStatistic):
     def __init__(self, y: Array, pairwise: bool) -> None:
         self.y, self.pairwise = y, pairwise
         self.centre, self.scale = np.zeros(y.shape[1]), np.ones(y.shape[1])
+        #: sums of powers over all rows, once they are known
+        self._powers: Floats | None = None
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
@@ -90,7 +93,7 @@ class Pearson(MomentStatistic):
         centre = np.median(self.values(spread(rows, 1001)), axis=0)
         reach = np.maximum(np.maximum(high / 2 - centre / 2, centre / 2 - low / 2), SMALLEST)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
-        return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent))
+        return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent), _powers=None)
 
     def find_ends(self, rows: Rows) -> tuple[Floats, Floats]:
         """The smallest and the largest value of each response."""
@@ -99,13 +102,14 @@ class Pearson(MomentStatistic):
             values = self.values(part)
             return values.min(axis=0), values.max(axis=0)
 
-        low, high = zip(*map_in_threads(find, chunks(rows, self._rows_at_once), 4), strict=True)
+        min_parts = 64 if self.n_responses == 1 else 4
+        low, high = zip(*map_in_threads(find, chunks(rows, self._rows_at_once), min_parts), strict=True)
         return np.min(low, axis=0), np.max(high, axis=0)
 
     def subset(self, responses: Sequence[int]) -> Self:
         k = list(responses)
         y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
-        return self.copy_with(y=y, centre=self.centre[k], scale=self.scale[k])
+        return self.copy_with(y=y, centre=self.centre[k], scale=self.scale[k], _powers=None)
 
     @property
     def n_linear(self) -> int:
@@ -177,11 +181,23 @@ class Pearson(MomentStatistic):
     def powers(self, rows: Rows, n_powers: int) -> Floats:
         """Sums of the first powers of each scaled response, one line for each power."""
 
-        if count_rows(rows) <= self._rows_at_once:
-            return power_sums(self.scaled(rows), n_powers)
-        parts = chunks(rows, self._rows_at_once)
-        sums = map_in_threads(lambda part: power_sums(self.scaled(part), n_powers), parts, 2)
-        return np.asarray(np.sum(sums, axis=0))
+        everything = isinstance(rows, slice) and count_rows(rows) == len(self.y)
+        if everything and self._powers is not None:
+            return self._powers[:n_powers]
+        n_added = 4 if everything else n_powers  # those that are not asked for yet will be
+
+        def add_up(part: Rows) -> Floats:
+            if self.n_responses > 1:
+                return power_sums(self.scaled(part), n_added)
+            y, total = np.ascontiguousarray(self.values(part)[:, 0]), np.zeros((4, 1))
+            kernels.responses.add_powers(y, self.scale[0], self.centre[0] * self.scale[0], total[:, 0])
+            return total[:n_added]
+
+        min_parts = 64 if self.n_responses == 1 else 4
+        sums = map_in_threads(add_up, chunks(rows, self._rows_at_once), min_parts)
+        found = np.asarray(np.sum([np.zeros((n_added, self.n_responses)), *sums], axis=0))
+        self._powers = found if everything else self._powers
+        return found[:n_powers]
 
     def summaries(self, strata: Sequence[Rows]) -> Floats:
         if len(strata) == 1 or self.n_responses > 1 or self.sample_weight is not None:
@@ -193,11 +209,15 @@ class Pearson(MomentStatistic):
         return np.stack([counts, *sums], axis=1)[:, :, None]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        if not self.pairwise:
+            moments, (n, sy, syy) = self.moments(sums, response, columns), summary[:3, response]
+            spread, r = float(self.response_spread(n, sy, syy, response)), np.empty_like(moments[0])
+            kernels.scores.correlate(*moments, n, sy, spread, self.max_score, r)
+            return r
         _, product, spread_x, spread_y = self._centred(sums, summary, response, columns)
         r = np.clip(ratio(product, spread_x * spread_y), -self.max_score, self.max_score)
         n_present, n_read = self.present(sums, columns), self.n_rows(summary, response)
-        if n_present is None:
-            return r
+        assert n_present is not None
         return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
 
     def _centred(
@@ -286,10 +306,11 @@ class Pearson(MomentStatistic):
         everything = slice(0, len(self.y))
         ready = self.calibrate(everything)
         total, weight = ready.summary(everything)[1::-1, 0]
+        scale, mean = ready.scale[0], ready.centre[0] * ready.scale[0] + total / weight
 
         def sizes(rows: Rows) -> Floats:
-            distance = ready.scaled(rows)[:, 0]
-            distance -= total / weight
+            distance = self.values(rows)[:, 0] * scale
+            distance -= mean
             return self.weigh(np.abs(distance, out=distance), rows)
 
         return sizes

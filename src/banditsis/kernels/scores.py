@@ -1,0 +1,54 @@
+"""From sums to scores, one feature at a time."""
+
+from __future__ import annotations
+
+import math
+
+from banditsis.arrays import Array
+from banditsis.kernels.compile import rounded
+
+
+@rounded
+def correlate(
+    sx: Array, sxy: Array, sxx: Array, n: float, sy: float, spread_y: float, limit: float, out: Array
+) -> None:
+    """Fill the correlations, from -limit to limit, given Σz, Σzy, Σz², n, Σy and √Σ(y - ȳ)².
+
+    They are 0 if the feature or the response is constant.
+    """
+    mean_y = sy / n
+    for j in range(out.size):
+        spread = math.sqrt(max(sxx[j] - sx[j] * (sx[j] / n), 0.0)) * spread_y
+        r = (sxy[j] - sx[j] * mean_y) / (spread if spread > 0.0 else 1.0)
+        out[j] = min(max(r, -limit), limit) if spread > 0.0 else 0.0
+
+
+@rounded
+def count_informative(
+    squares: Array,
+    sx: Array,
+    plain: Array,
+    square: Array,
+    fourth: Array,
+    weight: float,
+    n_rows: float,
+    out: Array,
+) -> None:
+    """Fill the number of informative rows, at most n.
+
+    ``squares`` are Σwz² about the mean, ``sx`` Σwz, ``plain``, ``square`` and ``fourth`` Σw²z, Σw²z² and
+    Σw²z⁴, and ``weight`` Σw², where w are the weights of strata. The sums of z³ that fourth powers about the
+    mean need are not known, so features are taken to be symmetric about it; the shift of a column is close to
+    its mean, so this hardly matters.
+    """
+    for j in range(out.size):
+        mean = sx[j] / n_rows
+        mean2 = mean * mean
+        centred = fourth[j] - 6.0 * mean2 * square[j] + (8.0 * mean2 * mean) * plain[j]
+        centred -= 3.0 * weight * (mean2 * mean2)
+        root = math.sqrt(max(centred, 0.0))
+        if root > 0.0:
+            share = squares[j] / root
+            out[j] = min(share * share, n_rows)
+        else:  # fourth powers of very small values are 0, which says nothing
+            out[j] = n_rows if squares[j] > 0.0 else 0.0
