@@ -115,18 +115,21 @@ def subtract_integers(values: Array, origin: Floats) -> Floats:
     return np.where(np.abs(difference) < 2.0**62, exact, difference)
 
 
-def are_distinct_integers(values: Array) -> bool:
-    """Whether values are integers, all of them different.
+def are_distinct_integers(block: Array) -> Array:
+    """Which columns hold integers, all of them different.
 
     Examples
     --------
-    >>> are_distinct_integers(np.array([3.0, 1.0, 2.0])), are_distinct_integers(np.array([1, 1, 2]))
-    (True, False)
+    >>> are_distinct_integers(np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 2.0]]))
+    array([ True, False])
     """
-    if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
-        return False
-    is_integer = values.dtype.kind != "f" or bool((values == np.rint(values)).all())
-    return is_integer and len(np.unique(values)) == len(values)
+    if block.dtype.kind not in "fiu":
+        return np.zeros(block.shape[1], bool)
+    ordered = np.sort(block, axis=0)
+    distinct = (ordered[1:] != ordered[:-1]).all(axis=0)
+    if block.dtype.kind == "f":
+        distinct &= (np.isfinite(block) & (block == np.rint(block))).all(axis=0)
+    return np.asarray(distinct)
 
 
 def rank_values(values: Array, ties: str = "mean") -> Array:

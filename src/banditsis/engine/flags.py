@@ -44,9 +44,9 @@ def _find_ids(source: Source, features: Indices) -> set[int]:
     for n_rows in FIRST_ROWS:
         if left.size:
             block = source.read(slice(0, min(n, n_rows)), left)
-            left = left[[are_distinct_integers(column) for column in block.T]]
+            left = left[are_distinct_integers(block)]
     everything = slice(0, n)
-    return {int(k) for k in left if are_distinct_integers(source.read(everything, slice(k, k + 1))[:, 0])}
+    return {int(k) for k in left if are_distinct_integers(source.read(everything, slice(k, k + 1))).all()}
 
 
 def _describe(result: ScreeningResult, flags: Mapping[int, str]) -> list[str]:

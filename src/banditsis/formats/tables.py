@@ -102,7 +102,7 @@ def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) ->
                 skipped[j] = NESTED
             elif not options.one_hot:
                 skipped[j] = TEXT
-        elif may_hold_ids(name, options) and are_distinct_integers(table.values(j)):
+        elif may_hold_ids(name, options) and are_distinct_integers(table.values(j)[:, None]).all():
             skipped[j] = ID
     return skipped
 

@@ -7,6 +7,7 @@ needs no more than these.
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
@@ -27,7 +28,7 @@ from banditsis.statistics.base import (
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.presence import FeatureLines, PresenceLines, PresentMoments, present_moments
-from banditsis.statistics.regression import eliminate, residual_moments, squared_influence, whiten
+from banditsis.statistics.regression import Explained, eliminate, explain, squared_influence, whiten
 from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal, power_sums
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 ROWS_FOR_SLOPE = 4000
 #: Covariates explain a response, or a class, if a smaller share of its sum of squares is left.
 SMALLEST_RESIDUAL = 1e-10
+_explaining = threading.Lock()
 
 
 class PartialStatistic(MomentStatistic):
@@ -58,6 +60,8 @@ class PartialStatistic(MomentStatistic):
     def __init__(self, plain: MomentStatistic, covariates: Covariates) -> None:
         self.plain, self.covariates = plain, covariates
         self.name, self.y, self.pairwise = plain.name, plain.y, plain.pairwise
+        #: sums, and what the covariates explain of them
+        self._explained: tuple[Floats, Explained] | None = None
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
@@ -149,15 +153,28 @@ class PartialStatistic(MomentStatistic):
         self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
     ) -> tuple[Floats, Floats]:
         """Products of the features' residuals with some targets, and their sums of squares."""
-        gram, cross = self.split_summary(summary)
-        return residual_moments(
-            np.stack([sums[line, columns] for line in self._given]),
-            np.stack([sums[1 + target, columns] for target in targets]),
-            sums[self._squares, columns],
-            gram,
-            cross[:, targets],
-            self.covariates.resolution,
-        )
+        found, place = self.explain(sums, summary, columns)
+        given = np.stack([sums[1 + target, columns] for target in targets])
+        return found.products(given, targets, place), found.squares[place]
+
+    def explain(
+        self, sums: Floats, summary: Floats, columns: Indices | slice
+    ) -> tuple[Explained, Indices | slice]:
+        """What the covariates explain of some columns, and where these are in it.
+
+        If there are several targets, these share what is explained of all columns.
+        """
+        if self.n_targets == 1:
+            return self._explain(sums, summary, columns), slice(None)
+        with _explaining:
+            if self._explained is None or self._explained[0] is not sums:
+                self._explained = sums, self._explain(sums, summary, slice(None))
+        return self._explained[1], columns
+
+    def _explain(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Explained:
+        given = np.stack([sums[line, columns] for line in self._given])
+        split = self.split_summary(summary)
+        return explain(given, sums[self._squares, columns], *split, self.covariates.resolution)
 
     def present_moments(
         self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
@@ -265,21 +282,23 @@ class PartialPearson(PartialStatistic):
         return A, self.plain.scaled(rows) - A @ self.slope, None
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
-        return self.residual_moments(sums, summary, [0], columns)[1]
+        found, place = self.explain(sums, summary, columns)
+        return found.squares[place]
 
     def deviations(self, rows: Rows) -> Floats:
         return self.columns(rows)[1]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         if self.has_missing(sums, summary, columns):
-            found = self.present_moments(sums, summary, [response], columns)
-            left = found.residuals[0, 0]
-            left = np.where(left > SMALLEST_RESIDUAL * found.target_squares[0], left, 0.0)
-            r = np.clip(ratio(found.products[0], np.sqrt(found.squares) * np.sqrt(left)), -1.0, 1.0)
-            return self.reduce(r, found.n_rows, summary[0, response])
-        (products,), squares = self.residual_moments(sums, summary, [response], columns)
-        spread_y = np.sqrt(self._residual_squares(summary, response))
-        return np.clip(ratio(products, np.sqrt(squares) * spread_y), -1.0, 1.0)
+            known = self.present_moments(sums, summary, [response], columns)
+            left = known.residuals[0, 0]
+            left = np.where(left > SMALLEST_RESIDUAL * known.target_squares[0], left, 0.0)
+            r = np.clip(ratio(known.products[0], np.sqrt(known.squares) * np.sqrt(left)), -1.0, 1.0)
+            return self.reduce(r, known.n_rows, summary[0, response])
+        found, place = self.explain(sums, summary, columns)
+        (products,) = found.products(sums[None, 1 + response, columns], [response], place)
+        spread_y = np.sqrt(self._residual_squares(summary, response, found))
+        return np.clip(ratio(products, np.sqrt(found.squares[place]) * spread_y), -1.0, 1.0)
 
     def effect_factors(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
@@ -289,16 +308,15 @@ class PartialPearson(PartialStatistic):
             found = self.present_moments(sums, summary, [response], columns)
             squares_y, squares_x = found.residuals[0, 0] * n / np.maximum(found.n_rows, 1), found.squares
         else:
-            squares_x = self.residual_moments(sums, summary, [response], columns)[1]
-            squares_y = np.full_like(squares_x, self._residual_squares(summary, response))
+            explained, place = self.explain(sums, summary, columns)
+            squares_x = explained.squares[place]
+            squares_y = np.full_like(squares_x, self._residual_squares(summary, response, explained))
         factors = np.sqrt(ratio(np.maximum(squares_y, 0.0), squares_x))
         return np.asarray(factors * scale / self.plain.scale[response])
 
-    def _residual_squares(self, summary: Floats, response: int) -> float:
+    def _residual_squares(self, summary: Floats, response: int, found: Explained) -> float:
         """Sum of squares of a response given the covariates."""
-        gram, cross = self.split_summary(summary)
-        explained = float(np.sum((whiten(gram) @ cross[:, response]) ** 2))
-        return max(float(summary[1, response]) - explained, 0.0)
+        return max(float(summary[1, response] - np.sum(found.targets[:, response] ** 2)), 0.0)
 
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice

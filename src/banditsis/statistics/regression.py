@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats
+from banditsis.arrays import Array, Floats, Indices
 
 #: Eigenvalues below this share of the largest are treated as 0.
 SMALLEST_EIGENVALUE = 1e-12
@@ -31,31 +32,39 @@ def whiten(gram: Floats) -> Floats:
     return transform
 
 
-def residual_moments(
-    given: Floats, targets: Floats, squares: Floats, gram: Floats, cross: Floats, resolution: float
-) -> tuple[Floats, Floats]:
-    r"""Moments of the residuals x̃ of features x after regression on the columns of A.
+class Explained(NamedTuple):
+    """What the columns of A explain of some features x and targets B; residuals are marked with a tilde."""
+
+    #: Aᵀx of each feature, whitened
+    features: Floats
+    #: Σx̃² of each feature; 0 for linear combinations of A
+    squares: Floats
+    #: AᵀB, whitened
+    targets: Floats
+
+    def products(self, targets: Floats, numbers: Sequence[int], columns: Indices | slice) -> Floats:
+        """Bᵀx̃ of some features, given Bᵀx, for the targets with these numbers."""
+        return np.asarray(targets - self.targets[:, numbers].T @ self.features[:, columns])
+
+
+def explain(given: Floats, squares: Floats, gram: Floats, cross: Floats, resolution: float) -> Explained:
+    r"""Least squares of features x and targets B on the columns of A.
 
     Parameters
     ----------
-    given, targets, squares : ndarray of shape (g, p), (t, p) and (p,)
-        Aᵀx, Bᵀx and Σx² of each feature. The first column of A is the intercept.
+    given, squares : ndarray of shape (g, p) and (p,)
+        Aᵀx and Σx² of each feature. The first column of A is the intercept.
     gram, cross : ndarray of shape (g, g) and (g, t)
         AᵀA and AᵀB.
     resolution : float
         A feature is treated as a linear combination of A if its residual variance is a smaller share.
-
-    Returns
-    -------
-    products, squares : ndarray of shape (t, p) and (p,)
-        Bᵀx̃ and Σx̃², where Σx̃² is 0 for linear combinations of A.
     """
     white = whiten(gram)
     explained = white @ given
     residual = squares - np.einsum("ij,ij->j", explained, explained)
     centred = squares - given[0] * (given[0] / gram[0, 0])
     residual = np.where(residual > resolution * np.maximum(centred, 0.0), residual, 0.0)
-    return targets - (white @ cross).T @ explained, residual
+    return Explained(explained, residual, white @ cross)
 
 
 def eliminate(products: Floats, least: Floats) -> tuple[Floats, Floats]:
