@@ -10,8 +10,9 @@ from typing import Any, overload
 import numpy as np
 
 from banditsis.alignment import align_rows
-from banditsis.arrays import Indices
+from banditsis.arrays import Floats, Indices
 from banditsis.formatting import count, printable, shorten, text_table, to_single_line, write_text
+from banditsis.parallel import Workers, count_jobs, map_in_threads
 from banditsis.results import ScreeningResult
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 from banditsis.validation import check_choice, check_real
@@ -64,6 +65,12 @@ class ScreeningResults(Sequence[ScreeningResult]):
                 raise KeyError(f"no response is called {key!r}: there are {', '.join(self.names[:10])}.")
             key = self.names.index(key)
         return self.results[key]
+
+    @property
+    def pvalues(self) -> Floats:
+        """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
+        with Workers(count_jobs(None)):
+            return np.array(map_in_threads(lambda result: result.pvalues, self.results))
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
         """Features of each response that are significant if all tests of all responses count.
