@@ -17,6 +17,9 @@ from banditsis.results import ScreeningResult
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 from banditsis.validation import check_choice, check_real
 
+#: More threads wait for each other between short operations.
+MAX_THREADS = 8
+
 
 class ScreeningResults(Sequence[ScreeningResult]):
     """The results of several responses, by position or name. Printing them shows a table.
@@ -69,7 +72,7 @@ class ScreeningResults(Sequence[ScreeningResult]):
     @property
     def pvalues(self) -> Floats:
         """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
-        with Workers(count_jobs(None)):
+        with Workers(min(count_jobs(None), MAX_THREADS)):
             return np.array(map_in_threads(lambda result: result.pvalues, self.results))
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:

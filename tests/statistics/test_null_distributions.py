@@ -140,7 +140,7 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
         _ = plain.pvalues
     result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=3)
     assert set(result.selected) == set(plain.selected)
-    full = screen(x, y, Plan.exact(3000, 80, 4), statistic=statistic)
+    full = screen(x, y, Plan.exact(3000, 80, 4), statistic=statistic, pvalues=True)
     np.testing.assert_allclose(result.scores[result.selected], full.scores[result.selected], atol=1e-12)
     np.testing.assert_allclose(result.pvalues[result.selected], full.pvalues[result.selected], rtol=1e-6)
     assert np.isnan(np.delete(result.pvalues, result.selected)).all()

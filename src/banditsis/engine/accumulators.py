@@ -26,7 +26,7 @@ from banditsis.statistics.sample import SampleStatistic
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 15, 1 << 15
-SUMS_OF_THREAD = 1 << 18  # that are worth another thread
+SUMS_OF_THREAD, SCORES_OF_THREAD = 1 << 18, 1 << 13  # that are worth another thread
 
 
 #: Positions of the features to keep and the cutoff, given their strengths and informative rows.
@@ -135,7 +135,12 @@ class MomentAccumulator:
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep some of them, and return the cutoffs."""
-        return map_in_threads(lambda k: self._keep_best(k, keep, traces[k]), range(len(traces)))
+        # Threads wait for each other between short operations, so more are slower than few.
+        n_threads = 1 + max(self.n_left) // SCORES_OF_THREAD
+        numbers = range(len(traces))
+        return map_in_threads(
+            lambda k: self._keep_best(k, keep, traces[k]), numbers, -(-len(numbers) // n_threads)
+        )
 
     def _keep_best(self, k: int, keep: Keep, trace: Trace) -> float:
         """The same for one of the members."""

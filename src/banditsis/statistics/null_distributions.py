@@ -8,20 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its submodules are imported on first use
 
-from banditsis.arrays import Array, Floats, Indices, erfc
+from banditsis import kernels
+from banditsis.arrays import Array, Floats, Indices
 from banditsis.parallel import map_in_threads
 
 #: Student's t with at least this many degrees of freedom, up to this share of variance, needs no scipy.
 MIN_RESIDUAL, MAX_SHARE = 20, 0.4
-#: Coefficients of √(u / sinh u) in powers of (2u)².
-ROOT_SINH = (
-    1.0,
-    -1 / 48,
-    1 / 2560,
-    -61 / 7741440,
-    1261 / 7431782400,
-    -79 / 20761804800,
-    66643 / 761775532277760,
+#: Coefficients of √(u / sinh u) in powers of (2u)², after the first, which is 1.
+ROOT_SINH = np.array(
+    [-1 / 48, 1 / 2560, -61 / 7741440, 1261 / 7431782400, -79 / 20761804800, 66643 / 761775532277760]
 )
 #: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
 SMALL, TINY = 1e-3, 1e-250
@@ -33,7 +28,7 @@ LAGUERRE = (
     (9.395070912301133, 0.0005392947055613296),
 )
 #: P-values that a thread computes at once.
-PVALUES_AT_ONCE = 1 << 14
+PVALUES_AT_ONCE = 1 << 15
 METHODS = ("bh", "by", "holm", "bonferroni")
 
 
@@ -120,32 +115,10 @@ def _log_upper_tail(a: Floats, b: Floats, share: Floats) -> Floats:
 
 
 def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
-    r"""Logarithm of :math:`I_{1-s}(a, 1/2)`, the two-sided p-value of Student's t with 2a degrees of freedom.
-
-    With :math:`1 - s = e^{-w^2}` and :math:`α = a - 1/4` it is proportional to
-
-    .. math:: \int_w^\infty e^{-α v^2} \sqrt{\frac{v^2 / 2}{\sinh(v^2 / 2)}} \, dv
-
-    The powers of v in the series of the root are integrated by parts. What remains is the normal
-    distribution and a correction that vanishes at w = 0. The relative error is below 1e-12.
-    """
-    alpha, z = a - 0.25, -np.log1p(-share)
-    # ∫ v^m exp(-α v²) is ``moment`` × that of m = 0, plus ``edge`` × w exp(-α w²).
-    moment, edge, power = np.ones_like(z), np.zeros_like(z), np.ones_like(z)
-    total, correction = np.ones_like(z), np.zeros_like(z)
-    reach = float(z.max() + 10 / alpha.min()) ** 2
-    for k, coefficient in enumerate(ROOT_SINH[1:]):
-        if abs(coefficient) * reach ** (k + 1) < 1e-20:
-            break
-        for m in (4 * k + 1, 4 * k + 3):
-            moment *= m / (2 * alpha)
-            edge = (power + m * edge) / (2 * alpha)
-            power *= z
-        total += coefficient * moment
-        correction += coefficient * edge
-    x = alpha * z
-    tail = erfc(np.sqrt(x)) + np.exp(-x) * np.sqrt(4 / np.pi * x) * correction / total
-    return np.asarray(np.log(tail))
+    """Logarithm of :math:`I_{1-s}(a, 1/2)`: the p-value of Student's t."""
+    tail = np.empty_like(share)
+    kernels.pvalues.log_t_tail(a, share, ROOT_SINH, tail)
+    return tail
 
 
 def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:

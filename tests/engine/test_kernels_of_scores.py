@@ -1,0 +1,116 @@
+"""Kernels that turn sums into scores, p-values and calibrations, against NumPy and SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from banditsis import Plan, kernels, screen
+from banditsis.arrays import are_distinct_integers, spread
+from banditsis.sources.array import ArraySource
+from banditsis.sources.base import PILOT_ROWS, calibrate
+from banditsis.statistics.null_distributions import BetaNull
+from banditsis.statistics.pearson import Pearson
+
+
+def test_correlations_from_sums():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((200, 6)), rng.standard_normal(200)
+    x[:, 2], x[:, 3], x[:, 4] = 0.0, y, -3 * y
+    out = np.empty(6)
+    sums = x.sum(axis=0), y @ x, np.square(x).sum(axis=0)
+    spread_y = np.sqrt(np.square(y - y.mean()).sum())
+    kernels.scores.correlate(*sums, 200.0, y.sum(), spread_y, 1.0, out)
+    expected = np.corrcoef(x[:, [0, 1, 3, 4, 5]].T, y)[-1, :-1]
+    np.testing.assert_allclose(out[[0, 1, 3, 4, 5]], expected, atol=1e-14)
+    assert out[2] == 0
+    assert np.abs(out).max() <= 1
+    kernels.scores.correlate(*sums, 200.0, y.sum(), 0.0, 1.0, out)  # a constant response
+    assert not out.any()
+
+
+def test_informative_rows_from_sums():
+    rng = np.random.default_rng(0)
+    z, w = rng.standard_t(5, (400, 5)), rng.uniform(0.5, 2, 400)
+    z[:, 3], z[:, 4] = 0.0, 1e-100  # no values at all, and fourth powers that are 0
+    mean = w @ z / 400
+    squares = w @ np.square(z) - 400 * mean**2
+    given = w @ z, w**2 @ z, w**2 @ z**2, w**2 @ z**4
+    out = np.empty(5)
+    squares[4] = 1e-198
+    kernels.scores.count_informative(squares, *given, w @ w, 400.0, out)
+    fourth = given[3] - 6 * mean**2 * given[2] + 8 * mean**3 * given[1] - 3 * (w @ w) * mean**4
+    np.testing.assert_allclose(out[:3], squares[:3] ** 2 / fourth[:3], rtol=1e-12)
+    assert out[3:].tolist() == [0, 400]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+def test_powers_of_a_response(dtype):
+    y = 10 * np.random.default_rng(0).standard_normal((70_001, 1)) + 3
+    y = y > 5 if dtype == "bool" else y.astype(dtype)
+    ready = Pearson.bind(y, False).calibrate(slice(0, len(y)))
+    scaled = (y.astype(float) - ready.centre) * ready.scale
+    for rows in (slice(0, len(y)), slice(5, 70_000), np.arange(0, len(y), 3), slice(4, 4)):
+        expected = [np.sum(scaled[rows] ** k) for k in (1, 2, 3, 4)]
+        np.testing.assert_allclose(ready.powers(rows, 4)[:, 0], expected, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(ready.powers(rows, 2)[:, 0], expected[:2], rtol=1e-12, atol=1e-9)
+    again = ready.calibrate(slice(0, 100))  # forgets the powers of the other scale
+    scaled = (y.astype(float) - again.centre) * again.scale
+    np.testing.assert_allclose(again.powers(slice(0, len(y)), 2)[1, 0], np.sum(scaled**2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("special", [None, np.nan, np.inf, -np.inf, "tiny", "huge", "constant", "zero"])
+def test_rows_are_calibrated_where_they_are(dtype, special):
+    x = np.random.default_rng(0).normal(3, 2, (300, 9000)).astype(dtype)
+    limits = np.finfo(dtype)
+    match special:
+        case "tiny" | "huge":
+            x[:, 8500] *= limits.tiny if special == "tiny" else limits.max / 100
+        case "constant" | "zero":
+            x[:, 8500] = 7.0 if special == "constant" else 0.0
+        case float():
+            x[:, 8500] = special
+    source, rows = ArraySource(x), slice(10, 250)
+    found = source.calibrate(rows)
+    expected = calibrate(source, rows, spread(rows, PILOT_ROWS), np.dtype(dtype))
+    np.testing.assert_array_equal(found.scale, expected.scale)
+    np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-5)
+    backwards = ArraySource(x[::-1])
+    np.testing.assert_allclose(
+        backwards.calibrate(slice(50, 290)).shift,
+        calibrate(backwards, slice(50, 290), spread(slice(50, 290), PILOT_ROWS), np.dtype(dtype)).shift,
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("freedom", [20.0, 57.0, 1e3, 1e7])
+def test_pvalues_of_student(freedom):
+    share = np.geomspace(1e-12, 0.39, 300)
+    t = np.sqrt(freedom * share / (1 - share))
+    expected = (student.logsf(t, freedom) + np.log(2)) / np.log(10)
+    found = BetaNull(freedom).log10_pvalues(np.sqrt(share))
+    near = expected > -250  # beyond, SciPy has fewer digits
+    np.testing.assert_allclose(found[near], expected[near], rtol=1e-9, atol=1e-11)
+    assert np.isfinite(found).all()
+
+
+def test_distinct_integers():
+    n = 40
+    block = np.column_stack(
+        [np.arange(n), np.arange(n)[::-1] - 5, np.repeat(np.arange(n // 2), 2), np.arange(n) + 0.5]
+    )
+    assert are_distinct_integers(block).tolist() == [True, True, False, False]
+    block[3] = [np.nan, np.inf, 1.0, 2.0]
+    assert not are_distinct_integers(block).any()
+    assert are_distinct_integers(np.arange(n)[:, None]).tolist() == [True]
+    assert not are_distinct_integers(np.ones((n, 2), bool)).any()
+
+
+def test_pvalues_of_all_responses():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((300, 40)), rng.standard_normal((300, 5))
+    results = screen(X, Y, Plan.exact(300, 40, 3))
+    np.testing.assert_array_equal(results.pvalues, [result.pvalues for result in results])
+    assert results.pvalues.shape == (5, 40)
