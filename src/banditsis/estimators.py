@@ -494,9 +494,10 @@ class BanditSIS(Screener):
     fdr : float
         False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
     alpha : float, optional
-        Smaller values read more rows; the paper recommends 0.5 to 1.1. ``alpha``, ``budget`` and
-        ``min_correlation`` are mutually exclusive; without any of them, alpha is 0.5. Statistics that reread
-        their rows in each round then use the optimal plan of the same cost instead.
+        Read as in the paper: :meth:`Plan.paper`. Smaller values read more rows; the paper recommends 0.5 to
+        1.1. ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without any of them, as
+        many rows are read as with 0.5, in fewer rounds; statistics that reread their rows in each round then
+        use the optimal plan of the same cost.
     budget : float or int, optional
         Read at most this fraction (float) or number (int) of cells, with the plan that has the lowest
         detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads. Data stored in

@@ -72,7 +72,8 @@ def test_a_readable_result(folder):
 
 def test_json_is_the_result_and_nothing_else(folder):
     result = screened(folder, "--keep", 5, "--json")
-    expected = screen(X, Y, Plan.paper(N, P, 5), sampling="stratified", random_state=0)
+    plan = Plan.paper(N, P, 5).with_few_steps()
+    expected = screen(X, Y, plan, sampling="stratified", random_state=0)
     record = json.loads(result.stdout)
     assert [feature["index"] for feature in record["features"]] == expected.selected.tolist()
     assert record["features"][0].keys() >= {"rank", "name", "index", "score"}
@@ -93,7 +94,7 @@ def test_a_column_of_the_data_as_target(folder):
         (("--budget", 0.3, "--keep", 3), "optimal"),
         (("--budget", 100_000, "--keep", 3), "optimal"),
         (("--min-correlation", 0.4, "--keep", 3), "guaranteed"),
-        ((), "paper"),
+        ((), "default"),
     ],
 )
 def test_plans(folder, options, plan):
@@ -305,13 +306,13 @@ def test_info(folder, tmp_path):
     result = run("info", folder / "x.npy", "--keep", 5)
     assert result.exit_code == 0
     assert "4,000 rows × 60 features" in result.stdout
-    assert "paper, α = 0.5" in result.stdout
+    assert "default" in result.stdout
     run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--seed", 9)
     record = json.loads(run("info", tmp_path / "x.zarr", "--json", "--verify").stdout)
     assert (record["n_rows"], record["shuffled"], record["seed"], record["verified"]) == (N, True, 9, True)
     costs = {cost["plan"]: cost for cost in record["costs"]}
     assert costs["exact"]["bytes"] == 8 * N * P
-    assert costs["paper, α = 0.5"]["cells"] < N * P
+    assert costs["default"]["cells"] < N * P
     shard = next((tmp_path / "x.zarr" / "rows_1" / "c").rglob("0"))
     shard = shard if shard.is_file() else shard / "0"
     content = bytearray(shard.read_bytes())
@@ -489,7 +490,7 @@ def test_no_floor_and_no_interval_of_blocks(tmp_path):
         False,
         True,
     }
-    assert re.search(r"^paper.* blocks .* unknown$", run("info", tmp_path / "x.parquet").stdout, re.M)
+    assert re.search(r"^default.* blocks .* unknown$", run("info", tmp_path / "x.parquet").stdout, re.M)
     result = run(
         "screen", tmp_path / "x.parquet", "--target", "a3", "--keep", 2, "--row-order", "blocks", "--alpha", 1
     )

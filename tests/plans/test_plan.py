@@ -56,6 +56,34 @@ def test_paper_for_any_size(n, p, d, alpha, discard):
         assert plan == Plan.exact(n, p, d)
 
 
+@given(
+    n=st.integers(3, 10**9),
+    p=st.integers(1, 10**6),
+    d=st.integers(1, 10**4),
+    alpha=st.floats(0.3, 2),
+    discard=st.floats(0.2, 1),
+)
+def test_few_steps(n, p, d, alpha, discard):
+    """They are steps of the plan, with the last one, and one less would read too many cells."""
+    plan = Plan.paper(n, p, d, alpha, discard)
+    few = plan.with_few_steps()
+    assert few.steps[-1] == plan.steps[-1]
+    assert set(few.steps) <= set(plan.steps)
+    assert plan.cells <= few.cells <= 1.1 * plan.cells
+    if len(plan.steps) <= 10 and few.n_steps > 1:
+        shorter = itertools.combinations(plan.steps[:-1], few.n_steps - 2)
+        cells = [Plan(n, p, (*chosen, plan.steps[-1])).cells for chosen in shorter]
+        assert min(cells) > 1.1 * plan.cells
+
+
+def test_few_steps_are_better():
+    for n, p, d in [(10**6, 1000, 50), (20_000, 200_000, 50), (10**5, 10**4, 1000)]:
+        plan = Plan.paper(n, p, d)
+        few = plan.with_few_steps()
+        assert few.n_steps <= plan.n_steps / 2
+        assert few.detection_floor() < plan.detection_floor()
+
+
 def test_cost_grows_like_the_root_of_n():
     cells = [Plan.paper(n, 2000, 30).cells for n in (10**4, 10**6, 10**8)]
     slopes = [math.log10(b / a) / 2 for a, b in itertools.pairwise(cells)]

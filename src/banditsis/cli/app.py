@@ -101,7 +101,7 @@ Keep = Annotated[
     int | None, typer.Option(min=1, metavar="D", show_default="n / log n", help="Features to keep.")
 ]
 Alpha = Annotated[
-    float | None, typer.Option(help="α of the paper's plan, the default plan (0.5). Smaller reads more.")
+    float | None, typer.Option(help="Read as in the paper, with this α (0.5 to 1.1). Smaller reads more.")
 ]
 Budget = Annotated[
     float | None,

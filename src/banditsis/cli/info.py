@@ -108,7 +108,7 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
     if n < 4:
         return []
     d = default_size(n, p) if keep is None else keep
-    plans = {"exact": Plan.exact(n, p, d), "paper, α = 0.5": Plan.paper(n, p, d)}
+    plans = {"exact": Plan.exact(n, p, d), "default": Plan.paper(n, p, d).with_few_steps()}
     if 0.01 * n >= 4:
         plans["optimal, 1%"] = Plan.optimal(n, p, d, 0.01)
     return [{"plan": name, "keep": plan.n_keep, **_cost(source, plan)} for name, plan in plans.items()]

@@ -34,8 +34,8 @@ def make_plan(
     """Make the plan for n rows and p features that keeps d of them.
 
     ``exact``, ``max_samples``, ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without
-    any of them the plan is the paper's with α = 0.5. A statistic that rereads its rows gets the optimal plan
-    of the same cost instead, because it has fewer, larger rounds.
+    any of them the plan is the paper's with α = 0.5, but in fewer rounds: :meth:`Plan.with_few_steps`. A
+    statistic that rereads its rows gets the optimal plan of the same cost instead.
 
     Parameters
     ----------
@@ -95,10 +95,12 @@ def make_plan(
         return Plan.optimal(
             n, p, d, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
         )
-    paper = Plan.paper(n, p, d, alpha=DEFAULT_ALPHA if alpha is None else alpha, discard=discard)
-    if rereads and alpha is None:
+    if alpha is not None:
+        return Plan.paper(n, p, d, alpha, discard).rereading(rereads)
+    paper = Plan.paper(n, p, d, DEFAULT_ALPHA, discard)
+    if rereads:
         return Plan.optimal(n, p, d, paper.cells, rereads=True, design=design)
-    return replace(paper.rereading(rereads), uniform=alpha is not None)
+    return replace(paper.with_few_steps(), uniform=False)
 
 
 def check_exclusive(options: Mapping[str, object]) -> None:

@@ -36,6 +36,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
     ("statistic", "sliced_wasserstein"): "sliced Wasserstein dependence on the response",
     ("plan", "exact"): "read all rows",
     ("plan", "subsample"): "read a random subsample of the rows",
+    ("plan", "default"): "drop weak features in few rounds",
     ("plan", "paper"): "drop weak features in rounds (Algorithm 1 of the BanditSIS paper)",
     ("plan", "optimal"): "drop weak features in rounds, with the lowest detection floor for the budget",
     ("plan", "guaranteed"): "drop a feature only on evidence that |r| is below the minimum",
