@@ -10,12 +10,13 @@ from scipy.stats import chisquare, hypergeom
 
 from banditsis.arrays import as_indices
 from banditsis.engine.strata import N_STRATA, Strata, draw_counts, draw_uniformly
+from banditsis.statistics.base import RowSizes
 
 
 def by_distance(y):
     """Strata by the distance from the mean."""
     sizes = np.abs(np.asarray(y, float) - np.mean(y))
-    return Strata.by_size(len(sizes), lambda rows: sizes[rows]), sizes
+    return Strata.by_size(len(sizes), RowSizes(lambda rows: sizes[rows])), sizes
 
 
 RESPONSES = {
@@ -50,7 +51,7 @@ def test_equal_values_share_a_stratum_and_an_outlier_has_its_own():
 
 def test_rows_of_equal_size_form_one_stratum():
     assert by_distance(np.tile([-1.0, 1.0], 50))[0].n_strata == 1
-    assert Strata.by_size(10, lambda rows: np.zeros(10)[rows]).n_strata == 1
+    assert Strata.by_size(10, RowSizes(lambda rows: np.zeros(10)[rows])).n_strata == 1
 
 
 @given(n=st.integers(20, 3000), data=st.data(), seed=st.integers(0, 2**32), lazy=st.booleans())

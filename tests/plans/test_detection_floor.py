@@ -16,6 +16,7 @@ from banditsis.plans.detection_floor import (
     null_shares,
     sampling_variance,
 )
+from banditsis.statistics.base import RowSizes
 
 PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))
 
@@ -109,7 +110,7 @@ def test_all_features_at_once():
 def test_what_was_predicted_comes():
     rng = np.random.default_rng(3)
     X, y = make("normal", 20_000, 400, rng, np.array([0.5, 0.4, 0.3]))
-    design = Strata.by_size(20_000, lambda rows: np.abs(y[rows] - y.mean())).design
+    design = Strata.by_size(20_000, RowSizes(lambda rows: y[rows], 1.0, y.mean())).design
     for plan in (PLAN, Plan.paper(20_000, 400, 40, 1.0), Plan.subsample(20_000, 400, 40, 800)):
         for sampling, known in (("uniform", None), ("stratified", design)):
             results = [screen(X, y, plan, sampling=sampling, random_state=seed) for seed in range(5)]

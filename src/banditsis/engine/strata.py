@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,11 +13,13 @@ from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_chea
 from banditsis.parallel import map_in_threads
 from banditsis.plans.design import SamplingDesign
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic
+from banditsis.statistics.base import RowSizes, Statistic
 
 N_STRATA = 8
 #: Sizes of rows are grouped by their exponent and this many bits of the fraction, to within 1/32.
 FRACTION_BITS = 5
+#: From the largest size down to 2⁻⁴⁰ of it.
+N_KEYS = 40 << FRACTION_BITS
 #: Outliers, which have a stratum of their own, have more than this share of the sum of all sizes, and are
 #: larger than the mean by more than this factor.
 OUTLIER_SHARE, OUTLIER_FACTOR = 0.002, 10.0
@@ -55,7 +57,7 @@ class Strata:
         return cls(SamplingDesign.uniform(n), np.broadcast_to(np.uint8(0), n))
 
     @classmethod
-    def by_size(cls, n: int, row_sizes: Callable[[Rows], Floats]) -> Strata:
+    def by_size(cls, n: int, row_sizes: RowSizes) -> Strata:
         """Strata in which the sizes of rows have about equal sums, so each is worth as many rows.
 
         Outliers have one more stratum, so even small samples hold all of them if they are few.
@@ -64,24 +66,20 @@ class Strata:
         ----------
         n : int
             Number of rows.
-        row_sizes : callable
-            Sizes of some rows, 0 or more; see :meth:`Statistic.row_sizes`.
+        row_sizes : RowSizes
+            See :meth:`Statistic.row_sizes`.
         """
         keys = np.empty(n, np.uint16)
         total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
+        values, *line = row_sizes
 
         def count_some(part: slice) -> tuple[slice, Floats]:
-            sizes = row_sizes(part)
-            ends = np.array([sizes.min(), sizes.max()]).view(np.int64) >> (52 - FRACTION_BITS)
-            used = slice(int(ends[0]), int(ends[1]) + 1)
-            some = np.zeros((3, used.stop - used.start))
-            kernels.strata.count(
-                sizes, sizes.view(np.int64), 52 - FRACTION_BITS, used.start, keys[part], some
-            )
-            return used, some
+            some, given = np.zeros((3, N_KEYS)), np.ascontiguousarray(values(part))
+            first = kernels.strata.count(given, *line, 52 - FRACTION_BITS, keys[part], some)
+            return slice(first, first + N_KEYS), some
 
         parts = list(chunks(slice(0, n), ROWS_AT_ONCE))
-        counted = map_in_threads(count_some, parts, 8)
+        counted = map_in_threads(count_some, parts, 2)
         for used, some in counted:
             total[:, used] += some
         found = np.flatnonzero(total[0])
@@ -105,12 +103,12 @@ class Strata:
             part = parts[number]
             kernels.strata.sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
 
-        map_in_threads(sort_some, range(len(parts)), 8)
+        map_in_threads(sort_some, range(len(parts)), 2)
         largest = ((found[-1:] + 1) << (52 - FRACTION_BITS)).view(np.float64)
         return cls(design, codes, rows, float(largest[0] / np.sqrt(max(squares.sum() / n, SMALLEST))))
 
     @classmethod
-    def stored(cls, sizes: Sequence[int], row_sizes: Callable[[Rows], Floats]) -> Strata:
+    def stored(cls, sizes: Sequence[int], row_sizes: RowSizes) -> Strata:
         """Strata of the given sizes that are stored one after the other."""
         edges = np.cumsum([0, *sizes])
         spreads = []

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from banditsis.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 
 @elementwise
-def count(sizes: Array, integers: Array, bits: int, first: int, keys: Array, total: Array) -> None:
+def count(values: Array, scale: float, centre: float, bits: int, keys: Array, total: Array) -> Any:
     """Add the number, the sum and the sum of squares of the sizes with each key to the lines of ``total``.
 
-    The key of a size is what represents it in memory, given as an integer, without the last ``bits``. Keys
-    are filled, and the first column of ``total`` is for the key ``first``.
+    A size is ``|scale · value - centre|``. Its key is what represents it in memory, without the last
+    ``bits``. Keys are filled. The last column of ``total`` is for the largest size, and the first one, whose
+    key is returned, also for all smaller ones, which hardly count.
     """
-    for i in range(sizes.size):
-        key, size = integers[i] >> bits, sizes[i]
+    largest = 0.0
+    for i in range(values.size):
+        largest = max(largest, abs(scale * values[i] - centre))
+    first = max((np.float64(largest).view(np.int64) >> bits) + 1 - total.shape[1], 0)
+    for i in range(values.size):
+        size = abs(scale * values[i] - centre)
+        key = max(np.float64(size).view(np.int64) >> bits, first)
         keys[i] = key
-        key -= first
-        total[0, key] += 1.0
-        total[1, key] += size
-        total[2, key] += size * size
+        total[0, key - first] += 1.0
+        total[1, key - first] += size
+        total[2, key - first] += size * size
+    return first
 
 
 @elementwise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from banditsis.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import (
     MomentStatistic,
+    RowSizes,
     Weights,
     check_classes,
     class_drift,
@@ -171,11 +172,11 @@ class Anova(MomentStatistic):
         k = self.n_classes
         return sums[k + 1 :, columns].sum(axis=0) if self.sample_weight is None else sums[k + 2, columns]
 
-    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+    def row_sizes(self) -> RowSizes | None:
         """Large in rare classes, whose means are the least certain: √((1 - π) / π) for a class of share π."""
         share = self.summary(slice(0, len(self.y)))[: self.n_classes] / len(self.y)
         size = np.sqrt((1.0 - share) / share)
-        return lambda rows: self.weigh(size[self.codes(rows)], rows)
+        return RowSizes(lambda rows: self.weigh(size[self.codes(rows)], rows))
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -107,6 +107,18 @@ class Weights:
         return replace(self, linear=self.linear[rows], codes=codes, square=square, presence=presence)
 
 
+class RowSizes(NamedTuple):
+    """Sizes of rows, ``|scale · values - centre|``; kernels compute them when they are needed."""
+
+    #: float64 values of some rows
+    values: Callable[[Rows], Floats]
+    scale: float = 1.0
+    centre: float = 0.0
+
+    def __call__(self, rows: Rows) -> Floats:
+        return np.asarray(np.abs(self.scale * self.values(rows) - self.centre))
+
+
 class Statistic(ABC):
     """A measure of association that is bound to one or several responses.
 
@@ -185,8 +197,8 @@ class Statistic(ABC):
         """Which responses are known to be like normal data in these rows, so their p-values need no check."""
         return np.zeros(self.n_responses, bool)
 
-    def row_sizes(self) -> Callable[[Rows], Floats] | None:
-        """A function that tells how much some rows contribute to the score of the only response.
+    def row_sizes(self) -> RowSizes | None:
+        """How much rows contribute to the score of the only response.
 
         The size of a row is the root mean square of its contribution for features without association, in
         any unit. None if the statistic needs a uniform sample of rows.

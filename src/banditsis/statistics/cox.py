@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from banditsis import kernels
 from banditsis.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
-from banditsis.statistics.base import MIN_PRESENT, mean_drift, ratio
+from banditsis.statistics.base import MIN_PRESENT, RowSizes, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import check_residual_rows
@@ -135,12 +135,12 @@ class Cox(SampleStatistic):
     def can_rank(self, y: Floats) -> bool:
         return bool(y[:, 1].any())
 
-    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+    def row_sizes(self) -> RowSizes | None:
         """Size of the martingale residual without covariates; it is large in rows with an event."""
         model = self.prepare(self.copy_with(covariates=None).response(slice(0, len(self.y))))
         sizes = np.empty(len(self.y))
         sizes[model.order] = np.abs(model.linear[0])
-        return lambda rows: sizes[rows]
+        return RowSizes(lambda rows: sizes[rows])
 
     def prepare(self, y: Floats) -> NullModel:
         return self.prepare_weighted(y, np.ones(len(y)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from banditsis.parallel import map_in_threads
 from banditsis.statistics.base import (
     MIN_PRESENT,
     MomentStatistic,
+    RowSizes,
     Weights,
     describe_response,
     is_mostly_missing,
@@ -199,10 +200,10 @@ class PartialStatistic(MomentStatistic):
         few = is_mostly_missing(n_present, n_read, self.min_present)
         return np.where(few, 0.0, scores * np.sqrt(n_present / n_read))
 
-    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+    def row_sizes(self) -> RowSizes | None:
         """Distance of the response from its mean given the covariates."""
         ready = self.calibrate(slice(0, len(self.y)))
-        return lambda rows: ready.weigh(np.abs(ready.columns(rows)[1][:, 0]), rows)
+        return RowSizes(lambda rows: ready.weigh(ready.columns(rows)[1][:, 0], rows))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         if self.sample_weight is not None:
@@ -384,7 +385,7 @@ class PartialAnova(PartialStatistic):
             )
         return ready
 
-    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+    def row_sizes(self) -> RowSizes | None:
         return self.plain.row_sizes()
 
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:

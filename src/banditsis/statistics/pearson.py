@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,14 @@ from banditsis.arrays import (
     spread,
 )
 from banditsis.parallel import map_in_threads
-from banditsis.statistics.base import MomentStatistic, Weights, is_mostly_missing, mean_drift, ratio
+from banditsis.statistics.base import (
+    MomentStatistic,
+    RowSizes,
+    Weights,
+    is_mostly_missing,
+    mean_drift,
+    ratio,
+)
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
@@ -301,19 +308,15 @@ class Pearson(MomentStatistic):
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(mean_drift(one.scaled(slice(0, n)), rows) for one in alone)
 
-    def row_sizes(self) -> Callable[[Rows], Floats] | None:
+    def row_sizes(self) -> RowSizes | None:
         """Distance of the response from its mean, times the sample weight."""
         everything = slice(0, len(self.y))
         ready = self.calibrate(everything)
         total, weight = ready.summary(everything)[1::-1, 0]
-        scale, mean = ready.scale[0], ready.centre[0] * ready.scale[0] + total / weight
-
-        def sizes(rows: Rows) -> Floats:
-            distance = self.values(rows)[:, 0] * scale
-            distance -= mean
-            return self.weigh(np.abs(distance, out=distance), rows)
-
-        return sizes
+        scale, mean = float(ready.scale[0]), float(ready.centre[0] * ready.scale[0] + total / weight)
+        if self.sample_weight is None:
+            return RowSizes(lambda rows: self.values(rows)[:, 0], scale, mean)
+        return RowSizes(lambda rows: self.weigh(self.values(rows)[:, 0] * scale - mean, rows))
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
         if self.pairwise or self.sample_weight is not None:
