@@ -437,7 +437,7 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
         if part.dtype.kind == "O":  # labels
             part = np.where(find_missing(part), np.nan, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(part.sum(dtype=np.float64)):  # one pass is enough for finite values
+            if np.isfinite(part.sum()):  # one pass is enough for finite values
                 continue
         bad = np.isinf(part) if allow_missing else ~np.isfinite(part)
         if bad.any():

@@ -3,11 +3,13 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import Plan, Step
+from banditsis.plans.keeping import strongest
 from banditsis.plans.plan import default_size
 
 
@@ -132,3 +134,24 @@ def test_default_size():
     assert default_size(1000, 2000) == 144
     assert default_size(1000, 11) == 6
     assert default_size(3, 1) == 1
+
+
+@pytest.mark.parametrize("kind", ["normal", "ties", "sorted", "reversed", "equal", "few large"])
+def test_the_strongest_of_many(kind):
+    """Most are ruled out by a sample; the result must be that of a full search."""
+    rng = np.random.default_rng(0)
+    for size, n_keep in [(10_000, 3), (30_000, 100), (70_000, 1), (5000, 400)]:
+        strength = np.abs(rng.standard_normal(size))
+        match kind:
+            case "ties":
+                strength = np.round(strength, 2)
+            case "sorted" | "reversed":
+                strength = np.sort(strength)[:: 1 if kind == "sorted" else -1]
+            case "equal":
+                strength[:] = 0.5
+            case "few large":
+                strength[rng.permutation(size)[n_keep // 2 :]] = 0.0
+        order = np.lexsort((np.arange(size), -strength))[:n_keep]
+        kept, cutoff = strongest(strength, n_keep)
+        assert kept.tolist() == sorted(order.tolist())
+        assert cutoff == strength[order[-1]]

@@ -8,10 +8,16 @@ Modules are imported on first use, as ``kernels.ranks`` after ``from banditsis i
 importing Numba takes as long as screening a gigabyte.
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
 from banditsis.compilation import compilation
+
+
+def are_loaded() -> bool:
+    """Whether Numba is imported; if not, NumPy is faster for work that takes less time than the import."""
+    return "numba" in sys.modules
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy  # its submodules are imported on first use
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.arrays import Array, Floats, Indices, erfc
 from banditsis.parallel import map_in_threads
 
 #: Student's t with at least this many degrees of freedom, up to this share of variance, needs no scipy.
@@ -115,10 +115,26 @@ def _log_upper_tail(a: Floats, b: Floats, share: Floats) -> Floats:
 
 
 def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
-    """Logarithm of :math:`I_{1-s}(a, 1/2)`: the p-value of Student's t."""
-    tail = np.empty_like(share)
-    kernels.pvalues.log_t_tail(a, share, ROOT_SINH, tail)
-    return tail
+    """Logarithm of :math:`I_{1-s}(a, 1/2)`; see :func:`banditsis.kernels.pvalues.log_t_tail`."""
+    if kernels.are_loaded():
+        kernels.pvalues.log_t_tail(a, share, ROOT_SINH, tail := np.empty_like(share))
+        return tail
+    alpha, z = a - 0.25, -np.log1p(-share)
+    moment, edge, power = np.ones_like(z), np.zeros_like(z), np.ones_like(z)
+    total, correction = np.ones_like(z), np.zeros_like(z)
+    reach = float(z.max() + 10 / alpha.min()) ** 2
+    for k, coefficient in enumerate(ROOT_SINH):
+        if abs(coefficient) * reach ** (k + 1) < 1e-20:
+            break
+        for m in (4 * k + 1, 4 * k + 3):
+            moment *= m / (2 * alpha)
+            edge = (power + m * edge) / (2 * alpha)
+            power *= z
+        total += coefficient * moment
+        correction += coefficient * edge
+    x = alpha * z
+    tail = erfc(np.sqrt(x)) + np.exp(-x) * np.sqrt(4 / np.pi * x) * correction / total
+    return np.asarray(np.log(tail))
 
 
 def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:

@@ -194,7 +194,7 @@ class Pearson(MomentStatistic):
         n_added = 4 if everything else n_powers  # those that are not asked for yet will be
 
         def add_up(part: Rows) -> Floats:
-            if self.n_responses > 1:
+            if self.n_responses > 1 or not kernels.are_loaded():
                 return power_sums(self.scaled(part), n_added)
             y, total = np.ascontiguousarray(self.values(part)[:, 0]), np.zeros((4, 1))
             kernels.responses.add_powers(y, self.scale[0], self.centre[0] * self.scale[0], total[:, 0])
@@ -216,7 +216,7 @@ class Pearson(MomentStatistic):
         return np.stack([counts, *sums], axis=1)[:, :, None]
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        if not self.pairwise:
+        if not self.pairwise and kernels.are_loaded():
             moments, (n, sy, syy) = self.moments(sums, response, columns), summary[:3, response]
             spread, r = float(self.response_spread(n, sy, syy, response)), np.empty_like(moments[0])
             kernels.scores.correlate(*moments, n, sy, spread, self.max_score, r)
@@ -224,7 +224,8 @@ class Pearson(MomentStatistic):
         _, product, spread_x, spread_y = self._centred(sums, summary, response, columns)
         r = np.clip(ratio(product, spread_x * spread_y), -self.max_score, self.max_score)
         n_present, n_read = self.present(sums, columns), self.n_rows(summary, response)
-        assert n_present is not None
+        if n_present is None:
+            return r
         return np.where(is_mostly_missing(n_present, n_read), 0.0, r * np.sqrt(n_present / n_read))
 
     def _centred(
