@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from banditsis.arrays import Floats, Indices, Rows, chunks
+from banditsis.arrays import Floats, Rows, chunks
 from banditsis.sources.base import WeightFunction
 from banditsis.sources.gpu.device import PRODUCT_CELLS, explain_lack_of_memory, import_cupy
 from banditsis.sources.gpu.source import GpuSource
@@ -17,7 +19,7 @@ def add_pair_products(
     weights: WeightFunction,
     means: Floats | None,
     scale: Floats,
-    pairs: tuple[Indices, Indices],
+    pairs: tuple[Any, Any],
     out: Floats,
 ) -> None:
     """Add the sums of products of columns to ``out`` (lines × pairs), by matrix products in float64.
@@ -32,8 +34,8 @@ def add_pair_products(
         Weights of some rows, without pairwise deletion.
     means, scale : ndarray
         What is subtracted from the columns, unless None, and what they are multiplied by then.
-    pairs : tuple of ndarrays of int
-        First and second column of each product.
+    pairs : tuple of arrays of int
+        First and second column of each product, on the host or on the GPU.
     out : ndarray of shape (lines, pairs)
         The lines of :class:`~banditsis.statistics.base.Weights`.
     """

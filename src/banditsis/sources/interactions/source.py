@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from banditsis import kernels
 from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
+from banditsis.sources.gpu.device import import_cupy
 from banditsis.sources.gpu.pairs import add_pair_products
 from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.interactions import gram
@@ -174,12 +176,20 @@ class Interactions(BlockSource):
             shift = calibration.shift[: len(scale)] + (0.0 if self.means is None else scale * self.means)
             main = SumContext(Calibration(shift, scale), out[:, :n_main], workers)
             source.sums(rows, features[:n_main], weights, main)
-        pairs = self.order.factors(features[n_main:])
+        pairs = self._all_factors if columns is None else self.order.factors(features[n_main:])
         add_pair_products(source, rows, weights, self.means, scale, pairs, out[:, n_main:])
         if len(flat):  # unshifted sums would lose their variance
             super().sums(rows, features[flat], weights, SumContext(calibration, flat_sums, workers))
             out[:, flat] = flat_sums
         tick(count_rows(rows) * out.shape[1])
+
+    @cached_property
+    def _all_factors(self) -> tuple[Any, Any]:
+        """First and second column of every product, in the memory of the GPU."""
+        assert isinstance(self.base.source, GpuSource)
+        with self.base.source.array.device:
+            first, second = self.order.factors(np.arange(self.order.offsets[0], self.shape[1]))
+            return import_cupy().asarray(first), import_cupy().asarray(second)
 
     def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, int], kind: Weights) -> bool:
         """Whether summing so few features one by one is faster than multiplying all columns."""
