@@ -86,7 +86,10 @@ def test_shape_and_names(build):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_read(build, rows, columns):
-    block = build(X).read(ROWS[rows], COLUMNS[columns])
+    source = build(X)
+    block = source.read(ROWS[rows], COLUMNS[columns])
+    if COLUMNS[columns] is not None:
+        np.testing.assert_array_equal(source.read_columns(ROWS[rows], COLUMNS[columns]), block.T)
     everything = slice(None) if COLUMNS[columns] is None else COLUMNS[columns]
     np.testing.assert_allclose(block, X[ROWS[rows]][:, everything], rtol=1e-6)
 

@@ -12,6 +12,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.arrays import (
     MAX_EXACT_INTEGER,
+    ROWS_AT_ONCE,
     Array,
     Columns,
     Floats,
@@ -112,6 +113,19 @@ class ArraySource(Source):
         block = np.empty((len(starts), len(offsets)), self.dtype)
         kernels.gather.gather(memory, first, starts, offsets, 0, block)
         return block if self.by_row else block.T
+
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        """Columns in place if they are contiguous; columns of a row-major array are copied by all threads."""
+        if not self.by_row:
+            return [self.read(rows, slice(k, k + 1))[:, 0] for k in columns.tolist()]
+        block = np.empty((len(columns), count_rows(rows)), self.dtype)
+
+        def fill(start: int) -> None:
+            part = take(rows, start, start + ROWS_AT_ONCE)
+            block[:, start : start + ROWS_AT_ONCE] = self.read(part, columns).T
+
+        map_in_threads(fill, range(0, block.shape[1], ROWS_AT_ONCE))
+        return list(block)
 
     def calibrate(self, rows: Rows) -> Calibration:
         pilot, p = spread(rows, PILOT_ROWS), self.shape[1]

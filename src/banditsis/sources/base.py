@@ -122,6 +122,10 @@ class Source(ABC):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         """Cells of some rows × columns as a dense block; a view if possible."""
 
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        """Cells of some rows × columns, one array for each column."""
+        return list(self.read(rows, columns).T)
+
     def place(self, statistic: Statistic) -> Statistic:
         """The statistic with what it needs in the memory of the features, if that is not the host's."""
         return statistic

@@ -42,6 +42,9 @@ class RowSubset(SourceView):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(self.rows[rows], columns)
 
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        return self.base.read_columns(self.rows[rows], columns)
+
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(self.rows[rows])
 
@@ -113,6 +116,9 @@ class ColumnSubset(SourceView):
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(rows, self.columns if columns is None else self.columns[columns])
+
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        return self.base.read_columns(rows, self.columns[columns])
 
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows).take(self.columns)
