@@ -337,10 +337,10 @@ def test_robust_pvalues_need_a_correlation():
 def test_atoms():
     values = np.random.default_rng(0).standard_normal(50_000)
     atoms = find_atoms(values)
-    assert len(atoms.values) == 1024
+    assert 900 < len(atoms.values) <= 1024
     assert atoms.counts.sum() == values.size
     assert atoms.values @ atoms.counts == pytest.approx(values.sum())
-    assert np.square(atoms.values) @ atoms.counts == pytest.approx(np.square(values).sum(), rel=1e-3)
+    assert np.square(atoms.values) @ atoms.counts == pytest.approx(np.square(values).sum(), rel=1e-4)
     assert atoms.values[[0, -1]].tolist() == [values.min(), values.max()]
     assert find_atoms(np.array([0.0, 0.3, 0.9, 1.2])).span == pytest.approx(0.3)
     assert find_atoms(np.array([0.0, 0.3, 1.0])).span == 0

@@ -26,6 +26,7 @@ References
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -38,8 +39,15 @@ from banditsis.arrays import SMALLEST, Array, Floats, Indices
 from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
 
-#: More distinct values are grouped, except the smallest and the largest.
+#: More distinct values are grouped into bins of equal width, except the smallest and the largest,
 MAX_ATOMS, EXTREME_ATOMS = 1024, 128
+#: and bins are halved until they lose a smaller share of the variance.
+MAX_LOST = 1e-4
+#: Sums of powers keep their digits if values are shifted by the mean of a few of them, unless its square
+#: differs from that of the mean of all by more variances than this,
+N_PILOT, MAX_OFFSET = 32, 3.0
+#: and if no fourth power underflows.
+MIN_FOURTH = 1e-292
 #: Nodes of the table of κ on each side of 0, the distance of the first from 0, and the last.
 N_NODES, FIRST_NODE, LAST_NODE = 150, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
@@ -79,8 +87,13 @@ class Atoms(NamedTuple):
         """All values multiplied by a positive factor."""
         return Atoms(self.values * factor, self.counts, self.span * factor)
 
+    def centred(self) -> Atoms:
+        """All values less their mean."""
+        mean = self.counts @ self.values / self.counts.sum()
+        return Atoms(self.values - mean, self.counts, self.span)
 
-def find_atoms(sample: Floats) -> Atoms:
+
+def find_atoms(sample: Array) -> Atoms:
     """Distinct values of a sample; of more than 1,024, neighbours are replaced by their mean.
 
     Examples
@@ -89,19 +102,38 @@ def find_atoms(sample: Floats) -> Atoms:
     >>> find_atoms(np.array([3.0, 1.0, 1.5, 1.0]))
     Atoms(values=array([1. , 1.5, 3. ]), counts=array([2., 1., 1.]), span=0.5)
     """
-    ordered = np.sort(sample)
-    n = len(ordered)
-    starts = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
-    span = 0.0
-    if len(starts) <= MAX_ATOMS:
-        span = _lattice_span(ordered[starts])
-    else:
-        edges = np.linspace(EXTREME_ATOMS, n - EXTREME_ATOMS, MAX_ATOMS - 2 * EXTREME_ATOMS + 1)
-        inner = edges[:-1].astype(np.intp)
-        starts = np.concatenate([np.arange(EXTREME_ATOMS), inner, np.arange(n - EXTREME_ATOMS, n)])
-    counts = np.diff(starts, append=n).astype(np.float64)
-    values = ordered[starts] if span else np.add.reduceat(ordered, starts) / counts
-    return Atoms(values, counts, span)
+    sample = np.asarray(sample, np.float64)
+    counts, keys = np.zeros((2, kernels.shape.N_SLOTS), np.uint64)
+    with np.errstate(over="ignore"):
+        is_discrete = kernels.shape.count_values(sample.view(np.uint64), MAX_ATOMS, keys, counts)
+    if not is_discrete:
+        return _group(sample)
+    found = np.flatnonzero(counts)
+    values, places = np.unique(keys[found].view(np.float64), return_inverse=True)  # 0 and -0 are equal
+    sizes = np.bincount(places, counts[found]).astype(np.float64)
+    return Atoms(values, sizes, _lattice_span(values))
+
+
+def _group(sample: Floats) -> Atoms:
+    """The smallest and largest values of a sample, and the means of the others in bins of equal width."""
+    extremes = np.full((2, EXTREME_ATOMS), np.inf)
+    kernels.shape.find_extremes(sample, *extremes)
+    lowest, highest = np.sort(extremes[0]), np.sort(-extremes[1])
+    low, high, ones = lowest[-1], highest[0], np.ones(EXTREME_ATOMS)
+    n_bins = MAX_ATOMS - 2 * EXTREME_ATOMS
+    while True:
+        counts, sums = np.zeros((2, n_bins))
+        n_low, n_high = kernels.shape.bin_values(sample, low, high, counts, sums)
+        used = np.flatnonzero(counts)
+        values = np.concatenate([lowest, low + sums[used] / counts[used], highest])
+        counts = np.concatenate([ones, counts[used], ones])
+        counts[EXTREME_ATOMS - 1] += n_low - EXTREME_ATOMS  # others that are equal
+        counts[-EXTREME_ATOMS] += n_high - EXTREME_ATOMS
+        deviation = values - counts @ values / len(sample)
+        lost = np.square((high - low) / n_bins) / 12 * len(sample)
+        if lost <= MAX_LOST * (counts @ np.square(deviation)):
+            return Atoms(values, counts, 0.0)
+        n_bins *= 2
 
 
 def _lattice_span(values: Floats) -> float:
@@ -154,28 +186,60 @@ class ResidualDistribution:
 
 
 def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
-    """κ of a distribution and its first two derivatives in some points."""
+    """κ of a distribution and its first two derivatives in some points; the atoms are sorted."""
     table = np.empty((3, len(nodes)))
-    share = atoms.counts / atoms.counts.sum()
-    for i in range(0, len(nodes), 64):
-        exponent = np.multiply.outer(nodes[i : i + 64], atoms.values)
-        largest = exponent.max(axis=1)
-        tilted = np.exp(exponent - largest[:, None]) * share
-        total = tilted.sum(axis=1)
-        mean = tilted @ atoms.values / total
-        table[0, i : i + 64] = np.log(total) + largest
-        table[1, i : i + 64] = mean
-        centred = atoms.values - mean[:, None]
-        table[2, i : i + 64] = (tilted * np.square(centred)).sum(axis=1) / total
+    x, share = atoms.values, atoms.counts / atoms.counts.sum()
+    powers = np.column_stack([share, share * x, share * np.square(x)])
+    largest = np.maximum(nodes * x[0], nodes * x[-1])
+    for i in range(0, len(nodes), 32):
+        tilted = np.multiply.outer(nodes[i : i + 32], x)
+        tilted -= largest[i : i + 32, None]
+        total, first, second = (np.exp(tilted, out=tilted) @ powers).T
+        mean = first / total
+        table[:, i : i + 32] = np.log(total), mean, np.maximum(second / total - mean**2, 0.0)
+    table[0] += largest
     return table
+
+
+class Moments(NamedTuple):
+    """Moments of a column x, and its product with another column whose mean is 0."""
+
+    mean: float
+    #: √Σ(x - mean)²
+    spread: float
+    skewness: float
+    kurtosis: float
+    product: float
+
+
+def find_moments(x: Array, y: Floats) -> Moments | None:
+    """Moments of a column, float32 or float64, without a copy of it.
+
+    None if x is constant, or has values that are missing, or too large or small for fourth powers.
+    """
+    n, sums = len(x), np.empty(5)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift = x[:: -(-n // N_PILOT)].mean(dtype=np.float64)
+        for _ in range(2):
+            kernels.shape.power_sums(x, y, shift, sums)
+            if not MIN_FOURTH <= sums[3] < np.inf:
+                return None
+            mean, second, third, fourth, _ = (sums / n).tolist()
+            variance = second - mean**2
+            if mean**2 <= MAX_OFFSET * variance:
+                break
+            shift += mean
+        else:
+            return None
+    skewness = (third - mean * (3 * second - 2 * mean**2)) / variance**1.5
+    kurtosis = (fourth - mean * (4 * third - mean * (6 * second - 3 * mean**2))) / variance**2 - 3.0
+    return Moments(float(shift + mean), math.sqrt(n * variance), skewness, kurtosis, float(sums[4]))
 
 
 def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
     """Standardised third and fourth cumulant of a sample; 0 for normal data."""
-    deviation = sample - sample.mean()
-    square = deviation * deviation
-    second, third, fourth = (float(power.mean()) for power in (square, square * deviation, square * square))
-    return (third / second**1.5, fourth / second**2 - 3.0) if second > 0 else (0.0, 0.0)
+    moments = find_moments(sample, sample)
+    return (0.0, 0.0) if moments is None else (moments.skewness, moments.kurtosis)
 
 
 def is_like_normal(n: float | Floats, skewness: float | Floats, kurtosis: float | Floats) -> Array:
@@ -213,6 +277,41 @@ def expected_correction(n: int, skewness: float, kurtosis: float, deviation: flo
     return float(abs(skewness) / np.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24)
 
 
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A feature whose score is :math:`\\sum g R`, with :math:`g = (x - mean) / spread`.
+
+    Attributes
+    ----------
+    values : ndarray
+        The feature x, or g itself.
+    moments : Moments
+        Their moments, and their product with the first residuals; mean 0 and spread 1 for g itself.
+    """
+
+    values: Array
+    moments: Moments
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The weights g."""
+        mean, spread = self.moments[:2]
+        return self.values if (mean, spread) == (0.0, 1.0) else (self.values - np.float64(mean)) / spread
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute weight."""
+        mean, spread = self.moments[:2]
+        return max(float(self.values.max()) - mean, mean - float(self.values.min())) / spread
+
+    @cached_property
+    def atoms(self) -> Atoms:
+        """The distribution of the weights."""
+        mean, spread = self.moments[:2]
+        atoms = find_atoms(self.values)
+        return atoms._replace(values=atoms.values - mean).times(1 / spread)
+
+
 class TailTest:
     r"""P-values of features for one response, over some rows, that do not rely on normal data.
 
@@ -239,7 +338,7 @@ class TailTest:
             column = np.asarray(column, np.float64)  # one at a time, because there may be many classes
             # with variances they are residuals of a fitted model
             values = self.project(column) if parts.variances is None else column
-            if np.ptp(values) > 1e-9 * np.abs(column).max(initial=0.0):
+            if np.ptp(values) > 1e-9 * max(column.max(), -column.min()):
                 self.residuals.append(Residual(values))
 
     @cached_property
@@ -274,32 +373,47 @@ class TailTest:
         explained = self.design @ slope
         return np.asarray(values - (explained if self.parts.variances is None else explained / self.roots))
 
-    def log_pvalue(self, x: Floats, log_usual: float, robust: bool = False) -> float:
+    def log_pvalue(self, x: Array, log_usual: float, robust: bool = False) -> float:
         """Logarithm of a p-value of a feature: the usual one, or a larger one that the data call for."""
-        x = x / max(np.abs(x).max(), SMALLEST)  # squares stay in range
-        g = self.project(x - x.mean())
-        reach = np.abs(g).max()
-        if reach == 0 or not self.residuals:
+        score = self._find_score(x, robust) if self.residuals else None
+        if score is None:
             return log_usual
-        g /= reach
-        g /= np.sqrt(g @ g)
-        log, shape = log_usual, skewness_and_kurtosis(g)
-        if self._is_far_from_normal(shape, -float(scipy.special.ndtri_exp(log_usual - np.log(2)))):
-            bound = self._log_bound(g)
+        log = log_usual
+        if self._is_far_from_normal(score, -float(scipy.special.ndtri_exp(log_usual - np.log(2)))):
+            bound = self._log_bound(score)
             if bound < LOG_DECIDED:
                 log = max(log, bound)
             elif len(self.residuals) == 1:
-                log = max(log, self._log_tail(g, shape[1]))
+                log = max(log, self._log_tail(score))
             else:
-                log = max(log, self._log_class_tail(g))
-        return max(log, self._log_robust(g)) if robust else log
+                log = max(log, self._log_class_tail(score))
+        return max(log, self._log_robust(score.weights)) if robust else log
 
-    def _is_far_from_normal(self, shape: tuple[float, float], deviation: float) -> bool:
+    def _find_score(self, x: Array, robust: bool) -> Score | None:
+        """The score of a feature; None if the design explains all of it."""
+        if self.parts.design is None and self.parts.variances is None and not robust:
+            # Numba would compile kernels separately for arrays that are not contiguous or writable.
+            dtype = np.float32 if x.dtype == np.float32 else np.float64
+            x = np.require(x, dtype, ["C", "A", "W", "E"])
+            if (moments := find_moments(x, self.residuals[0].unscaled)) is not None:
+                return Score(x, moments)
+        x = np.asarray(x, np.float64)
+        x = x / max(np.abs(x).max(), SMALLEST)  # squares stay in range
+        g = self.project(x - x.mean())
+        reach = np.abs(g).max()
+        if reach == 0:
+            return None
+        g /= reach
+        g /= np.sqrt(g @ g)
+        shape = skewness_and_kurtosis(g)
+        return Score(g, Moments(0.0, 1.0, *shape, float(g @ self.residuals[0].unscaled)))
+
+    def _is_far_from_normal(self, score: Score, deviation: float) -> bool:
         """Whether the p-value of a score, in standard deviations, is likely to change."""
-        n = self.n
-        far = not is_like_normal(n, *shape)
+        n, (_, _, skewness, kurtosis, _) = self.n, score.moments
+        far = not is_like_normal(n, skewness, kurtosis)
         for r in self.residuals:
-            change = expected_correction(n, shape[0] * r.skewness, shape[1] * r.kurtosis, deviation)
+            change = expected_correction(n, skewness * r.skewness, kurtosis * r.kurtosis, deviation)
             if change > TOLERANCE and (far or not is_like_normal(n, r.skewness, r.kurtosis)):
                 return True
         return False
@@ -308,39 +422,42 @@ class TailTest:
     def _freedom(self) -> int:
         return self.n - len(self.whitening)
 
-    def _deviation(self, g: Floats, residual: Residual) -> float:
-        """The score in standard deviations."""
-        variance = len(g) / self._freedom
+    def _deviations(self, score: Score) -> Floats:
+        """The score, and those of the other classes, in standard deviations."""
+        variance = self.n / self._freedom
         if (v := self.parts.variances) is not None:
-            variance *= float(np.square(g) @ v / v.mean())
-        return float(g @ residual.values / np.sqrt(variance))
+            variance *= float(np.square(score.weights) @ v / v.mean())
+        products = [score.moments.product / score.moments.spread]
+        products += [float(score.weights @ r.unscaled) for r in self.residuals[1:]]
+        scales = np.array([r.scale for r in self.residuals])
+        return np.asarray(products / (scales * np.sqrt(variance)))
 
-    def _log_bound(self, g: Floats) -> float:
+    def _log_bound(self, score: Score) -> float:
         """By the inequality of Bernstein (1924), which costs little if a feature is clearly associated."""
-        deviations = np.array([abs(self._deviation(g, r)) for r in self.residuals])
-        largest = np.abs(g).max() * np.array([r.largest for r in self.residuals])
+        deviations = np.abs(self._deviations(score))
+        largest = score.largest * np.array([r.largest for r in self.residuals])
         logs = -np.square(deviations) / (2 + 2 * largest * deviations / 3)
         return float(logs.min() + np.log(2 * len(logs)))
 
-    def _log_tail(self, g: Floats, kurtosis: float) -> float:
+    def _log_tail(self, score: Score) -> float:
         """By the saddlepoint.
 
         Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
         weights do not. So feature and response change places if the feature has the lighter tails.
         """
-        (residual,), n = self.residuals, len(g)
-        deviation = self._deviation(g, residual)
-        lighter = residual.kurtosis - kurtosis
+        (residual,), n = self.residuals, self.n
+        (deviation,) = self._deviations(score)
+        lighter = residual.kurtosis - score.moments.kurtosis
         if lighter > 0 and expected_correction(n, 0.0, 3 * lighter, deviation) > TOLERANCE:
-            drawn = ResidualDistribution.fit(find_atoms(g - g.mean()).times(np.sqrt(n)))
+            drawn = ResidualDistribution.fit(score.atoms.centred().times(np.sqrt(n)))
             return drawn.log_pvalue(residual.atoms.times(1 / np.sqrt(n)), deviation)
-        return residual.distribution.log_pvalue(find_atoms(g), deviation)
+        return residual.distribution.log_pvalue(score.atoms, deviation)
 
-    def _log_class_tail(self, g: Floats) -> float:
+    def _log_class_tail(self, score: Score) -> float:
         """By the rate of large deviations of the sums of all classes."""
+        g, atoms = score.weights, score.atoms
         codes, share, _ = self._classes
         sums: Floats = np.bincount(codes, g, len(share)).astype(np.float64)
-        atoms = find_atoms(g)
         rate = _class_rate(sums * np.sqrt(self._freedom / self.n), self._class_chances(g, atoms), atoms)
         return _log_chi_squared_tail(2 * rate, len(share) - 1)
 
@@ -414,27 +531,36 @@ def _log_chi_squared_tail(value: float, freedom: float) -> float:
 
 
 class Residual:
-    """Residuals of a response with mean square 1."""
+    """Residuals of a response.
+
+    Attributes
+    ----------
+    unscaled : ndarray
+        The residuals in any unit.
+    scale : float
+        Root of their mean square.
+    skewness, kurtosis : float
+        Their shape.
+    """
 
     def __init__(self, values: Floats) -> None:
-        scale = float(np.sqrt(values @ values / len(values)))
-        self._unscaled, self._scale = values, scale
+        self.unscaled, self.scale = values, float(np.sqrt(values @ values / len(values)))
         self.skewness, self.kurtosis = skewness_and_kurtosis(values)
 
     @cached_property
     def values(self) -> Floats:
-        """The residuals."""
-        return self._unscaled / self._scale
+        """Residuals with mean square 1."""
+        return self.unscaled / self.scale
 
     @cached_property
     def largest(self) -> float:
         """The largest absolute value."""
-        return float(np.abs(self.values).max())
+        return max(float(self.unscaled.max()), -float(self.unscaled.min())) / self.scale
 
     @cached_property
     def atoms(self) -> Atoms:
         """Values around their mean."""
-        return find_atoms(self.values - self.values.mean())
+        return find_atoms(self.unscaled).centred().times(1 / self.scale)
 
     @cached_property
     def distribution(self) -> ResidualDistribution:

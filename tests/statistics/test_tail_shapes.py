@@ -1,0 +1,215 @@
+"""Moments and distributions of features whose p-values are checked, against plain computations."""
+
+import numpy as np
+import pytest
+
+from banditsis import Plan, screen
+from banditsis.sources.array import ArraySource
+from banditsis.statistics.saddlepoint import (
+    Atoms,
+    ResidualDistribution,
+    ScoreParts,
+    TailTest,
+    find_atoms,
+    find_moments,
+)
+
+N = 3000
+rng = np.random.default_rng(0)
+NORMAL, LOGNORMAL = rng.standard_normal(N), np.exp(rng.standard_normal(N))
+#: Far from 0, far from the pilot values, of two values, in order, with an outlier, and of few rows.
+COLUMNS = {
+    "normal": NORMAL,
+    "lognormal": LOGNORMAL,
+    "float32": LOGNORMAL.astype(np.float32),
+    "offset": 1e8 + NORMAL,
+    "rare": (rng.random(N) < 0.01) * 1.0,
+    "sorted": np.sort(LOGNORMAL) ** 3,
+    "outlier": np.append(1e9, NORMAL[1:]),
+    "unlike the pilot values": np.where(np.arange(N) % -(-N // 32) == 0, 0.0, 1e6 + NORMAL),
+    "tiny": 1e-70 * LOGNORMAL,
+    "huge": 1e70 * LOGNORMAL,
+    "two rows": NORMAL[:2],
+    "33 rows": LOGNORMAL[:33],
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_moments(name):
+    x = COLUMNS[name]
+    n = len(x)
+    y = NORMAL[:n] - NORMAL[:n].mean()
+    found = find_moments(x, y)
+    exact = x.astype(np.longdouble)
+    z = exact - exact.mean()
+    variance = np.mean(z**2)
+    assert found.mean == pytest.approx(float(exact.mean()), rel=1e-12)
+    assert found.spread == pytest.approx(float(np.sqrt(n * variance)), rel=1e-9)
+    assert found.skewness == pytest.approx(float(np.mean(z**3) / variance**1.5), rel=1e-7, abs=1e-7)
+    assert found.kurtosis == pytest.approx(float(np.mean(z**4) / variance**2 - 3), rel=1e-7, abs=1e-7)
+    error = 1e-10 * found.spread * np.linalg.norm(y)
+    assert found.product == pytest.approx(float(z @ y), rel=1e-9, abs=error)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e8 / 3, 1e300, -1e-300])
+@pytest.mark.parametrize("n", [2, 29, 3000])
+def test_a_constant_column_has_no_moments(value, n):
+    assert find_moments(np.full(n, value), np.ones(n)) is None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_values_out_of_range_have_no_moments(value):
+    x = NORMAL.copy()
+    for place in (0, 1, N - 1):
+        x[place] = value
+        assert find_moments(x, NORMAL) is None
+
+
+RESIDUALS = {
+    "lognormal": LOGNORMAL[:, None],
+    "rare": (np.arange(N) < 20)[:, None] * 1.0,
+    "classes": np.eye(3)[np.where(np.arange(N) < 60, np.arange(N) % 2, 2)],
+}
+FEATURES = {
+    "normal": NORMAL,
+    "associated": NORMAL + (np.arange(N) < 20),
+    "lognormal": LOGNORMAL[::-1],
+    "rare": (rng.random(N) < 0.01) * 1.0,
+    "genotype": rng.binomial(2, 0.02, N) * 1.0,
+    "heavy": rng.standard_t(2, N),
+    "copy": (np.arange(N) < 20) * 1.0,
+}
+
+
+@pytest.mark.parametrize("residuals", RESIDUALS)
+@pytest.mark.parametrize("name", FEATURES)
+def test_moments_give_the_same_as_projections(residuals, name):
+    """An intercept that is given as a design is projected out, so moments are not used."""
+    x, parts = FEATURES[name], ScoreParts(RESIDUALS[residuals])
+    quick, plain = TailTest(parts), TailTest(parts._replace(design=np.ones((N, 1))))
+    for log in (-4.0, -12.0, -400.0):
+        expected = plain.log_pvalue(x, log)
+        for other in (x, 1e300 / 8 * x / np.abs(x).max(), 1e-300 * x, x[::-1].copy()[::-1]):
+            assert quick.log_pvalue(other, log) == pytest.approx(expected, rel=1e-6)
+        single = plain.log_pvalue(x.astype(np.float32), log)
+        assert quick.log_pvalue(x.astype(np.float32), log) == pytest.approx(single, rel=1e-5)
+    if set(np.unique(x)) <= {0, 1, 2}:
+        assert quick.log_pvalue(x.astype(np.int8), -12.0) == pytest.approx(
+            plain.log_pvalue(x, -12.0), rel=1e-6
+        )
+
+
+def test_some_pvalues_are_raised_and_some_are_kept():
+    """Otherwise the test above would prove little."""
+    for residuals in RESIDUALS.values():
+        test = TailTest(ScoreParts(residuals))
+        kept = [test.log_pvalue(x, -12.0) == -12.0 for x in FEATURES.values()]
+        assert any(kept)
+        assert not all(kept)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "sample",
+    [
+        [0.0, -0.0, 1.0, 0.0],
+        [5.0, 5.0],
+        [1e300, -1e300, 1e-300],
+        np.arange(1024) / 7,
+        np.log1p(rng.integers(0, 900, N)),
+    ],
+    ids=["signed zeros", "constant", "extreme", "1,024 values", "irregular"],
+)
+def test_few_values_are_counted(sample, dtype):
+    with np.errstate(over="ignore"):
+        sample = np.asarray(sample).astype(dtype)
+    sample = sample[np.isfinite(sample)]
+    values, counts = np.unique(sample, return_counts=True)
+    if len(sample):
+        atoms = find_atoms(sample)
+        np.testing.assert_array_equal(atoms.values, values)
+        np.testing.assert_array_equal(atoms.counts, counts)
+
+
+MANY = {
+    "normal": rng.standard_normal(20_000),
+    "increasing": np.sort(rng.standard_normal(20_000)),
+    "decreasing": -np.sort(rng.standard_exponential(20_000)),
+    "cauchy": rng.standard_cauchy(20_000),
+    "mostly zeros": np.where(rng.random(20_000) < 0.8, 0.0, rng.standard_normal(20_000)),
+    "zeros are smallest": np.where(rng.random(20_000) < 0.8, 0.0, rng.standard_exponential(20_000)),
+    "1,025 values": np.arange(20_000) % 1025 * 1.0,
+    "narrow": np.append(1e-9 * rng.standard_normal(20_000), np.repeat([-1e9, 1e9], 127)),
+    "float32": rng.standard_t(3, 20_000).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_values_are_grouped(name):
+    sample = MANY[name]
+    atoms, exact = find_atoms(sample), sample.astype(np.float64)
+    ordered = np.sort(exact)
+    assert (np.diff(atoms.values) >= 0).all()
+    assert atoms.counts.sum() == len(sample)
+    assert atoms.span == 0
+    np.testing.assert_array_equal(np.repeat(atoms.values, atoms.counts.astype(int))[:128], ordered[:128])
+    np.testing.assert_array_equal(np.repeat(atoms.values, atoms.counts.astype(int))[-128:], ordered[-128:])
+    assert atoms.counts @ atoms.values == pytest.approx(exact.sum(), abs=1e-9 * np.abs(exact).sum())
+    mean = exact.mean()
+    squares = atoms.counts @ np.square(atoms.values - mean)
+    assert squares == pytest.approx(np.square(exact - mean).sum(), rel=2e-4)
+    ends = np.cumsum(atoms.counts).astype(int)  # each atom is a run of the sorted sample
+    assert (ordered[ends - 1] >= atoms.values - 1e-9 * np.abs(ordered).max()).all()
+
+
+def test_bins_are_halved_until_they_are_narrow_enough():
+    """With rare large values, bins of equal width would hide the spread of the others."""
+    sample = np.append(rng.standard_normal(200_000), np.repeat([-30.0, 30.0], 150))
+    atoms = find_atoms(sample)
+    assert np.square(atoms.values) @ atoms.counts == pytest.approx(np.square(sample).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["normal", "cauchy", "float32"])
+def test_groups_hardly_change_pvalues(name):
+    sample = MANY[name].astype(np.float64)
+    n = len(sample)
+    everything = Atoms(np.sort(sample), np.ones(n), 0.0).centred()
+    grouped = find_atoms(sample).centred()
+    y = np.exp(rng.standard_normal(n))
+    residuals = ResidualDistribution.fit(find_atoms((y - y.mean()) / y.std()))
+    scale = 1 / np.sqrt(np.square(everything.values).sum())
+    for z in (2.0, 5.0, 12.0):
+        expected = residuals.log_pvalue(everything.times(scale), z)
+        assert residuals.log_pvalue(grouped.times(scale), z) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_of_an_array_are_read_in_place(order):
+    x = np.asarray(rng.standard_normal((5000, 9)), order=order)
+    columns = ArraySource(x).read_columns(slice(10, 5000), np.array([1, 7]))
+    np.testing.assert_array_equal(columns, x[10:, [1, 7]].T)
+    assert all(column.flags.c_contiguous for column in columns)
+    assert np.shares_memory(columns[0], x) == (order == "F")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int16, bool])
+def test_every_dtype_gives_the_same(dtype):
+    generator = np.random.default_rng(1)
+    x = generator.binomial(1 if dtype is bool else 2, 0.02, (800, 40))
+    y = np.exp(generator.standard_normal(800)) + 3 * x[:, 0]
+    expected = screen(x * 1.0, y, Plan.exact(800, 40, 5), pvalues=True)
+    assert "raised" in str(expected)
+    for array in (x.astype(dtype), np.asfortranarray(x.astype(dtype))):
+        array.flags.writeable = False
+        found = screen(array, y, Plan.exact(800, 40, 5), pvalues=True)
+        np.testing.assert_allclose(found.log10_pvalues, expected.log10_pvalues, rtol=1e-5, atol=1e-6)
+
+
+def test_wide_integers_keep_their_digits():
+    generator = np.random.default_rng(2)
+    x = generator.binomial(2, 0.02, (800, 40))
+    y = np.exp(generator.standard_normal(800)) + 3 * x[:, 0]
+    expected = screen(x, y, Plan.exact(800, 40, 5), pvalues=True)
+    for array in (x + 2**60, np.asfortranarray(x + 2**60)):
+        found = screen(array, y, Plan.exact(800, 40, 5), pvalues=True)
+        np.testing.assert_allclose(found.log10_pvalues, expected.log10_pvalues, rtol=1e-5, atol=1e-8)
