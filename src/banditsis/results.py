@@ -56,7 +56,7 @@ class Round:
         Cells read in this round.
     seconds : float
         Duration, without the compilation of kernels. Responses that shared a pass over the data share its
-        time equally.
+        time equally. That of the last round includes the check of small p-values.
     effective_rows : float
         Rows of a uniform sample that would be as precise; by default ``n_rows``.
     kurtosis : float

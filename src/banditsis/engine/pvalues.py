@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
+from banditsis.compilation import clock
 from banditsis.engine.accumulators import start_accumulators
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
@@ -18,7 +19,7 @@ from banditsis.plans.keeping import strongest
 from banditsis.results import Round
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
-from banditsis.statistics.null_distributions import CorrectedNull
+from banditsis.statistics.null_distributions import CorrectedNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
 from banditsis.validation import raise_nonfinite
 
@@ -29,7 +30,7 @@ MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 #: Unless p-values are requested, so many are checked at most: a check takes longer than screening a feature.
 MAX_CHECKED = 1000
 BYTES_AT_ONCE = 1 << 26
-COLUMNS_OF_JOB = 8
+CELLS_OF_JOB = 1 << 16
 
 
 def read_in_full(
@@ -44,7 +45,7 @@ def read_in_full(
     for k, trace in enumerate(traces):
         if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
             continue
-        started = time.perf_counter()
+        started = clock()
         bound = statistic.subset([k]).calibrate(slice(0, n))
         (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n))
         accumulator.restrict(trace.selected)
@@ -53,7 +54,7 @@ def read_in_full(
             raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
         d, p = trace.selected.size, trace.scores.size
         (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
-        trace.add_round(Round(n, d, d, cutoff, n * d, time.perf_counter() - started))
+        trace.add_round(Round(n, d, d, cutoff, n * d, clock() - started))
         trace.notes.append(
             f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection "
             f"by false discovery rate accounts for all {p:,}."
@@ -66,12 +67,16 @@ def correct_pvalues(
     source: Source, statistic: Statistic, traces: Sequence[Trace], rows: Rows, pvalues: bool | str
 ) -> None:
     """Check small p-values of each response, which come from these rows, unless the response is normal."""
+    started = clock()
     normal = np.zeros(len(traces), bool) if pvalues == "robust" else statistic.normal_responses(rows)
     with one_blas_thread(not normal.all()):  # its threads would take longer than short products
         map_in_threads(
             lambda k: _correct_response(source, statistic.subset([k]), traces[k], rows, pvalues),
             np.flatnonzero(~normal).tolist(),
         )
+    seconds = (clock() - started) / len(traces)
+    for trace in traces:
+        trace.rounds[-1] = replace(trace.rounds[-1], seconds=trace.rounds[-1].seconds + seconds)
 
 
 def _correct_response(
@@ -86,23 +91,24 @@ def _correct_response(
     if null is None:
         return
     tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
-    log10 = null.log10_pvalues(null.drop_weak(trace.scores[tested]))
-    chosen = find_candidates(log10, trace.scores.size)
+    chosen, log10 = find_candidates(null, trace.scores[tested], trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
     if chosen.size == 0 or (parts := statistic.score_parts(rows)) is None:
         return
     test = TailTest(parts)
     if test.has_normal_residuals and not robust:
         return
-    checked = np.ones(chosen.size, bool) if pvalues else np.isin(tested[chosen], trace.selected)
+    is_selected = np.zeros(trace.scores.size, bool)
+    is_selected[trace.selected] = True
+    checked = np.ones(chosen.size, bool) if pvalues else is_selected[tested[chosen]]
     checked &= bool(pvalues) or np.count_nonzero(checked) <= MAX_CHECKED
-    logs = np.where(checked, log10[chosen], np.nan)
+    logs = np.where(checked, log10, np.nan)
     check = Check(statistic, rows, test, robust)
     logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked])
     n_checked = int(checked.sum())
     cells = count_rows(rows) * n_checked
     trace.cells_reread += cells
-    changed = logs != log10[chosen]
+    changed = logs != log10
     if changed.any():
         trace.null_distribution = CorrectedNull(null, chosen[changed], logs[changed])
     if n_raised := int(np.count_nonzero(changed & checked)):
@@ -130,37 +136,44 @@ class Check(NamedTuple):
         """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
         logs = log10 * np.log(10)
         usual = logs.copy()
-        width = max(1, BYTES_AT_ONCE // (count_rows(self.rows) * source.dtype.itemsize))
+        n = count_rows(self.rows)
+        width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
+        size = max(1, CELLS_OF_JOB // n)
         for i in range(0, features.size, width):
-            block = near_zero(source.read(self.rows, features[i : i + width]))
-            here = logs[i : i + width]
-            columns = range(0, len(here), COLUMNS_OF_JOB)
-            pieces = ((block[:, j : j + COLUMNS_OF_JOB], here[j : j + COLUMNS_OF_JOB]) for j in columns)
+            columns, here = source.read_columns(self.rows, features[i : i + width]), logs[i : i + width]
+            pieces = ((columns[j : j + size], here[j : j + size]) for j in range(0, len(here), size))
             map_in_threads(lambda piece: self.raise_pvalues(*piece), pieces)
         return np.where(logs > usual, logs / np.log(10), log10)
 
-    def raise_pvalues(self, block: Array, logs: Floats) -> None:
-        """Raise the logarithms of p-values of the columns of a block, over the rows that are present."""
-        for j, column in enumerate(block.T):
-            x, test = np.asarray(column, np.float64), self.test
-            present = np.isfinite(x)
-            if not present.all():
+    def raise_pvalues(self, columns: Sequence[Array], logs: Floats) -> None:
+        """Raise the logarithms of p-values of some columns, over the rows that are present."""
+        for j, column in enumerate(columns):
+            x, test = near_zero(column[:, None])[:, 0], self.test
+            if self.statistic.pairwise and not (present := np.isfinite(x)).all():
                 parts = self.statistic.score_parts(as_indices(self.rows)[present])
                 assert parts is not None  # as it is for all rows
                 x, test = x[present], TailTest(parts)
             logs[j] = test.log_pvalue(x, logs[j], self.robust)
 
 
-def find_candidates(log10: Floats, n_features: int) -> Indices:
-    """Positions of the p-values that are small enough to matter.
+def find_candidates(null: NullDistribution, scores: Floats, n_features: int) -> tuple[Indices, Floats]:
+    """Positions of the features whose p-values are small enough to matter, and log10 of these.
 
     P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
     rate of 10% is not selected by the corrected ones.
     """
-    known = log10[~np.isnan(log10)]
-    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(known.size, 1)))
-    smallest = np.sort(known[known <= np.log10(MAX_FDR)])
+    n_known = int(np.count_nonzero(~np.isnan(scores)))
+    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
+    # If at most k p-values are up to a bound, the features selected have p-values up to 0.1 k / n_features.
+    bound, smaller = 1.0, MAX_FDR
+    while smaller < 0.5 * bound:
+        bound = smaller
+        strong = np.flatnonzero(null.may_reach(scores, bound))
+        smaller = max(level, MAX_FDR * strong.size / n_features)
+    some = null.take(strong) if strong.size < scores.size else null
+    log10 = some.log10_pvalues(scores[strong])
+    smallest = np.sort(log10[log10 <= np.log10(MAX_FDR)])
     ranks = np.arange(1, smallest.size + 1)
     passed = smallest[smallest <= np.log10(MAX_FDR * ranks / n_features)]
-    limit = max(np.log10(level), passed.max(initial=-np.inf))
-    return np.flatnonzero(log10 <= limit)
+    small = log10 <= max(np.log10(level), passed.max(initial=-np.inf))
+    return strong[small], log10[small]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Self
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -29,6 +32,8 @@ LAGUERRE = (
 )
 #: P-values that a thread computes at once.
 PVALUES_AT_ONCE = 1 << 15
+#: Allows for rounding of the score that has a given p-value.
+MARGIN = 1 - 1e-6
 METHODS = ("bh", "by", "holm", "bonferroni")
 
 
@@ -39,9 +44,15 @@ class NullDistribution(ABC):
     def log10_pvalues(self, scores: Floats) -> Floats:
         """Decimal logarithms of the p-values of the scores of all features."""
 
-    def drop_weak(self, scores: Floats) -> Floats:
-        """Scores in which some that have p-values above 0.1 may be 0, which is faster to evaluate."""
-        return scores
+    def may_reach(self, scores: Floats, level: float) -> Array:
+        """Whether the p-value of each feature may be at most ``level``, which is fast to decide."""
+        return np.ones(scores.shape, bool)
+
+    def take(self, features: Indices) -> Self:
+        """The distribution of the scores of some of the features; an array has a value for each of them."""
+        other = copy(self)
+        other.__dict__.update({k: v[features] for k, v in vars(self).items() if np.ndim(v) > 0})
+        return other
 
     def standard_errors(self, scores: Floats) -> Floats:
         """Standard error of each score, so score / error is the t or z of the test; NaN if there is none."""
@@ -73,10 +84,16 @@ class BetaNull(NullDistribution):
     between: float | Floats = 1.0
     scale: float | Floats = 1.0
 
-    def drop_weak(self, scores: Floats) -> Floats:
-        share = np.square(scores * self.scale)
-        # Student's t has heavier tails than the normal distribution, and that has 10% beyond ±1.64.
-        return np.where(share * self.residual < 2.7 * (1 - share) * np.equal(self.between, 1), 0.0, scores)
+    def may_reach(self, scores: Floats, level: float) -> Array:
+        a, b = self.residual, self.between
+        if np.equal(b, 1).all():  # Student's t has heavier tails than the normal distribution
+            square = NormalDist().inv_cdf(level / 2) ** 2
+            share = square / (np.maximum(a, 0) + square)
+        elif isinstance(a, float) and isinstance(b, float):
+            share = 1 - scipy.special.betaincinv(a / 2, b / 2, level)
+        else:
+            return super().may_reach(scores, level)
+        return np.asarray(np.abs(scores) >= MARGIN * np.sqrt(share) / self.scale)
 
     def standard_errors(self, scores: Floats) -> Floats:
         unexplained = np.maximum(1 - np.square(scores * self.scale), 0.0)
@@ -191,6 +208,12 @@ class NormalNull(NullDistribution):
         scale = np.broadcast_to(self.scale, scores.shape)
         return 1 / np.where(scale > 0, scale, np.nan)
 
+    def may_reach(self, scores: Floats, level: float) -> Array:
+        limit = -NormalDist().inv_cdf(level / 2 if self.two_sided else level)
+        with np.errstate(divide="ignore"):
+            least = np.divide(MARGIN * limit, self.scale)
+        return np.asarray((np.abs(scores) if self.two_sided else scores) >= least)
+
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale
         if self.two_sided:
@@ -217,6 +240,10 @@ class CorrectedNull(NullDistribution):
     usual: NullDistribution
     features: Indices
     log10: Floats
+
+    def take(self, features: Indices) -> Self:
+        _, places, own = np.intersect1d(features, self.features, return_indices=True)
+        return replace(self, usual=self.usual.take(features), features=places, log10=self.log10[own])
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         log10 = np.array(self.usual.log10_pvalues(scores))

@@ -1,0 +1,69 @@
+"""Features whose p-values are checked: those that the p-values of all features would give."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from banditsis.engine.pvalues import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_candidates
+from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
+
+
+def plain_candidates(null, scores, n_features):
+    """The definition: significant at a false discovery rate of 10%, or smaller than a level."""
+    log10 = null.log10_pvalues(scores)
+    known = log10[~np.isnan(log10)]
+    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(known.size, 1)))
+    ordered = np.sort(known)
+    passed = ordered[ordered <= np.log10(MAX_FDR * np.arange(1, known.size + 1) / n_features)]
+    chosen = np.flatnonzero(log10 <= max(np.log10(level), passed.max(initial=-np.inf)))
+    return chosen, log10[chosen]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("p", [1, 30, 3000, 30_000])
+def test_candidates_are_those_of_all_pvalues(p, share):
+    generator = np.random.default_rng(p)
+    present = generator.integers(50, 400, p).astype(float)
+    classes = generator.integers(1, 4, p).astype(float)
+    nulls = {
+        "t": BetaNull(398.0),
+        "t, no freedom": BetaNull(-1.0),
+        "F": BetaNull(395.0, 4.0),
+        "normal": NormalNull(20.0),
+        "normal, no scale": NormalNull(0.0),
+        "one-sided": NormalNull(20.0, two_sided=False),
+        "t, pairwise": BetaNull(present - 60, scale=np.sqrt(400 / present)),
+        "F, pairwise": BetaNull(present - 60, classes, np.sqrt(400 / present)),
+        "normal, pairwise": NormalNull(np.sqrt(present)),
+    }
+    z = generator.standard_normal(p) + 3 * (generator.random(p) < share)
+    scores = np.round(np.tanh(z / 20), 3)  # with ties
+    for n_features in (p, 5 * p):
+        for gaps in (0.0, 0.2):
+            some = np.where(generator.random(p) < gaps, np.nan, scores)
+            for name, null in nulls.items():
+                chosen, log10 = find_candidates(null, some, n_features)
+                expected = plain_candidates(null, some, n_features)
+                np.testing.assert_array_equal(chosen, expected[0], err_msg=name)
+                np.testing.assert_allclose(log10, expected[1], rtol=1e-12, err_msg=name)
+
+
+def test_a_limit_that_is_a_score():
+    """A p-value of exactly the level, and neighbours of its score."""
+    null = NormalNull(1.0)
+    score = stats.norm.isf(MAX_LEVEL / 2)
+    scores = np.repeat([np.nextafter(score, 0), score, np.nextafter(score, 9)], 50)
+    chosen, _ = find_candidates(null, scores, 10_000)
+    np.testing.assert_array_equal(chosen, plain_candidates(null, scores, 10_000)[0])
+
+
+def test_distributions_of_some_features():
+    scores, some = np.linspace(-0.5, 0.9, 6), np.array([0, 2, 5])
+    for null in (
+        BetaNull(30.0),
+        BetaNull(np.arange(20.0, 26), np.array([1.0, 1, 2, 2, 1, 1]), 0.9),
+        NormalNull(np.arange(6.0)),
+        CorrectedNull(NormalNull(np.arange(6.0)), np.array([5, 1, 0]), np.array([-1.0, -2, np.nan])),
+    ):
+        found = null.take(some).log10_pvalues(scores[some])
+        np.testing.assert_array_equal(found, null.log10_pvalues(scores)[some])
