@@ -335,10 +335,10 @@ class TailTest:
         self.parts, self.n = parts, len(parts.residuals)
         self.residuals = []
         for column in parts.residuals.T:
-            column = np.asarray(column, np.float64)  # one at a time, because there may be many classes
+            column = np.ascontiguousarray(column, np.float64)  # one at a time: there may be many classes
             # with variances they are residuals of a fitted model
             values = self.project(column) if parts.variances is None else column
-            if np.ptp(values) > 1e-9 * max(column.max(), -column.min()):
+            if np.ptp(values) > 1e-9 * _reach(column):
                 self.residuals.append(Residual(values))
 
     @cached_property
@@ -371,7 +371,9 @@ class TailTest:
         weighted = values if self.parts.variances is None else values * self.roots
         slope = self.whitening.T @ (self.whitening @ (self.design.T @ weighted))
         explained = self.design @ slope
-        return np.asarray(values - (explained if self.parts.variances is None else explained / self.roots))
+        if self.parts.variances is not None:
+            explained /= self.roots
+        return np.subtract(values, explained, out=explained)
 
     def log_pvalue(self, x: Array, log_usual: float, robust: bool = False) -> float:
         """Logarithm of a p-value of a feature: the usual one, or a larger one that the data call for."""
@@ -398,9 +400,10 @@ class TailTest:
             if (moments := find_moments(x, self.residuals[0].unscaled)) is not None:
                 return Score(x, moments)
         x = np.asarray(x, np.float64)
-        x = x / max(np.abs(x).max(), SMALLEST)  # squares stay in range
-        g = self.project(x - x.mean())
-        reach = np.abs(g).max()
+        x = x / max(_reach(x), SMALLEST)  # squares stay in range
+        x -= x.mean()
+        g = self.project(x)
+        reach = _reach(g)
         if reach == 0:
             return None
         g /= reach
@@ -496,6 +499,11 @@ class TailTest:
         return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
 
 
+def _reach(values: Floats) -> float:
+    """The largest absolute value; a temporary array would take longer than both passes."""
+    return max(float(values.max()), -float(values.min()))
+
+
 def _class_rate(sums: Floats, chances: Floats, atoms: Atoms) -> float:
     """Rate of large deviations of the sums of g over random classes; t is 0 for the last class.
 
@@ -555,7 +563,7 @@ class Residual:
     @cached_property
     def largest(self) -> float:
         """The largest absolute value."""
-        return max(float(self.unscaled.max()), -float(self.unscaled.min())) / self.scale
+        return _reach(self.unscaled) / self.scale
 
     @cached_property
     def atoms(self) -> Atoms:
