@@ -17,7 +17,7 @@ from banditsis.statistics.saddlepoint import (
 N = 3000
 rng = np.random.default_rng(0)
 NORMAL, LOGNORMAL = rng.standard_normal(N), np.exp(rng.standard_normal(N))
-#: Far from 0, far from the pilot values, of two values, in order, with an outlier, and of few rows.
+#: Far from 0, far from the first value, of two values, in order, with an outlier, and of few rows.
 COLUMNS = {
     "normal": NORMAL,
     "lognormal": LOGNORMAL,
@@ -26,8 +26,9 @@ COLUMNS = {
     "rare": (rng.random(N) < 0.01) * 1.0,
     "sorted": np.sort(LOGNORMAL) ** 3,
     "outlier": np.append(1e9, NORMAL[1:]),
-    "unlike the pilot values": np.where(np.arange(N) % -(-N // 32) == 0, 0.0, 1e6 + NORMAL),
-    "tiny": 1e-70 * LOGNORMAL,
+    "first value unlike others": np.append(0.0, 1e6 + NORMAL[1:]),
+    "one of two values": np.append(1.0, np.arange(N - 1) % 500 == 0),
+    "tiny": 1e-60 * LOGNORMAL,
     "huge": 1e70 * LOGNORMAL,
     "two rows": NORMAL[:2],
     "33 rows": LOGNORMAL[:33],

@@ -43,11 +43,10 @@ from banditsis.statistics.regression import maximise, whiten
 MAX_ATOMS, EXTREME_ATOMS = 1024, 128
 #: and bins are halved until they lose a smaller share of the variance.
 MAX_LOST = 1e-4
-#: Sums of powers keep their digits if values are shifted by the mean of a few of them, unless its square
-#: differs from that of the mean of all by more variances than this,
-N_PILOT, MAX_OFFSET = 32, 3.0
-#: and if no fourth power underflows.
-MIN_FOURTH = 1e-292
+#: Sums of powers keep their digits if the square of the mean is not more variances than this,
+MAX_OFFSET = 3.0
+#: and if that of the fourth powers is not smaller than this.
+MIN_FOURTH = 1e-260
 #: Nodes of the table of κ on each side of 0, the distance of the first from 0, and the last.
 N_NODES, FIRST_NODE, LAST_NODE = 150, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
@@ -217,9 +216,8 @@ def find_moments(x: Array, y: Floats) -> Moments | None:
 
     None if x is constant, or has values that are missing, or too large or small for fourth powers.
     """
-    n, sums = len(x), np.empty(5)
+    n, sums, shift = len(x), np.empty(5), float(x[0])
     with np.errstate(over="ignore", invalid="ignore"):
-        shift = x[:: -(-n // N_PILOT)].mean(dtype=np.float64)
         for _ in range(2):
             kernels.shape.power_sums(x, y, shift, sums)
             if not MIN_FOURTH <= sums[3] < np.inf:
@@ -233,7 +231,7 @@ def find_moments(x: Array, y: Floats) -> Moments | None:
             return None
     skewness = (third - mean * (3 * second - 2 * mean**2)) / variance**1.5
     kurtosis = (fourth - mean * (4 * third - mean * (6 * second - 3 * mean**2))) / variance**2 - 3.0
-    return Moments(float(shift + mean), math.sqrt(n * variance), skewness, kurtosis, float(sums[4]))
+    return Moments(shift + mean, math.sqrt(n * variance), skewness, kurtosis, float(sums[4]))
 
 
 def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
