@@ -11,7 +11,6 @@ from banditsis.kernels.compile import elementwise, reduction
 N_SLOTS = 1 << 12
 #: A multiple of this (2⁶⁴ divided by the golden ratio) has well distributed upper bits.
 FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - 12)
-ONE = np.uint64(1)
 
 
 @reduction
@@ -39,9 +38,11 @@ def count_values(bits: Array, limit: int, keys: Array, counts: Array) -> bool:
 
     ``bits`` are the values, float64, as integers. Those of a slot are in ``keys``; all counts are 0 before.
     """
-    n_distinct = 0
-    for i in range(bits.size):
-        key = bits[i]
+    n_distinct, start, stop = 0, 0, 0
+    while start < bits.size:
+        key = bits[start]
+        while stop < bits.size and bits[stop] == key:  # a rare variable has long runs of zeros
+            stop += 1
         slot = np.int64((key * FACTOR) >> SHIFT)
         while counts[slot] != 0 and keys[slot] != key:
             slot = (slot + 1) % N_SLOTS
@@ -50,7 +51,8 @@ def count_values(bits: Array, limit: int, keys: Array, counts: Array) -> bool:
                 return False
             n_distinct += 1
             keys[slot] = key
-        counts[slot] += ONE
+        counts[slot] += np.uint64(stop - start)
+        start = stop
     return True
 
 
