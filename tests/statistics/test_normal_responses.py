@@ -7,7 +7,8 @@ from scipy import stats
 from banditsis.parallel import Workers
 from banditsis.statistics.covariates import find_basis
 from banditsis.statistics.pearson import Pearson
-from banditsis.statistics.saddlepoint import MAX_ERRORS, TailTest
+from banditsis.statistics.saddlepoint import TailTest
+from banditsis.statistics.shape import MAX_ERRORS
 
 N = 9000
 rng = np.random.default_rng(0)

@@ -9,7 +9,8 @@ from scipy import optimize, stats
 from banditsis import Interactions, Plan, ScreeningResult, screen
 from banditsis.engine.pvalues import find_candidates
 from banditsis.statistics.null_distributions import NormalNull
-from banditsis.statistics.saddlepoint import ResidualDistribution, ScoreParts, TailTest, find_atoms
+from banditsis.statistics.saddlepoint import ResidualDistribution, ScoreParts, TailTest
+from banditsis.statistics.shape import find_atoms
 
 
 def exact(x, y, **options):

@@ -5,14 +5,8 @@ import pytest
 
 from banditsis import Plan, screen
 from banditsis.sources.array import ArraySource
-from banditsis.statistics.saddlepoint import (
-    Atoms,
-    ResidualDistribution,
-    ScoreParts,
-    TailTest,
-    find_atoms,
-    find_moments,
-)
+from banditsis.statistics.saddlepoint import ResidualDistribution, ScoreParts, TailTest
+from banditsis.statistics.shape import Atoms, find_atoms, find_moments
 
 N = 3000
 rng = np.random.default_rng(0)

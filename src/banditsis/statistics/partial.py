@@ -30,7 +30,8 @@ from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.presence import FeatureLines, PresenceLines, PresentMoments, present_moments
 from banditsis.statistics.regression import Explained, eliminate, explain, squared_influence, whiten
-from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal, power_sums
+from banditsis.statistics.saddlepoint import ScoreParts
+from banditsis.statistics.shape import are_like_normal, power_sums
 
 if TYPE_CHECKING:
     from banditsis.statistics.anova import Anova

@@ -33,7 +33,8 @@ from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
-from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal, power_sums
+from banditsis.statistics.saddlepoint import ScoreParts
+from banditsis.statistics.shape import are_like_normal, power_sums
 
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 12
 
