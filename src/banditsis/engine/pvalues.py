@@ -90,8 +90,10 @@ def _correct_response(
     robust, null = pvalues == "robust", trace.null_distribution
     if null is None:
         return
-    tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
-    chosen, log10 = find_candidates(null, trace.scores[tested], trace.scores.size)
+    tested, scores = np.flatnonzero(trace.last_round == len(trace.rounds) - 1), trace.scores
+    chosen, log10 = find_candidates(
+        null, scores if tested.size == scores.size else scores[tested], scores.size
+    )
     # The parts take memory and time for every row, so candidates come first.
     if chosen.size == 0 or (parts := statistic.score_parts(rows)) is None:
         return
@@ -166,12 +168,15 @@ def find_candidates(null: NullDistribution, scores: Floats, n_features: int) -> 
     level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
     # If at most k p-values are up to a bound, the features selected have p-values up to 0.1 k / n_features.
     bound, smaller = 1.0, MAX_FDR
+    strong: Indices | None = None
     while smaller < 0.5 * bound:
         bound = smaller
-        strong = np.flatnonzero(null.may_reach(scores, bound))
+        left = np.flatnonzero(null.may_reach(scores, bound))
+        strong = left if strong is None else strong[left]
+        null, scores = null.take(left), scores[left]
         smaller = max(level, MAX_FDR * strong.size / n_features)
-    some = null.take(strong) if strong.size < scores.size else null
-    log10 = some.log10_pvalues(scores[strong])
+    assert strong is not None
+    log10 = null.log10_pvalues(scores)
     smallest = np.sort(log10[log10 <= np.log10(MAX_FDR)])
     ranks = np.arange(1, smallest.size + 1)
     passed = smallest[smallest <= np.log10(MAX_FDR * ranks / n_features)]

@@ -124,7 +124,7 @@ class ArraySource(Source):
             part = take(rows, start, start + ROWS_AT_ONCE)
             block[:, start : start + ROWS_AT_ONCE] = self.read(part, columns).T
 
-        map_in_threads(fill, range(0, block.shape[1], ROWS_AT_ONCE))
+        map_in_threads(fill, range(0, block.shape[1], ROWS_AT_ONCE), 4)
         return list(block)
 
     def calibrate(self, rows: Rows) -> Calibration:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Indices
+from banditsis.arrays import Floats, Indices
 from banditsis.formatting import format_bytes
+from banditsis.parallel import map_in_threads
 
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
-PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 26
+PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 27
+#: Cells that are copied to the host at once.
+PINNED_CELLS = 1 << 22
 
 
 def import_cupy() -> Any:
@@ -56,6 +59,26 @@ def take_columns(X: Any, columns: Indices, *, check_finite: bool) -> Any:
     if check_finite and not bool(cupy.isfinite(from_device(kept)).all()):
         raise ValueError("the selected columns contain NaN or infinite values: drop or replace them.")
     return kept
+
+
+def add_to_host(total: Any, out: Floats) -> None:
+    """Add an array on the GPU to one on the host, a few lines at a time, through pinned memory.
+
+    Copies to other memory are several times slower.
+    """
+    import cupyx
+
+    out, total = (array if array.ndim == 3 else array[None] for array in (out, total))
+    n_lines = max(1, PINNED_CELLS // total.shape[2])
+    buffer = cupyx.empty_pinned((min(n_lines, total.shape[1]), total.shape[2]))
+    for sums, lines in zip(out, total, strict=True):
+        for i in range(0, len(lines), n_lines):
+            part = lines[i : i + n_lines].get(out=buffer[: len(lines) - i])
+            map_in_threads(partial(_add_line, sums[i:], part), range(len(part)), 32)
+
+
+def _add_line(sums: Floats, part: Floats, number: int) -> None:
+    sums[number] += part[number]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 
 from banditsis.arrays import Floats, Rows, chunks
 from banditsis.sources.base import WeightFunction
-from banditsis.sources.gpu.device import PRODUCT_CELLS, explain_lack_of_memory, import_cupy
+from banditsis.sources.gpu.device import PRODUCT_CELLS, add_to_host, explain_lack_of_memory, import_cupy
 from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.gpu.weights import make_matrices
 
@@ -56,4 +56,4 @@ def add_pair_products(
             for line, (factor, column) in zip(total, terms, strict=True):
                 weighted = factor if column is None else factor * column[:, None]
                 line += (weighted.T @ factor)[first, second]
-        out += total.get()
+        add_to_host(total, out)

@@ -32,6 +32,7 @@ from banditsis.sources.base import (
 from banditsis.sources.gpu.device import (
     PRODUCT_CELLS,
     PRODUCT_ROWS,
+    add_to_host,
     explain_lack_of_memory,
     find_kernel,
     from_device,
@@ -175,8 +176,7 @@ class GpuSource(Source):
                     self._add_moments(listed, inner, total, places, matrices[0], fourth=kind.fourth)
                 else:
                     self._add_products(listed, inner, total, kind, *matrices)
-            out = context.out
-            out += total.get()
+            add_to_host(total, context.out)
         context.tick(int(edges[-1]) * context.out.shape[-1])
 
     def _cells(self, columns: Columns, calibration: Calibration) -> Cells:
