@@ -12,15 +12,16 @@ import sys
 import tempfile
 import time
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from banditsis import Plan, screen
 from banditsis.cli.app import app
 from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.statistics import STATISTICS
 
 rng = np.random.default_rng(0)
 N, P = 4000, 60
@@ -327,15 +328,15 @@ def test_help_and_completion():
     text = " ".join(run("screen", "--help").stdout.split())
     for part in ("--min-correlation", "banditsis screen data.parquet"):
         assert part in text
-    command = typer.main.get_command(app)
-    screen_command = command.commands["screen"]
+    screen_command = app.commands["screen"]
     parameters = {parameter.name: parameter for parameter in screen_command.params}
-    context = typer.Context(screen_command)
+    context = click.Context(screen_command)
 
     def complete(name, incomplete):
         return [item.value for item in parameters[name].shell_complete(context, incomplete)]
 
     assert complete("statistic", "pe") == ["pearson"]
+    assert complete("statistic", "") == ["auto", *STATISTICS]
     assert complete("row_order", "") == ["auto", *ROW_ORDERS[1:]]
     assert complete("missing", "p") == ["pairwise"]
 

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from banditsis import Plan, open_source, screen, shuffle
 from banditsis.cli.app import app

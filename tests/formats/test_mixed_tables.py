@@ -7,11 +7,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from typer.testing import CliRunner
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen, shuffle
 from banditsis.cli.app import app

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from bed_reader import to_bed
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import files
 from banditsis import Plan, open_source, screen

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 import s3fs
 import zarr
+from click.testing import CliRunner
 from moto.server import ThreadedMotoServer
-from typer.testing import CliRunner
 
 import files
 from banditsis import Plan, open_source, screen, shuffle

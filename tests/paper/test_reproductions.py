@@ -153,7 +153,7 @@ def test_different_settings_give_a_one_line_error(tmp_path):
 
 def test_help_needs_neither_numpy_nor_matplotlib():
     code = (
-        "import sys; from typer.testing import CliRunner; from banditsis.paper.cli import app; "
+        "import sys; from click.testing import CliRunner; from banditsis.paper.cli import app; "
         "result = CliRunner().invoke(app, ['table1', '--help']); print(result.output); "
         "sys.exit(any(name in sys.modules for name in ('numpy', 'numba', 'matplotlib')))"
     )

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 from distributed import Client, LocalCluster
-from typer.testing import CliRunner
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
 from banditsis.cli.app import app

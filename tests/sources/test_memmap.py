@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from banditsis import BanditSIS, Plan, open_source, screen
 from banditsis.cli.app import app

@@ -6,14 +6,14 @@ import atexit
 import gc
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
 from banditsis import __version__
-from banditsis.cli.command import Command
+from banditsis.cli.command import Group, flag, option
+from banditsis.cli.completion import COMPLETION
 from banditsis.cli.errors import check_confidence, check_dates, exit_codes, usage_errors
 from banditsis.cli.terminal import prepare_streams
 from banditsis.paper.cli import app as reproduce
@@ -24,7 +24,7 @@ def _parse_budget(text: str) -> int | float:
     try:
         value = float(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number such as 0.05 or 1e6.") from None
+        raise click.BadParameter(f"{text!r} is not a number such as 0.05 or 1e6.") from None
     return int(value) if value > 1 and value.is_integer() else value
 
 
@@ -35,7 +35,7 @@ def _parse_count(text: str) -> int:
     except ValueError:
         value = math.nan
     if not (value >= 1 and value.is_integer()):
-        raise typer.BadParameter(f"{text!r} is not a positive integer such as 1000 or 1e6.")
+        raise click.BadParameter(f"{text!r} is not a positive integer such as 1000 or 1e6.")
     return int(value)
 
 
@@ -52,339 +52,264 @@ def _parse_size(text: str) -> int:
         number, prefix, binary = match.groups() if match else ("", "", "")
         size = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix or " "))
     except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is not a size such as 500MB, 2GB or 4e9.") from None
+        raise click.BadParameter(f"{text!r} is not a size such as 500MB, 2GB or 4e9.") from None
     if size < 1:
-        raise typer.BadParameter(f"must be at least 1 byte, got {text}.")
+        raise click.BadParameter(f"must be at least 1 byte, got {text}.")
     return size
 
 
-def _complete(*choices: str) -> Callable[[str], list[str]]:
-    """Make a shell completion for a fixed set of values."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
-
-
-def _complete_statistics(incomplete: str) -> list[str]:
-    from banditsis.statistics import STATISTICS
-
-    return _complete("auto", *STATISTICS)(incomplete)
-
-
-# Options that several commands share.
-Data = Annotated[
-    str,  # and not Path, which would change a URL
-    typer.Argument(help="File, folder, URL, or - for stdin: Parquet, Arrow, CSV, Zarr, HDF5, .bed, .npy, …"),
-]
-Target = Annotated[
-    str | None,
-    typer.Option(help="Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--target", help="Response: a column (name or 1-based number), FILE or FILE:COLUMN. Repeatable."
+POSITIVE, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
+# Parameters that several commands share.
+DATA = click.Argument(["data"])  # not of type click.Path, because it may be a URL
+ABOUT_DATA = "DATA is a file, folder, URL, or - for stdin: Parquet, Arrow, CSV, Zarr, HDF5, .bed, .npy, …"
+TARGET = option(
+    "--target", help="Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."
+)
+ID = option("--id", metavar="COLUMN", help="Column of sample ids, for joins.")
+READING = [
+    option(
+        "--columns",
+        multiple=True,
+        metavar="NAMES",
+        help="Features to use: names, 1-based numbers or patterns (snp_*).",
     ),
+    option("--drop", multiple=True, metavar="NAMES", help="Columns not to use, as for --columns."),
+    flag("--one-hot", help="Encode columns of text, one feature per value."),
+    option(
+        "--dates", default="skip", choices=("skip", "numeric"), help="Columns of dates: skip, or numeric."
+    ),
+    option("--na", multiple=True, help="Also a missing value in text files; may be repeated: --na -9."),
+    option("--memory-limit", type=_parse_size, metavar="SIZE", help="Approximate memory to use: 500MB, 2GB."),
 ]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAMES", help="Features to use: names, 1-based numbers or patterns (snp_*)."),
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="NAMES", help="Columns not to use, as for --columns.")
-]
-Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of sample ids, for joins.")]
-OneHot = Annotated[bool, typer.Option("--one-hot", help="Encode columns of text, one feature per value.")]
-Dates = Annotated[
-    str,
-    typer.Option(autocompletion=_complete("skip", "numeric"), help="Columns of dates: skip, or numeric."),
-]
-Keep = Annotated[
-    int | None, typer.Option(min=1, metavar="D", show_default="n / log n", help="Features to keep.")
-]
-Alpha = Annotated[
-    float | None, typer.Option(help="Read as in the paper, with this α (0.5 to 1.1). Smaller reads more.")
-]
-Budget = Annotated[
-    float | None,
-    typer.Option(
-        parser=_parse_budget,
+KEEP = option("--keep", type=POSITIVE, metavar="D", show_default="n / log n", help="Features to keep.")
+PLANNING = [
+    option("--alpha", type=float, help="Read as in the paper, with this α (0.5 to 1.1). Smaller reads more."),
+    option(
+        "--budget",
+        type=_parse_budget,
         metavar="CELLS",
         help="Use the best plan that reads at most this fraction of the cells, or this many cells.",
     ),
+    option(
+        "--min-correlation",
+        type=float,
+        metavar="R",
+        help="Keep every feature with |r| ≥ R, with probability --confidence.",
+    ),
+    option("--confidence", type=float, show_default="0.95", help="Probability for --min-correlation."),
 ]
-MinCorrelation = Annotated[
-    float | None,
-    typer.Option(metavar="R", help="Keep every feature with |r| ≥ R, with probability --confidence."),
-]
-Confidence = Annotated[
-    float | None, typer.Option(show_default="0.95", help="Probability for --min-correlation.")
-]
-Seed = Annotated[int | None, typer.Option(min=0, show_default="random", help="Random seed.")]
 STATISTICS = (
-    "auto (anova for labels, else pearson), pearson, anova, logistic, poisson, cox, spearman, kendall, "
-    "chatterjee, distance, sirs, mv, sliced_wasserstein"
+    *("pearson", "anova", "logistic", "poisson", "cox", "spearman", "kendall", "chatterjee", "distance"),
+    *("sirs", "mv", "sliced_wasserstein"),
 )
-MemoryLimit = Annotated[
-    int | None,
-    typer.Option(parser=_parse_size, metavar="SIZE", help="Approximate memory to use: 500MB, 2GB."),
-]
-Na = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TEXT", help="Also a missing value in text files; may be repeated: --na -9."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+QUIET = flag("--quiet", "-q", help="Print warnings and errors only.")
+AS_JSON = flag("--json", "as_json", help="Print JSON only.")
+SEED = option("--seed", type=NATURAL, default=0, help="Random seed.")
 
 #: New objects between two runs of the garbage collector, which by default take a tenth of a small run.
 OBJECTS_AT_ONCE = 50_000
-EPILOG = "Exit codes: 0 success, 1 invalid input, 2 wrong usage, 130 interrupted (Ctrl-C)."
-app = typer.Typer(
-    name="banditsis",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+
+@click.group(
+    "banditsis",
+    cls=Group,
+    epilog="Exit codes: 0 success, 1 invalid input, 2 wrong usage, 130 interrupted (Ctrl-C).",
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    params=COMPLETION,
 )
-app.add_typer(reproduce, name="reproduce")
-
-
-def _show_version(requested: bool) -> None:
-    if requested:
-        typer.echo(f"banditsis {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+@click.version_option(__version__, message="banditsis %(version)s", help="Show the version.")
+def app() -> None:
     """Select the features most associated with a response, reading only a small part of the data."""
     prepare_streams()
     gc.set_threshold(OBJECTS_AT_ONCE)
     atexit.register(gc.freeze)  # the interpreter would search all objects for cycles before it ends
 
 
-@app.command(cls=Command)
+@app.command(
+    params=[
+        option("--rows", type=click.IntRange(min=1000), default=200_000, help="Number of rows."),
+        option("--features", type=click.IntRange(min=20), default=1_000, help="Number of features."),
+        option("--keep", type=POSITIVE, default=30, help="Features to keep."),
+        SEED,
+    ]
+)
 @exit_codes()
-def demo(
-    rows: Annotated[int, typer.Option(min=1000, help="Number of rows.")] = 200_000,
-    features: Annotated[int, typer.Option(min=20, help="Number of features.")] = 1_000,
-    keep: Annotated[int, typer.Option(min=1, help="Features to keep.")] = 30,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-) -> None:
+def demo(rows: int, features: int, keep: int, seed: int) -> None:
     """Compare exact and adaptive screening on simulated data."""
     from banditsis.cli.demo import run_demo
 
     run_demo(rows, features, keep, seed)
 
 
-SCREEN_EXAMPLES = """Examples:
-
-  banditsis screen data.parquet --target price --keep 100\n
-  banditsis screen x.bed --target pheno.csv:CD8 --keep 50 --budget 0.1\n
-  banditsis screen x.zarr --target y.npy --min-correlation 0.05 --json\n
+SCREEN_EXAMPLES = """\b
+Examples:
+  banditsis screen data.parquet --target price --keep 100
+  banditsis screen x.bed --target pheno.csv:CD8 --keep 50 --budget 0.1
+  banditsis screen x.zarr --target y.npy --min-correlation 0.05 --json
   banditsis screen data.csv --target class --drop 'id,date_*' -o best.csv"""
 
 
-@app.command(cls=Command, epilog=SCREEN_EXAMPLES)
-@exit_codes()
-def screen(
-    data: Data,
-    target: Targets = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    id: Id = None,
-    one_hot: OneHot = False,
-    dates: Dates = "skip",
-    na: Na = None,
-    keep: Keep = None,
-    fdr: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATE", help="Keep what is significant at this false discovery rate instead of --keep."
+@app.command(
+    epilog=SCREEN_EXAMPLES,
+    help=f"Select the features of a file that are most associated with a target.\n\n{ABOUT_DATA}",
+    params=[
+        DATA,
+        option(
+            "--target",
+            multiple=True,
+            help="Response: a column (name or 1-based number), FILE or FILE:COLUMN. Repeatable.",
         ),
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Read every row (SIS).")] = False,
-    alpha: Alpha = None,
-    budget: Budget = None,
-    min_correlation: MinCorrelation = None,
-    confidence: Confidence = None,
-    statistic: Annotated[
-        str,
-        typer.Option(autocompletion=_complete_statistics, help=f"Measure of association: {STATISTICS}."),
-    ] = "auto",
-    covariates: Annotated[
-        str | None,
-        typer.Option(
-            help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex. Text is expanded."
+        *READING,
+        ID,
+        KEEP,
+        option(
+            "--fdr",
+            type=float,
+            metavar="RATE",
+            help="Keep what is significant at this false discovery rate instead of --keep.",
         ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
-    ] = None,
-    pvalues: Annotated[
-        bool, typer.Option("--pvalues", help="Read all rows of the selected features to get p-values.")
-    ] = False,
-    robust_pvalues: Annotated[
-        bool,
-        typer.Option(
-            "--robust-pvalues", help="As --pvalues, but allow a variance that depends on the feature."
+        flag("--exact", help="Read every row (SIS)."),
+        *PLANNING,
+        option(
+            "--statistic",
+            default="auto",
+            choices=("auto", *STATISTICS),
+            help=f"Measure of association: auto (anova for labels, else pearson), {', '.join(STATISTICS)}.",
         ),
-    ] = False,
-    avoid_redundancy: Annotated[
-        bool,
-        typer.Option("--avoid-redundancy", help="Choose the features to keep so they are not redundant."),
-    ] = False,
-    interactions: Annotated[
-        bool, typer.Option("--interactions", help="Also screen the products of pairs of features.")
-    ] = False,
-    missing: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=_complete("raise", "pairwise"),
+        option(
+            "--covariates",
+            help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex. Text is expanded.",
+        ),
+        option("--weights", help="Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
+        flag("--pvalues", help="Read all rows of the selected features to get p-values."),
+        flag("--robust-pvalues", help="As --pvalues, but allow a variance that depends on the feature."),
+        flag("--avoid-redundancy", help="Choose the features to keep so they are not redundant."),
+        flag("--interactions", help="Also screen the products of pairs of features."),
+        option(
+            "--missing",
+            choices=("raise", "pairwise"),
             show_default="pairwise for .bed and .pgen, else raise",
             help="Missing values: raise an error, or pairwise deletion.",
         ),
-    ] = None,
-    row_order: Annotated[
-        str,
-        typer.Option(
-            autocompletion=_complete("auto", "random", "blocks", "stored"),
+        option(
+            "--row-order",
+            default="auto",
+            choices=("auto", "random", "blocks", "stored"),
             help="Rows to sample: random, blocks (whole chunks), stored (the first rows) or auto.",
         ),
-    ] = "auto",
-    sampling: Annotated[
-        str,
-        typer.Option(
-            autocompletion=_complete("auto", "uniform", "stratified"),
+        option(
+            "--sampling",
+            default="auto",
+            choices=("auto", "uniform", "stratified"),
             help="stratified reads more of the rows that carry most information, such as rare classes.",
         ),
-    ] = "auto",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the features: .csv, .parquet or .json.")
-    ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a report: .html.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    jobs: Annotated[int | None, typer.Option(show_default="all cores", help="Threads.")] = None,
-    memory_limit: MemoryLimit = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Dask cluster, tcp://…; its workers must see the data at the same path."
+        option("--output", "-o", type=Path, help="Write the features: .csv, .parquet or .json."),
+        option("--report", type=Path, help="Write a report: .html."),
+        AS_JSON,
+        QUIET,
+        SEED,
+        option("--jobs", type=int, show_default="all cores", help="Threads."),
+        option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Dask cluster, tcp://…; its workers must see the data at the same path.",
         ),
-    ] = None,
-) -> None:
-    """Select the features of a file that are most associated with a target."""
-    options = locals()
+    ],
+)
+@exit_codes()
+def screen(**options: Any) -> None:
     from banditsis.cli.screen import ScreenOptions, run_screen
 
     run_screen(ScreenOptions(**options))
 
 
-SHUFFLE_EXAMPLES = """Examples:
-
-  banditsis shuffle data.parquet data.zarr\n
+SHUFFLE_EXAMPLES = """\b
+Examples:
+  banditsis shuffle data.parquet data.zarr
   banditsis shuffle x.bed x.zarr --target pheno.csv:CD8 --seed 1
 
 Run the same command again to resume an interrupted shuffle."""
+ABOUT_SHUFFLE = f"""\
+Copy the data with their rows in random order. Screening the copy reads only its first rows.
+
+With --target, rows are in strata of it, so few rows find even the features of a rare class.
+
+{ABOUT_DATA}
+
+DESTINATION is the store to write, a folder such as data.zarr."""
 
 
-@app.command(cls=Command, epilog=SHUFFLE_EXAMPLES)
+@app.command(
+    epilog=SHUFFLE_EXAMPLES,
+    help=ABOUT_SHUFFLE,
+    params=[
+        DATA,
+        click.Argument(["destination"], type=Path),
+        TARGET,
+        *READING,
+        ID,
+        option("--seed", "random_state", type=NATURAL, show_default="random", help="Random seed."),
+        flag("--force", help="Replace an existing store."),
+        QUIET,
+    ],
+)
 @exit_codes()
-def shuffle(
-    data: Data,
-    destination: Annotated[Path, typer.Argument(help="Store to write, a folder such as data.zarr.")],
-    target: Target = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    id: Id = None,
-    one_hot: OneHot = False,
-    dates: Dates = "skip",
-    seed: Seed = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing store.")] = False,
-    na: Na = None,
-    memory_limit: MemoryLimit = None,
-    quiet: Quiet = False,
-) -> None:
-    """Copy the data with their rows in random order. Screening the copy reads only its first rows.
-
-    With --target, rows are in strata of it, so few rows find even the features of a rare class.
-    """
+def shuffle(data: str, destination: Path, dates: str, **options: Any) -> None:
     from banditsis.cli.shuffle import run_shuffle
 
-    run_shuffle(
-        data,
-        destination,
-        target=target,
-        random_state=seed,
-        force=force,
-        na=tuple(na or ()),
-        memory_limit=memory_limit,
-        quiet=quiet,
-        columns=tuple(columns or ()),
-        drop=tuple(drop or ()),
-        id=id,
-        one_hot=one_hot,
-        dates=check_dates(dates),
-    )
+    run_shuffle(data, destination, dates=check_dates(dates), **options)
 
 
-@app.command(cls=Command)
+@app.command(
+    help=f"Show the format and layout of a file and the cost of screening it.\n\n{ABOUT_DATA}",
+    params=[
+        DATA,
+        *READING,
+        KEEP,
+        flag("--verify", help="Read a shuffled store completely and check its checksums."),
+        AS_JSON,
+    ],
+)
 @exit_codes()
-def info(
-    data: Data,
-    columns: Columns = None,
-    drop: Drop = None,
-    one_hot: OneHot = False,
-    dates: Dates = "skip",
-    keep: Keep = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Read a shuffled store completely and check its checksums.")
-    ] = False,
-    na: Na = None,
-    as_json: AsJson = False,
-    memory_limit: MemoryLimit = None,
-) -> None:
-    """Show the format and layout of a file and the cost of screening it."""
+def info(data: str, keep: int | None, dates: str, as_json: bool, verify: bool, **options: Any) -> None:
     from banditsis.cli.info import run_info
     from banditsis.cli.standard_input import spooled
     from banditsis.formats.options import ReadOptions
 
-    options = ReadOptions(
-        columns=tuple(columns or ()),
-        drop=tuple(drop or ()),
-        one_hot=one_hot,
-        dates=check_dates(dates),
-        na=tuple(na or ()),
-        memory_limit=memory_limit,
-    )
+    reading = ReadOptions(dates=check_dates(dates), **options)
     with spooled(data) as path:
-        run_info(path, keep, options, as_json=as_json, verify=verify)
+        run_info(path, keep, reading, as_json=as_json, verify=verify)
 
 
-PLAN_EXAMPLES = """Examples:
-
-  banditsis plan --rows 1e6 --features 1e5 --keep 100\n
+PLAN_EXAMPLES = """\b
+Examples:
+  banditsis plan --rows 1e6 --features 1e5 --keep 100
   banditsis plan --rows 1e6 --features 1e5 --keep 100 --budget 0.01 --compare"""
 
 
-@app.command(cls=Command, epilog=PLAN_EXAMPLES)
+@app.command(
+    epilog=PLAN_EXAMPLES,
+    params=[
+        option("--rows", type=_parse_count, required=True, metavar="N", help="Number of rows, such as 1e6."),
+        option("--features", type=_parse_count, required=True, metavar="P", help="Number of features."),
+        option("--keep", type=_parse_count, required=True, metavar="D", help="Features to keep."),
+        *PLANNING,
+        option("--dtype", default="float32", help="Data type of the cells, for their size in bytes."),
+        flag("--compare", help="Compare with more plans."),
+        AS_JSON,
+    ],
+)
 @exit_codes()
 def plan(
-    rows: Annotated[int, typer.Option(parser=_parse_count, metavar="N", help="Number of rows, such as 1e6.")],
-    features: Annotated[int, typer.Option(parser=_parse_count, metavar="P", help="Number of features.")],
-    keep: Annotated[int, typer.Option(parser=_parse_count, metavar="D", help="Features to keep.")],
-    alpha: Alpha = None,
-    budget: Budget = None,
-    min_correlation: MinCorrelation = None,
-    confidence: Confidence = None,
-    dtype: Annotated[str, typer.Option(help="Data type of the cells, for their size in bytes.")] = "float32",
-    compare: Annotated[bool, typer.Option("--compare", help="Compare with more plans.")] = False,
-    as_json: AsJson = False,
+    rows: int,
+    features: int,
+    keep: int,
+    min_correlation: float | None,
+    confidence: float | None,
+    dtype: str,
+    compare: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Show what a plan reads and which correlations it detects. Needs no data."""
     from banditsis.cli.plan import run_plan
@@ -395,13 +320,14 @@ def plan(
             rows,
             features,
             keep,
-            alpha=alpha,
-            budget=budget,
             min_correlation=min_correlation,
             confidence=check_confidence(confidence, min_correlation),
+            **options,
         )
         run_plan(made, dtype, compare=compare, as_json=as_json)
 
+
+app.add_command(reproduce)
 
 if __name__ == "__main__":
     app()

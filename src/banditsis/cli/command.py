@@ -1,22 +1,49 @@
-"""Commands that reject repeated options."""
+"""Commands that reject repeated options, and their options."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import typer
-from typer.core import TyperCommand
+import click
 
 
-class Command(TyperCommand):
+class Command(click.Command):
     """A command whose options cannot be repeated if only the last value would be used."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Raise for an option that is given twice, except for flags and lists; then parse."""
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         single = (parameter for parameter in order if not getattr(parameter, "multiple", False))
         values: list[Any] = [parameter for parameter in single if not getattr(parameter, "is_flag", True)]
         for parameter in values:
             if values.count(parameter) > 1 and not ctx.resilient_parsing:
-                raise typer.BadParameter("given more than once: give one value.", ctx, parameter)
+                raise click.BadParameter("given more than once: give one value.", ctx, parameter)
         return super().parse_args(ctx, args)
+
+
+class Group(click.Group):
+    """A group of such commands, which are listed in their order and with whole sentences."""
+
+    command_class = Command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            lines = (
+                (name, command.get_short_help_str(limit=1000)) for name, command in self.commands.items()
+            )
+            formatter.write_dl(list(lines))
+
+
+def option(*names: str, help: str, choices: Sequence[str] = (), **settings: Any) -> click.Option:
+    """An option for which the shell completes ``choices``."""
+    if choices:
+        settings["shell_complete"] = lambda context, parameter, incomplete: [
+            choice for choice in choices if choice.startswith(incomplete)
+        ]
+    return click.Option(names, help=help, **settings)
+
+
+def flag(*names: str, help: str, **settings: Any) -> click.Option:
+    """An option without a value."""
+    return click.Option(names, is_flag=True, help=help, **settings)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-import typer
+import click
 
 from banditsis.cli.terminal import print_message
 from banditsis.parallel import RoundError
@@ -55,7 +55,7 @@ def exit_codes() -> Iterator[None]:
 def fail(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
     print_message(f"error: {message}", indent=7)
-    raise typer.Exit(code) from None
+    raise click.exceptions.Exit(code) from None
 
 
 def _is_user_error(error: Exception) -> bool:

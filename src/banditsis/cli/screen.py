@@ -51,13 +51,13 @@ class ScreenOptions:
     """The options of the command."""
 
     data: str
-    target: list[str] | None
-    columns: list[str] | None
-    drop: list[str] | None
+    target: tuple[str, ...]
+    columns: tuple[str, ...]
+    drop: tuple[str, ...]
     id: str | None
     one_hot: bool
     dates: str
-    na: list[str] | None
+    na: tuple[str, ...]
     keep: int | None
     fdr: float | None
     exact: bool
@@ -98,12 +98,12 @@ class ScreenOptions:
     def opening(self) -> dict[str, Any]:
         """How to open the data, as for :func:`open_source`."""
         return {
-            "columns": tuple(self.columns or ()),
-            "drop": tuple(self.drop or ()),
+            "columns": self.columns,
+            "drop": self.drop,
             "id": self.id,
             "one_hot": self.one_hot,
             "dates": self.dates,
-            "na": tuple(self.na or ()),
+            "na": self.na,
             "memory_limit": self.memory_limit,
         }
 
@@ -144,8 +144,7 @@ def check_options(options: ScreenOptions) -> None:
         check_choice("--missing", options.missing or "raise", MISSING)
     check_confidence(options.confidence, options.min_correlation)
     check_dates(options.dates)
-    targets = options.target or []
-    repeated = [target for target in targets if targets.count(target) > 1]
+    repeated = [target for target in options.target if options.target.count(target) > 1]
     if repeated:
         raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
     if options.avoid_redundancy and options.min_correlation is not None and options.keep is None:
@@ -174,7 +173,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
     path = local_path(options.data)
     if path is not None:
         yield path
-    for given in filter(None, (*(options.target or ()), options.covariates, options.weights)):
+    for given in filter(None, (*options.target, options.covariates, options.weights)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)
             if isinstance(file, Path):
@@ -182,7 +181,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
 
 
 def _run(options: ScreenOptions) -> None:
-    path, targets = options.data, options.target or [_stored_target(options.data)]
+    path, targets = options.data, list(options.target) or [_stored_target(options.data)]
     na = options.opening["na"]
     # Workers open the file by its targets alone, so the ids of the covariates must not matter.
     files = (options.covariates, options.weights) if options.scheduler is None else ()
@@ -385,7 +384,7 @@ def _print_results(
     options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, seconds: float
 ) -> None:
     """Print one result, or several after their targets."""
-    several = len(options.target or ()) > 1
+    several = len(options.target) > 1
     if options.as_json:
         print_output(_all(results).to_json(full=False))
     elif not options.quiet:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TextIO
 
-import typer
+import click
 
 from banditsis.formatting import printable
 
@@ -44,7 +44,7 @@ def print_output(text: str, indent: int | None = None) -> None:
     try:
         _print(text, sys.stdout, indent)
     except BrokenPipeError:
-        raise typer.Exit(CLOSED_PIPE) from None
+        raise click.exceptions.Exit(CLOSED_PIPE) from None
     except OSError as error:
         raise OSError(f"cannot write to standard output: {error.strerror}.") from None
 
