@@ -150,6 +150,18 @@ def erfc(x: Floats) -> Floats:
     return np.fromiter(map(math.erfc, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
+class _Special:
+    """``scipy.special``, which is imported on first use: that takes longer than many runs."""
+
+    def __getattr__(self, name: str) -> Any:
+        from scipy import special
+
+        return getattr(special, name)
+
+
+special = _Special()
+
+
 def is_masked(values: Any) -> bool:
     """As ``np.ma.isMaskedArray``; without masked arrays, their module is not imported."""
     module = sys.modules.get("numpy.ma")

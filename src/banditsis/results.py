@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -394,6 +393,8 @@ class ScreeningResult:
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
         if self.no_interval_reason is not None or self.present is not None:
             return None
+        from statistics import NormalDist
+
         centre, error = self._fisher()
         z: Any = -NormalDist().inv_cdf(ERROR_RATE / self.n_features / 2)
         if self.informative is not None and self.informative_response is not None:
@@ -437,6 +438,8 @@ class ScreeningResult:
         check_real("confidence", confidence, 0, 1)
         if self.no_interval_reason is not None:
             raise ValueError(f"no confidence intervals: {self.no_interval_reason}.")
+        from statistics import NormalDist
+
         centre, error = self._fisher()
         half = -NormalDist().inv_cdf(0.5 - confidence / 2) * error
         with np.errstate(invalid="ignore"):

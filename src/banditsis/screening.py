@@ -572,16 +572,16 @@ class Run:
 
     def _draw_rows(self, plan: Plan) -> Iterator[Rows]:
         totals, lazy = [step.n_rows for step in plan.steps], plan.by_evidence
-        rng = np.random.default_rng(self.settings.seed)
+        seed = self.settings.seed
         if self.strata.n_strata > 1:
-            return self.strata.draw(totals, self.row_order, rng, lazy=lazy)
+            return self.strata.draw(totals, self.row_order, np.random.default_rng(seed), lazy=lazy)
         if self.source.stratum_sizes and self.row_order == "stored" and totals[0] < plan.n_rows:
-            return draw_uniformly(self.source.stratum_sizes, totals, rng)
+            return draw_uniformly(self.source.stratum_sizes, totals, np.random.default_rng(seed))
         return draw_rows(
             plan.n_rows,
             totals,
             self.row_order,
-            rng,
+            seed,
             lazy=lazy,
             edges=self.source.block_edges() if self.row_order == "blocks" else None,
         )

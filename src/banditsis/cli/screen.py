@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from banditsis.arrays import Array, Indices
 from banditsis.cli.covariates import columns_in_data, id_names, read_covariates
@@ -39,11 +39,12 @@ from banditsis.progress import ProgressBar
 from banditsis.results import Interrupted, ScreeningResult
 from banditsis.screening import screen
 from banditsis.sources.base import Source
-from banditsis.sources.interactions.source import Interactions
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
-from banditsis.store.metadata import read_record
 from banditsis.validation import Responses, check_choice, check_real, rows_by_missingness
+
+if TYPE_CHECKING:
+    from banditsis.store.metadata import Record
 
 
 @dataclass(frozen=True)
@@ -297,20 +298,29 @@ def _screen(
 
 def _stored_target(path: str) -> str:
     """Return the name of the target that a shuffled store contains."""
-    stored = read_record(Path(path)).target if find_format(path) == "shuffled" else None
-    if stored is None:
+    stored = _read_record(path)
+    if stored is None or stored.target is None:
         raise UsageError(
             f"no target: set --target to the name of a column of {path}, to another file or to FILE:COLUMN."
         )
-    return stored
+    return stored.target
+
+
+def _read_record(path: str) -> Record | None:
+    """The description of a shuffled store; None for other data."""
+    if find_format(path) != "shuffled":
+        return None
+    from banditsis.store.metadata import read_record
+
+    return read_record(Path(path))
 
 
 def _missing(options: ScreenOptions) -> str:
     """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
     if options.missing is not None:
         return options.missing
-    path = options.data
-    original = read_record(Path(path)).source if find_format(path) == "shuffled" else path
+    record = _read_record(options.data)
+    original = options.data if record is None else record.source
     return "pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise"
 
 
@@ -319,6 +329,8 @@ def _wrap(
 ) -> Source:
     """Wrap the data for interactions or for a cluster."""
     if options.interactions:
+        from banditsis.sources.interactions.source import Interactions
+
         products = Interactions(source)
         products.notes = [*source.notes, *products.notes]
         return products

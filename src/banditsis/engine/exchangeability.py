@@ -25,9 +25,8 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-import scipy  # its submodules are imported on first use
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, spread, take
+from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread, take
 from banditsis.sources.base import Source, SourceView, SumContext, WeightFunction
 from banditsis.statistics.base import Statistic, Weights
 from banditsis.validation import warn_user
@@ -170,7 +169,7 @@ def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = 
     (7.64, 3.33)
     """
     error = ERROR / n_tests
-    share = scipy.special.betainccinv((n_groups - 1) / 2, (n_rows - n_groups) / 2, error)  # of SSB in SST
+    share = special.betainccinv((n_groups - 1) / 2, (n_rows - n_groups) / 2, error)  # of SSB in SST
     normal = share * (n_rows - 1) / (n_groups - 1)
     clumped = 1 - math.log(error) / math.log(n_groups) if sparse else 0.0
     return float(max(normal, clumped))

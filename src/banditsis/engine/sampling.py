@@ -158,7 +158,7 @@ def draw_rows(
     n: int,
     totals: Sequence[int],
     order: str,
-    rng: np.random.Generator,
+    random_state: int | np.random.Generator,
     *,
     lazy: bool = False,
     edges: Indices | None = None,
@@ -175,8 +175,8 @@ def draw_rows(
         "random" draws one uniform sample without replacement and yields it piece by piece, so the rows up to
         any step are a uniform sample. "blocks" does the same with whole blocks; the total may fall short by a
         few rows if the last block is short. "stored" takes the first rows.
-    rng : Generator
-        Source of randomness.
+    random_state : int or Generator
+        Seed or source of randomness.
     lazy : bool
         Whether to draw each piece when it is needed, which pays off if the run may end early.
     edges : ndarray of int, optional
@@ -185,18 +185,20 @@ def draw_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> [rows.tolist() for rows in draw_rows(10, [3, 5], "random", np.random.default_rng(0))]
+    >>> [rows.tolist() for rows in draw_rows(10, [3, 5], "random", 0)]
     [[2, 4, 7], [3, 5]]
-    >>> list(draw_rows(10, [3, 5], "stored", np.random.default_rng(0)))
+    >>> list(draw_rows(10, [3, 5], "stored", 0))
     [slice(0, 3, None), slice(3, 5, None)]
     >>> edges = np.array([0, 4, 8, 10])
-    >>> [rows.tolist() for rows in draw_rows(10, [4, 8], "blocks", np.random.default_rng(0), edges=edges)]
+    >>> [rows.tolist() for rows in draw_rows(10, [4, 8], "blocks", 0, edges=edges)]
     [[8, 9], [0, 1, 2, 3]]
     """
     if order == "stored" or totals[0] >= n:  # the order of all rows at once does not matter
         for start, stop in zip([0, *totals], totals, strict=False):
             yield slice(start, stop)
-    elif order == "blocks":
+        return
+    rng = np.random.default_rng(random_state)
+    if order == "blocks":
         assert edges is not None
         yield from _draw_blocks(n, totals, rng, edges)
     else:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-import banditsis
 from banditsis.arrays import Columns, Floats, Indices
 from banditsis.engine.evidence import VarianceInflation
 from banditsis.formatting import count, were
@@ -196,10 +194,6 @@ class Trace:
 
 
 def _versions() -> dict[str, str]:
-    return {"banditsis": banditsis.__version__, "numpy": np.__version__, "numba": _numba_version()}
-
-
-@cache
-def _numba_version() -> str:
-    """The version of Numba, found without importing it."""
-    return version("numba")
+    """Versions of the packages used; exact screening of genotypes needs no Numba."""
+    used = {name: sys.modules.get(name) for name in ("banditsis", "numpy", "numba")}
+    return {name: module.__version__ for name, module in used.items() if module is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import re
 from collections.abc import Sequence
@@ -123,6 +122,8 @@ def find_column(names: Sequence[str], column: str, where: object) -> int:
         return names.index(column)
     if column.isdigit() and 1 <= int(column) <= len(names):
         return int(column) - 1
+    import difflib
+
     similar = difflib.get_close_matches(column, names, 3, 0.5)
     if similar:
         hint = f"did you mean {' or '.join(map(repr, similar))}?"

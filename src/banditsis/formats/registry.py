@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -291,6 +290,8 @@ def similar_file(path: Path) -> str:
     """A note that names a file or folder with a similar name, if there is one."""
     if not path.parent.is_dir():
         return ""
+    import difflib
+
     similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], 1)
     return f" (there is {similar[0]})" if similar else ""
 

@@ -26,7 +26,6 @@ from banditsis.formats.target_files import (
 from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset, RowSubset
-from banditsis.store.reader import stored_below
 from banditsis.validation import find_missing, warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -285,6 +284,8 @@ def _match_by_order(opened: Opened, read: TargetValues, path: Path | str, note: 
             f"{has} sample ids, and {lacks} none: rows were joined by their order alone. Make sure that both "
             "are in the same order, or add a column of ids."
         )
+    from banditsis.store.reader import stored_below
+
     values, store = read.values, stored_below(opened.source)
     n = opened.source.shape[0] if store is None else store.record.n_original
     order = "row order" if store is None else "the row order before shuffling"

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # its submodules are imported on first use
 
-from banditsis.arrays import Floats, Indices
+from banditsis.arrays import Floats, Indices, special
 from banditsis.formatting import count, were
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import (
@@ -93,7 +92,7 @@ def _schedule(
 
 def _z(error: float, p: int, k: int) -> float:
     """Standard errors of round k, which may lose one feature with probability error / (p k (k + 1))."""
-    return round(float(-scipy.special.ndtri(error / (p * k * (k + 1)))), 4)
+    return round(float(-special.ndtri(error / (p * k * (k + 1)))), 4)
 
 
 def _first_rows(n: int, min_correlation: float, z: float, start: float) -> int:

@@ -16,9 +16,8 @@ from functools import cache
 from typing import TypeAlias
 
 import numpy as np
-import scipy  # its submodules are imported on first use
 
-from banditsis.arrays import Array, Floats, erfc
+from banditsis.arrays import Array, Floats, erfc, special
 
 #: Nodes of the state between two rounds, and their weights.
 State: TypeAlias = tuple[Floats, Floats]
@@ -49,7 +48,7 @@ def null_cutoffs(rows: Floats, shares: Floats, n_nodes: int) -> Floats:
     density of |u| among the features that are kept, at nodes above the cutoff.
     """
     cutoffs = np.empty_like(rows)
-    cutoffs[:, 0] = -scipy.special.ndtri(0.5 * shares[:, 0])
+    cutoffs[:, 0] = -special.ndtri(0.5 * shares[:, 0])
     state = _first_state(cutoffs[:, :1], n_nodes)
     for k in range(1, rows.shape[1]):
         x, w, s = _predict(state, rows[:, k - 1 : k], rows[:, k : k + 1])
@@ -62,7 +61,7 @@ def null_cutoffs(rows: Floats, shares: Floats, n_nodes: int) -> Floats:
 def null_shares(rows: Floats, cutoffs: Floats, n_nodes: int) -> Floats:
     """Shares of the features without signal, of those left before each round, that reach these cutoffs."""
     shares = np.empty_like(rows)
-    shares[:, 0] = scipy.special.erfc(cutoffs[:, 0] / ROOT_2)
+    shares[:, 0] = special.erfc(cutoffs[:, 0] / ROOT_2)
     state = _first_state(cutoffs[:, :1], n_nodes)
     for k in range(1, rows.shape[1]):
         x, w, s = _predict(state, rows[:, k - 1 : k], rows[:, k : k + 1])
@@ -87,7 +86,7 @@ def _predict(state: State, rows: Floats, next_rows: Floats) -> tuple[Floats, Flo
 
 def _tail(c: Floats, x: Floats, w: Floats, s: Floats) -> Floats:
     """Probability that the mixture exceeds c."""
-    return 0.5 * _dot(w, scipy.special.erfc((c - x) / (s * ROOT_2)))
+    return 0.5 * _dot(w, special.erfc((c - x) / (s * ROOT_2)))
 
 
 def _density(v: Floats, x: Floats, w: Floats, s: Floats) -> Floats:
@@ -115,7 +114,7 @@ def _quantile(share: Floats, start: Floats, x: Floats, w: Floats, s: Floats) -> 
         if not is_open.any():
             break
         t = (c - x) * scale
-        tail = np.maximum(0.5 * _dot(w, scipy.special.erfc(t)), TINY)
+        tail = np.maximum(0.5 * _dot(w, special.erfc(t)), TINY)
         density = np.maximum(_dot(w, np.exp(-t * t)) * (scale / ROOT_PI), TINY)
         move = np.clip(np.log(tail / share) * tail / density, -1.0, 1.0)
         c = np.where(is_open, np.maximum(c + move, 0.0), c)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-import scipy  # its submodules are imported on first use
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, special, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -108,8 +107,8 @@ class Logistic(GeneralisedLinear):
     by_class = True
     is_correlation = True
     family = Family(
-        mean=lambda predictor: scipy.special.expit(predictor),
-        link=lambda mean: scipy.special.logit(mean),
+        mean=lambda predictor: special.expit(predictor),
+        link=lambda mean: special.logit(mean),
         variance=lambda mean: mean * (1.0 - mean),
         cumulant=lambda predictor: np.logaddexp(0.0, predictor),
         divergence="the logistic regression on the covariates alone does not converge: they separate the two "

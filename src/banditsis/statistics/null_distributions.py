@@ -9,10 +9,9 @@ from statistics import NormalDist
 from typing import Self
 
 import numpy as np
-import scipy  # its submodules are imported on first use
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices, erfc
+from banditsis.arrays import Array, Floats, Indices, erfc, special
 from banditsis.parallel import map_in_threads
 
 #: Student's t with at least this many degrees of freedom, up to this share of variance, needs no scipy.
@@ -90,7 +89,7 @@ class BetaNull(NullDistribution):
             square = NormalDist().inv_cdf(level / 2) ** 2
             share = square / (np.maximum(a, 0) + square)
         elif isinstance(a, float) and isinstance(b, float):
-            share = 1 - scipy.special.betaincinv(a / 2, b / 2, level)
+            share = 1 - special.betaincinv(a / 2, b / 2, level)
         else:
             return super().may_reach(scores, level)
         return np.asarray(np.abs(scores) >= MARGIN * np.sqrt(share) / self.scale)
@@ -156,9 +155,9 @@ def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
 
 def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     """Logarithm of :math:`I_{1-s}(a, b)`."""
-    tail = np.log1p(-scipy.special.betainc(b, a, share))
+    tail = np.asarray(np.log1p(-special.betainc(b, a, share)))
     small = tail < np.log(SMALL)  # the difference from 1 has too few digits
-    tail[small] = np.log(scipy.special.betainc(a[small], b[small], 1.0 - share[small]))
+    tail[small] = np.log(special.betainc(a[small], b[small], 1.0 - share[small]))
     return tail
 
 
@@ -179,7 +178,7 @@ def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     for node, weight in LAGUERRE:
         time = node / rate
         total += weight * np.exp((b - 1.0) * np.log1p(-odds * np.expm1(-time / a)) - slope * time)
-    front = a * np.log1p(-share) + (b - 1.0) * np.log(share) - np.log(a) - scipy.special.betaln(a, b)
+    front = a * np.log1p(-share) + (b - 1.0) * np.log(share) - np.log(a) - special.betaln(a, b)
     return np.asarray(front + np.log(total / rate))
 
 
@@ -217,9 +216,9 @@ class NormalNull(NullDistribution):
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale
         if self.two_sided:
-            log = np.minimum(np.log(2) + scipy.special.log_ndtr(-np.abs(z)), 0.0)
+            log = np.minimum(np.log(2) + special.log_ndtr(-np.abs(z)), 0.0)
         else:
-            log = np.where(np.equal(self.scale, 0.0), 0.0, scipy.special.log_ndtr(-z))
+            log = np.where(np.equal(self.scale, 0.0), 0.0, special.log_ndtr(-z))
         return np.asarray(log / np.log(10))
 
 

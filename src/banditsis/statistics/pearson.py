@@ -98,7 +98,8 @@ class Pearson(MomentStatistic):
         if (low == high).any():
             k = int(np.argmax(low == high))
             raise self.constant_response(k, self.y[rows][0, k])
-        centre = np.median(self.values(spread(rows, 1001)), axis=0)
+        sample = np.sort(self.values(spread(rows, 1001)), axis=0)
+        centre = sample[len(sample) // 2]  # np.median imports masked arrays
         reach = np.maximum(np.maximum(high / 2 - centre / 2, centre / 2 - low / 2), SMALLEST)
         exponent = np.clip(np.frexp(reach)[1] + 1, -1000, 1000)
         return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent), _powers=None)

@@ -31,10 +31,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its submodules are imported on first use
 
 from banditsis import kernels
-from banditsis.arrays import SMALLEST, Array, Floats, Indices
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, special
 from banditsis.statistics.null_distributions import TINY, BetaNull
 from banditsis.statistics.regression import maximise, whiten
 from banditsis.statistics.shape import (
@@ -108,7 +107,7 @@ class ResidualDistribution:
             reached = min(target, 0.999 * float(largest))
             table = (self.nodes, self.table, FIRST_NODE, STEP)
             roots.append(kernels.saddlepoint.signed_root(reached, span, values, weights.counts, *table))
-        return min(float(np.logaddexp(*scipy.special.log_ndtr(-np.array(roots)))), 0.0)
+        return min(float(np.logaddexp(*special.log_ndtr(-np.array(roots)))), 0.0)
 
 
 def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
@@ -242,7 +241,7 @@ class TailTest:
         if score is None:
             return log_usual
         log = log_usual
-        if self._is_far_from_normal(score, -float(scipy.special.ndtri_exp(log_usual - np.log(2)))):
+        if self._is_far_from_normal(score, -float(special.ndtri_exp(log_usual - np.log(2)))):
             bound = self._log_bound(score)
             if bound < LOG_DECIDED:
                 log = max(log, bound)
@@ -393,10 +392,10 @@ def _class_rate(sums: Floats, chances: Floats, atoms: Atoms) -> float:
 def _log_chi_squared_tail(value: float, freedom: float) -> float:
     """Logarithm of P(χ² ≥ value)."""
     a, x = freedom / 2, value / 2
-    tail = float(scipy.special.gammaincc(a, x))
+    tail = float(special.gammaincc(a, x))
     if tail > TINY:
         return float(np.log(tail))
-    return float(a * np.log(x) - x - scipy.special.gammaln(a) - np.log(x + 1 - a - (1 - a) / (x + 3 - a)))
+    return float(a * np.log(x) - x - special.gammaln(a) - np.log(x + 1 - a - (1 - a) / (x + 3 - a)))
 
 
 class Residual:
