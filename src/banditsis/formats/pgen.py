@@ -15,7 +15,6 @@ from banditsis.formats.members import to_text
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.plink import as_phenotype, complete_ids, share_texts
 from banditsis.formats.registry import Opened, import_optional, take_apart
-from banditsis.formats.tables import check_unique_names
 from banditsis.formats.text import is_number
 from banditsis.sources.blocks import BlockSource
 
@@ -92,7 +91,6 @@ def open_pgen(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFA
     names, offsets, annotations = _read_variants(library, _find_part(path, ".pvar", ".pvar.zst"))
     samples = _find_part(path, ".psam")
     columns = _read_samples(samples)
-    check_unique_names(names, path)
     ids = columns["IID"]
     if "FID" in columns:
         ids = np.char.add(np.char.add(columns["FID"], "\t"), ids)
@@ -137,7 +135,7 @@ def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None, d
                 "a1": share_texts(",".join(codes[1:]) for codes in alleles),
                 "a2": share_texts(codes[0] for codes in alleles),
             }
-            names = complete_ids(ids, annotations)
+            names = complete_ids(ids, annotations, path)
             offsets = reader.get_allele_idx_offsets() if reader.get_max_allele_ct() > 2 else None
     except (RuntimeError, AssertionError, MemoryError) as error:
         raise ValueError(f"{path} cannot be read: {_text(error)}") from error
