@@ -266,16 +266,17 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     array([2, 1])
     """
     p = len(log10_pvalues)
-    values = np.where(np.isnan(log10_pvalues), np.inf, log10_pvalues)
-    order = np.argsort(values, kind="stable")
-    rank: Array = np.arange(1, p + 1)
+    small = np.flatnonzero(log10_pvalues <= np.log10(level) + 1e-9)  # no other one can be significant
+    order = small[np.argsort(log10_pvalues[small], kind="stable")]
+    values = log10_pvalues[order]
+    rank: Array = np.arange(1, len(order) + 1)
     if method == "bonferroni":
-        return np.asarray(order[values[order] <= np.log10(level / p)])
+        return np.asarray(order[values <= np.log10(level / p)])
     if method == "holm":
-        failed = np.flatnonzero(values[order] > np.log10(level / (p + 1 - rank)))
+        failed = np.flatnonzero(values > np.log10(level / (p + 1 - rank)))
         return np.asarray(order[: failed[0]] if failed.size else order)
-    total = float(np.sum(1.0 / rank)) if method == "by" else 1.0
-    passed = np.flatnonzero(values[order] <= np.log10(rank * (level / (p * total))))
+    total = float(np.sum(1.0 / np.arange(1, p + 1))) if method == "by" else 1.0
+    passed = np.flatnonzero(values <= np.log10(rank * (level / (p * total))))
     return np.asarray(order[: passed[-1] + 1] if passed.size else order[:0])
 
 
@@ -291,7 +292,7 @@ def adjust_pvalues(log10_pvalues: Floats) -> Floats:
     >>> 10 ** adjust_pvalues(np.log10([0.9, 0.012, 0.001, 0.04]))
     array([0.9       , 0.024     , 0.004     , 0.05333333])
     """
-    order = np.argsort(log10_pvalues, kind="stable")[: np.count_nonzero(~np.isnan(log10_pvalues))]
+    order = np.argsort(log10_pvalues)[: np.count_nonzero(~np.isnan(log10_pvalues))]
     scaled = log10_pvalues[order] + np.log10(len(log10_pvalues) / np.arange(1, len(order) + 1))
     adjusted = np.full(len(log10_pvalues), np.nan)
     adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 0.0)
