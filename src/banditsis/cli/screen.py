@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from banditsis.arrays import Array, Indices
 from banditsis.cli.covariates import columns_in_data, id_names, read_covariates
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from banditsis.store.metadata import Record
 
 
-@dataclass(frozen=True)
-class ScreenOptions:
+class ScreenOptions(NamedTuple):
     """The options of the command."""
 
     data: str
@@ -114,7 +113,7 @@ def run_screen(options: ScreenOptions) -> None:
     check_options(options)
     if options.scheduler is None:
         with spooled(options.data) as data:
-            _run(replace(options, data=data))
+            _run(options._replace(data=data))
         return
     from banditsis.sources.dask.windows import connected
 

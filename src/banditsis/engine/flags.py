@@ -23,7 +23,7 @@ MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
 def flag_features(results: Sequence[ScreeningResult], source: Source) -> list[ScreeningResult]:
     """Flag selected features that are nearly a copy of their response, or may hold ids."""
     checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
-    ids = _find_ids(source, np.unique(np.concatenate([np.arange(0), *checked])))
+    ids = _find_ids(source, np.array(sorted(set().union(*checked)), np.intp))
     return [_flag(result, ids) for result in results]
 
 

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,11 +138,9 @@ def _decoded_lines(path: Path) -> Iterator[str]:
     """Yield lines; raise if they are not UTF-8, or too long."""
     try:
         with _open_text(path) as file:
-            for number in count(1):
-                line = file.readline(BLOCK + 1)
-                if not line:
-                    return
-                _check_line(path, line, number)
+            for number, line in enumerate(iter(lambda: file.readline(BLOCK + 1), b""), 1):
+                if number == 1 or len(line) > BLOCK:
+                    _check_line(path, line, number)
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(

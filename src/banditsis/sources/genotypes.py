@@ -19,8 +19,10 @@ from banditsis.sources.memmap import raise_if_shorter
 from banditsis.statistics.base import Weights
 
 SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one variant that a read of 8 KB returns
-#: Variants and samples that are decoded for a matrix product: a block that stays in the cache.
-BLOCK_VARIANTS, BLOCK_SAMPLES = 32, 5120
+#: Samples, and at most so many variants, that are decoded for a matrix product: a block for the cache.
+BLOCK_SAMPLES, BLOCK_VARIANTS = 5120, 64
+#: OpenBLAS copies the factors of products with more multiplications, unless one is a vector.
+SMALL_PRODUCT, MIN_VARIANTS = 1_000_000, 16
 #: Rows are decoded together with those in between if these are at most as many times more.
 MAX_SPAN = 8
 WORD = 8  # bytes whose genotypes are counted at once
@@ -53,7 +55,7 @@ class GenotypeSource(BlockSource):
     """
 
     uses_blas = True
-    cells_at_once = 1 << 20  # 256 KB
+    cells_at_once = 1 << 21  # 512 KB
 
     def __init__(self, path: Path, shape: tuple[int, int], offset: int, names: list[str]) -> None:
         n, p = shape
@@ -156,10 +158,9 @@ class GenotypeWeights(NamedTuple):
     def fill(self, packed: Array, shift: Floats, out: Floats) -> None:
         """Fill the lines of the sums that :class:`Weights` lists; z is a number of copies less the shift."""
         w, (n, q) = self.weights, self.weights.linear.shape
-        chosen = np.zeros(
-            (len(packed), len(self.mask)), np.uint8
-        )  # samples that are left out have two copies
         width = packed.shape[1]
+        chosen = np.empty((len(packed), len(self.mask)), np.uint8)
+        chosen[:, width:] = 0  # samples that are left out have two copies
         np.bitwise_and(packed, self.mask[:width], out=chosen[:, :width])
         missing, one, none = _count(chosen)
         two = n - missing - one - none
@@ -196,10 +197,12 @@ def _multiply(packed: Array, linear: Floats) -> Floats:
     width = BLOCK_SAMPLES // 4
     for j in range(0, packed.shape[1], width):
         weights = linear[4 * j : 4 * (j + width)]
-        block = np.empty((BLOCK_VARIANTS, len(weights) // 4, 4))
-        for i in range(0, len(packed), BLOCK_VARIANTS):
-            here = packed[i : i + BLOCK_VARIANTS, j : j + width]
+        height = min(BLOCK_VARIANTS, SMALL_PRODUCT // weights.size)
+        height = BLOCK_VARIANTS if height < MIN_VARIANTS else height
+        block = np.empty((height, len(weights) // 4, 4))
+        for i in range(0, len(packed), height):
+            here = packed[i : i + height, j : j + width]
             copies = block[: len(here)]
-            np.take(BYTE_COPIES, here, axis=0, out=copies, mode="clip")  # other modes use a buffer
-            products[i : i + BLOCK_VARIANTS] += copies.reshape(len(here), -1) @ weights
+            BYTE_COPIES.take(here, 0, copies, "clip")  # other modes use a buffer
+            products[i : i + height] += copies.reshape(len(here), -1) @ weights
     return products
