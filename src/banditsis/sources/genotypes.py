@@ -204,5 +204,5 @@ def _multiply(packed: Array, linear: Floats) -> Floats:
             here = packed[i : i + height, j : j + width]
             copies = block[: len(here)]
             BYTE_COPIES.take(here, 0, copies, "clip")  # other modes use a buffer
-            products[i : i + height] += copies.reshape(len(here), -1) @ weights
+            products[i : i + height] += np.dot(copies.reshape(len(here), -1), weights)  # `@` keeps the GIL
     return products
