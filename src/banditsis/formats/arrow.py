@@ -297,9 +297,10 @@ def _frame_table(frame: Any, names: Sequence[str], taken: Sequence[int] = ()) ->
     """The columns of a frame; those that are not taken apart are numbers if their categories are ordered."""
     pa = import_optional("pyarrow", "frames")
     if hasattr(frame, "iloc"):
+        numbered = frame.set_axis(range(frame.shape[1]), axis=1)  # its names take as long as its columns
         columns = [
             _pandas_column(series, name, ordered_as_numbers=k not in taken)
-            for k, (name, (_, series)) in enumerate(zip(names, frame.items(), strict=True))
+            for k, (name, (_, series)) in enumerate(zip(names, numbered.items(), strict=True))
         ]
     else:
         columns = (frame if isinstance(frame, pa.Table) else frame.to_arrow()).columns
