@@ -18,7 +18,7 @@ from banditsis.statistics.null_distributions import METHODS, reject_nulls
 from banditsis.validation import check_choice, check_real
 
 #: More threads wait for each other between short operations.
-MAX_THREADS = 4
+MAX_THREADS = 8
 
 
 class ScreeningResults(Sequence[ScreeningResult]):

@@ -119,12 +119,12 @@ class ArraySource(Source):
         if not self.by_row:
             return [self.read(rows, slice(k, k + 1))[:, 0] for k in columns.tolist()]
         block = np.empty((len(columns), count_rows(rows)), self.dtype)
+        step = max(ROWS_AT_ONCE, CELLS_PACKED // max(1, len(columns)))
 
         def fill(start: int) -> None:
-            part = take(rows, start, start + ROWS_AT_ONCE)
-            block[:, start : start + ROWS_AT_ONCE] = self.read(part, columns).T
+            block[:, start : start + step] = self.read(take(rows, start, start + step), columns).T
 
-        map_in_threads(fill, range(0, block.shape[1], ROWS_AT_ONCE), 4)
+        map_in_threads(fill, range(0, block.shape[1], step))
         return list(block)
 
     def calibrate(self, rows: Rows) -> Calibration:
