@@ -119,7 +119,7 @@ class ArraySource(Source):
         if not self.by_row:
             return [self.read(rows, slice(k, k + 1))[:, 0] for k in columns.tolist()]
         block = np.empty((len(columns), count_rows(rows)), self.dtype)
-        step = max(ROWS_AT_ONCE, CELLS_PACKED // max(1, len(columns)))
+        step = max(ROWS_AT_ONCE, (1 << 16) // max(1, len(columns)))  # cells that stay in the cache
 
         def fill(start: int) -> None:
             block[:, start : start + step] = self.read(take(rows, start, start + step), columns).T
