@@ -291,6 +291,8 @@ class ScreeningResult:
                 "rows, and a test on the same rows would be biased. Request p-values, which reads all rows "
                 "of the selected features, or read every row."
             )
+        if tested.all():
+            return np.asarray(self.null_distribution.log10_pvalues(self.scores))
         log10 = np.full(self.n_features, np.nan)
         log10[tested] = self.null_distribution.log10_pvalues(self.scores[tested])
         return log10
@@ -306,7 +308,7 @@ class ScreeningResult:
         (``pvalues=True``). The p-values are not adjusted for multiple testing; see :attr:`qvalues` and
         :meth:`select`.
         """
-        return np.power(10.0, self.log10_pvalues)
+        return np.exp(np.log(10) * self.log10_pvalues)  # faster than a power of 10
 
     @cached_property
     def log10_qvalues(self) -> Floats:

@@ -164,12 +164,11 @@ def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
     distribution and a correction that vanishes at w = 0. The relative error is below 1e-12. A kernel does
     the same faster, but importing Numba takes longer than 10⁶ p-values.
     """
-    if kernels.are_loaded():
-        kernels.pvalues.log_t_tail(
-            a, share, np.array(ROOT_SINH), np.array(SCALED_ERFC), out := np.empty_like(a)
-        )
-        return out
     alpha, z = a - 0.25, -np.log1p(-share)
+    if kernels.are_loaded():
+        tail, series = np.empty_like(z), (np.array(ROOT_SINH), np.array(SCALED_ERFC))
+        kernels.pvalues.scaled_t_tail(alpha, z, *series, tail)
+        return np.asarray(np.log(tail) - alpha * z)
     # ∫ v^m exp(-α v²) is ``moment`` × that of m = 0, plus ``edge`` × w exp(-α w²).
     moment, edge, power = np.ones_like(z), np.zeros_like(z), np.ones_like(z)
     total, correction = np.ones_like(z), np.zeros_like(z)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
 from banditsis.parallel import map_in_threads
 from banditsis.statistics.base import (
@@ -298,9 +299,13 @@ class PartialPearson(PartialStatistic):
             r = np.clip(ratio(known.products[0], np.sqrt(known.squares) * np.sqrt(left)), -1.0, 1.0)
             return self.reduce(r, known.n_rows, summary[0, response])
         found, place = self.explain(sums, summary, columns)
-        (products,) = found.products(sums[None, 1 + response, columns], [response], place)
+        products = found.targets[:, response] @ found.features[:, place]
+        np.subtract(sums[1 + response, columns], products, out=products)
         spread_y = np.sqrt(self._residual_squares(summary, response, found))
-        return np.clip(ratio(products, np.sqrt(found.squares[place]) * spread_y), -1.0, 1.0)
+        if not kernels.are_loaded():
+            return np.clip(ratio(products, found.roots[place] * spread_y), -1.0, 1.0)
+        kernels.scores.divide(products, found.roots[place], spread_y)
+        return products
 
     def effect_factors(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
