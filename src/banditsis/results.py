@@ -308,7 +308,7 @@ class ScreeningResult:
         (``pvalues=True``). The p-values are not adjusted for multiple testing; see :attr:`qvalues` and
         :meth:`select`.
         """
-        return np.exp(np.log(10) * self.log10_pvalues)  # faster than a power of 10
+        return np.power(10.0, self.log10_pvalues)
 
     @cached_property
     def log10_qvalues(self) -> Floats:
