@@ -95,6 +95,9 @@ class Trace:
 
     def record_scores(self, columns: Columns, scores: Floats) -> None:
         """Record the scores of the remaining features."""
+        if columns is None and not self.rounds:
+            self.scores = scores  # and the round of all features is 0
+            return
         everything = slice(None) if columns is None else columns
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)

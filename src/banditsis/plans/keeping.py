@@ -11,7 +11,7 @@ from banditsis.arrays import Floats, Indices
 from banditsis.plans.detection_floor import is_undecided
 
 #: Of so many features for each that stays, most are ruled out before the strongest are searched for.
-MANY = 64
+MANY, SAMPLE = 64, 1024
 
 
 class KeepRule:
@@ -65,7 +65,7 @@ def strongest(strength: Floats, n_keep: int) -> tuple[Indices, float]:
     if n_keep == 0:
         return np.arange(0), 1.0
     if len(strength) > MANY * n_keep:  # find out among those that a sample shows to be strong
-        sample = strength[:: max(1, len(strength) // MANY // 64)]
+        sample = strength[:: max(1, len(strength) // SAMPLE)]
         place = min(len(sample) - 1, 4 * (n_keep * len(sample) // len(strength) + 4))
         strong = np.flatnonzero(strength >= np.partition(sample, -place - 1)[-place - 1])
         if n_keep <= len(strong) < len(strength) // 2:

@@ -263,7 +263,11 @@ class PartialPearson(PartialStatistic):
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
         A, y = self.covariates.design(sample), ready.plain.scaled(sample)
-        slope = np.linalg.lstsq(A, y, rcond=None)[0]
+        white = whiten(
+            A.T @ A
+        )  # covariates are uncorrelated, so this is precise, and fast for many responses
+        slope = white.T @ (white @ (A.T @ y))
+        slope += white.T @ (white @ (A.T @ (y - A @ slope)))
         total, residual = np.linalg.norm(y - y.mean(axis=0), axis=0), np.linalg.norm(y - A @ slope, axis=0)
         if (residual <= SMALLEST_RESIDUAL * total).any():
             k = int(np.argmax(residual <= SMALLEST_RESIDUAL * total))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import resources
@@ -68,17 +68,16 @@ def add_to_host(total: Any, out: Floats) -> None:
     """
     import cupyx
 
-    out, total = (array if array.ndim == 3 else array[None] for array in (out, total))
-    n_lines = max(1, PINNED_CELLS // total.shape[2])
-    buffer = cupyx.empty_pinned((min(n_lines, total.shape[1]), total.shape[2]))
-    for sums, lines in zip(out, total, strict=True):
-        for i in range(0, len(lines), n_lines):
-            part = lines[i : i + n_lines].get(out=buffer[: len(lines) - i])
-            map_in_threads(partial(_add_line, sums[i:], part), range(len(part)), 32)
+    lines, p = [line for sums in (out if out.ndim == 3 else out[None]) for line in sums], total.shape[-1]
+    total, n_lines = total.reshape(-1, p), max(1, PINNED_CELLS // p)
+    buffer = cupyx.empty_pinned((min(n_lines, len(lines)), p))
+    for i in range(0, len(lines), n_lines):
+        part = total[i : i + n_lines].get(out=buffer[: len(lines) - i])
+        map_in_threads(partial(_add_line, lines[i:], part), range(len(part)), 32)
 
 
-def _add_line(sums: Floats, part: Floats, number: int) -> None:
-    sums[number] += part[number]
+def _add_line(sums: Sequence[Floats], part: Floats, number: int) -> None:
+    np.add(sums[number], part[number], out=sums[number])
 
 
 @contextmanager
