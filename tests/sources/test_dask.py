@@ -406,7 +406,7 @@ COMPILE = """
 import numpy as np
 from banditsis.kernels.gather import gather
 tile = np.empty((2, 2))
-gather(np.arange(9.0), 0, np.array([0, 3]), np.array([0, 2]), 0, tile)
+gather(np.arange(9.0), np.array([0, 3]), np.array([0, 2]), 0, tile)
 print(tile.tolist())
 """
 

@@ -22,7 +22,6 @@ PANEL = 2048
 @reduction
 def moments(
     flat: Array,
-    first_cell: int,
     starts: Array,
     offsets: Array,
     shift: Array,
@@ -39,24 +38,23 @@ def moments(
     last = starts.size - 1
     least = LEAST_FOURTH[0] if shift.itemsize == 4 else LEAST_FOURTH[1]
     packs = offsets.size > 0
-    cells, origin = (tile.reshape(-1), 0) if packs else (flat, first_cell)
+    cells = tile.reshape(-1) if packs else flat
     for k in range(0, starts.size, 4):
         # The last group repeats its last column, which avoids a separate loop.
         kb, kc, kd = min(k + 1, last), min(k + 2, last), min(k + 3, last)
         sa, sb, sc, sd = shift[k], shift[kb], shift[kc], shift[kd]
         if packs:
-            gather(flat, first_cell, starts, offsets, k, tile)
+            gather(flat, starts, offsets, k, tile)
         columns = lines if packs else starts[k:]
         fa, fb, fc, fd = columns[0], columns[kb - k], columns[kc - k], columns[kd - k]
         h, i = 0, edges[0]
         while h + 1 < edges.size:
             m = min(PANEL, edges[h + 1] - i)
             v = y[i : i + m]
-            begin = origin + i
-            a = cells[fa + begin : fa + begin + m]
-            b = cells[fb + begin : fb + begin + m]
-            c = cells[fc + begin : fc + begin + m]
-            d = cells[fd + begin : fd + begin + m]
+            a = cells[fa + i : fa + i + m]
+            b = cells[fb + i : fb + i + m]
+            c = cells[fc + i : fc + i + m]
+            d = cells[fd + i : fd + i + m]
             total = out[h, :, place + k : place + min(k + 4, starts.size)]
             a0, b0, c0, d0 = zero, zero, zero, zero
             a1, b1, c1, d1 = zero, zero, zero, zero
@@ -93,7 +91,7 @@ def moments(
                     if least <= values[j] < np.inf or squares[j] == 0:
                         fourth[h, -1, place + k + j] += values[j]
                     else:
-                        fourth[h, -1, place + k + j] += sum_fourth(cells, columns[j] + begin, m, shift[k + j])
+                        fourth[h, -1, place + k + j] += sum_fourth(cells, columns[j] + i, m, shift[k + j])
             i += m
             h += i == edges[h + 1]
 

@@ -1,6 +1,6 @@
 """Packing of cells that are not contiguous.
 
-Cell j of strip k (a row or a column) is ``flat[first_cell + starts[k] + offsets[j]]``.
+Cell j of strip k (a row or a column) is ``flat[starts[k] + offsets[j]]``.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ CELLS_AHEAD = 128
 
 
 @elementwise
-def gather(flat: Array, first_cell: int, starts: Array, offsets: Array, begin: int, tile: Array) -> None:
-    """Fill ``tile[k, j] = flat[first_cell + starts[begin + k] + offsets[j]]`` for the strips that are left.
+def gather(flat: Array, starts: Array, offsets: Array, begin: int, tile: Array) -> None:
+    """Fill ``tile[k, j] = flat[starts[begin + k] + offsets[j]]`` for the strips that are left.
 
     Cells are prefetched while others are packed, so packing is limited by bandwidth instead of latency.
     """
     last, step = starts.size - 1, 1 + CELLS_AHEAD // max(offsets.size, 1)
     for k in range(min(tile.shape[0], starts.size - begin)):
-        here = first_cell + starts[begin + k]
-        ahead = first_cell + starts[min(begin + k + step, last)]
+        here = starts[begin + k]
+        ahead = starts[min(begin + k + step, last)]
         line = tile[k]
         for j in range(offsets.size):
             prefetch(flat, ahead + offsets[j])

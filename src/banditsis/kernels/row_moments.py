@@ -25,7 +25,6 @@ PANEL = 120
 @elementwise
 def moments(
     flat: Array,
-    first_cell: int,
     starts: Array,
     offsets: Array,
     shift: Array,
@@ -41,10 +40,10 @@ def moments(
     """Add ``Σz, Σzy, Σz²`` with ``z = x - shift``, of the rows between each edge and the next.
 
     These are the strata of ``out`` (strata, lines, columns), whose columns from ``place`` on are those of the
-    tile. Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None. Row i begins at
-    ``flat[first_cell + starts[i]]``, and with ``offsets`` its cell j is so many places further: cells are
-    packed into ``tile``, whose rows start at ``lines``, and summed while they are in the cache. All this is
-    one kernel, because Numba would compile parts of it again for each kernel that calls them.
+    tile. Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None. With ``offsets``, cell j of
+    row i is ``flat[starts[i] + offsets[j]]``: cells are packed into ``tile``, whose rows start at ``lines``,
+    and summed while they are in the cache. All this is one kernel, because Numba would compile parts of it
+    again for each kernel that calls them.
     """
     m = shift.size
     p0, p1, p2 = part[0], part[1], part[2]
@@ -52,13 +51,13 @@ def moments(
         p3 = part[3]
         least = LEAST_FOURTH[0] if part.itemsize == 4 else LEAST_FOURTH[1]
     packs = offsets.size > 0
-    cells, origin = (tile.reshape(-1), 0) if packs else (flat, first_cell)
+    cells = tile.reshape(-1) if packs else flat
     step = tile.shape[0] if packs else PANEL
     h, first = 0, edges[0]
     while h + 1 < edges.size:
         stop = min(first + step, edges[h + 1])
         if packs:
-            gather(flat, first_cell, starts[:stop], offsets, first, tile)
+            gather(flat, starts[:stop], offsets, first, tile)
         rows = lines[: stop - first] if packs else starts[first:stop]
         values, i = y[first:stop], 0
         for j in range(m):
@@ -68,18 +67,18 @@ def moments(
             if fourth is not None:
                 p3[j] = 0
         while i + 12 <= rows.size:
-            x0 = cells[origin + rows[i] : origin + rows[i] + m]
-            x1 = cells[origin + rows[i + 1] : origin + rows[i + 1] + m]
-            x2 = cells[origin + rows[i + 2] : origin + rows[i + 2] + m]
-            x3 = cells[origin + rows[i + 3] : origin + rows[i + 3] + m]
-            x4 = cells[origin + rows[i + 4] : origin + rows[i + 4] + m]
-            x5 = cells[origin + rows[i + 5] : origin + rows[i + 5] + m]
-            x6 = cells[origin + rows[i + 6] : origin + rows[i + 6] + m]
-            x7 = cells[origin + rows[i + 7] : origin + rows[i + 7] + m]
-            x8 = cells[origin + rows[i + 8] : origin + rows[i + 8] + m]
-            x9 = cells[origin + rows[i + 9] : origin + rows[i + 9] + m]
-            x10 = cells[origin + rows[i + 10] : origin + rows[i + 10] + m]
-            x11 = cells[origin + rows[i + 11] : origin + rows[i + 11] + m]
+            x0 = cells[rows[i] : rows[i] + m]
+            x1 = cells[rows[i + 1] : rows[i + 1] + m]
+            x2 = cells[rows[i + 2] : rows[i + 2] + m]
+            x3 = cells[rows[i + 3] : rows[i + 3] + m]
+            x4 = cells[rows[i + 4] : rows[i + 4] + m]
+            x5 = cells[rows[i + 5] : rows[i + 5] + m]
+            x6 = cells[rows[i + 6] : rows[i + 6] + m]
+            x7 = cells[rows[i + 7] : rows[i + 7] + m]
+            x8 = cells[rows[i + 8] : rows[i + 8] + m]
+            x9 = cells[rows[i + 9] : rows[i + 9] + m]
+            x10 = cells[rows[i + 10] : rows[i + 10] + m]
+            x11 = cells[rows[i + 11] : rows[i + 11] + m]
             y0, y1, y2, y3 = values[i], values[i + 1], values[i + 2], values[i + 3]
             y4, y5, y6, y7 = values[i + 4], values[i + 5], values[i + 6], values[i + 7]
             y8, y9, y10, y11 = values[i + 8], values[i + 9], values[i + 10], values[i + 11]
@@ -106,7 +105,7 @@ def moments(
                     )
             i += 12
         while i < rows.size:
-            x0, y0 = cells[origin + rows[i] : origin + rows[i] + m], values[i]
+            x0, y0 = cells[rows[i] : rows[i] + m], values[i]
             for j in range(m):
                 z0 = x0[j] - shift[j]
                 p0[j] += z0
@@ -129,7 +128,7 @@ def moments(
             for j in range(m):
                 n_lost += not (least <= p3[j] < np.inf or p2[j] == 0)
             if n_lost:  # again in float64
-                add_fourth(cells, rows, origin, shift, total3)
+                add_fourth(cells, rows, 0, shift, total3)
             else:
                 for j in range(m):
                     total3[j] += p3[j]
@@ -259,15 +258,15 @@ def find_shifts(flat: Array, starts: Array, least: float, limit: float, ends: Ar
     for k in range(1, starts.size):
         x = flat[starts[k] : starts[k] + m]
         for j in range(m):
-            low[j] = min(low[j], x[j])
-            high[j] = max(high[j], x[j])
+            low[j] = x[j] if x[j] < low[j] else low[j]
+            high[j] = x[j] if x[j] > high[j] else high[j]
             shift[j] += x[j]
     n_unsafe = 0
     for j in range(m):
         mean = shift[j] / starts.size
         constant = low[j] == high[j]
-        reach = max(0.5 * high[j] - 0.5 * mean, 0.5 * mean - 0.5 * low[j])
-        reach = abs(low[j]) if constant else reach
+        above, below = 0.5 * high[j] - 0.5 * mean, 0.5 * mean - 0.5 * low[j]
+        reach = abs(low[j]) if constant else above if above > below else below
         n_unsafe += not (reach < limit and (constant or reach >= least) and abs(mean) < np.inf)
         shift[j] = low[j] if constant else mean
     return n_unsafe == 0

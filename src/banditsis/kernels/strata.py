@@ -20,11 +20,14 @@ def count(values: Array, scale: float, centre: float, bits: int, keys: Array, to
     """
     largest = 0.0
     for i in range(values.size):
-        largest = max(largest, abs(scale * values[i] - centre))
-    first = max((np.float64(largest).view(np.int64) >> bits) + 1 - total.shape[1], 0)
+        size = abs(scale * values[i] - centre)
+        largest = size if size > largest else largest
+    last = np.float64(largest).view(np.int64) >> bits
+    first = last + 1 - total.shape[1] if last >= total.shape[1] else 0
     for i in range(values.size):
         size = abs(scale * values[i] - centre)
-        key = max(np.float64(size).view(np.int64) >> bits, first)
+        key = np.float64(size).view(np.int64) >> bits
+        key = key if key > first else first
         keys[i] = key
         total[0, key - first] += 1.0
         total[1, key - first] += size

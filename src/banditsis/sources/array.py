@@ -111,7 +111,7 @@ class ArraySource(Source):
         if not self.by_row:
             starts, offsets = offsets, starts
         block = np.empty((len(starts), len(offsets)), self.dtype)
-        kernels.gather.gather(memory, first, starts, offsets, 0, block)
+        kernels.gather.gather(memory, first + starts, offsets, 0, block)
         return block if self.by_row else block.T
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
@@ -129,7 +129,8 @@ class ArraySource(Source):
 
     def calibrate(self, rows: Rows) -> Calibration:
         pilot, p = spread(rows, PILOT_ROWS), self.shape[1]
-        if not self._is_in_strips(self._flat, pilot, slice(0, p)) or not self.by_row:
+        # For few columns the kernel would take longer to compile than it saves.
+        if p < COLUMNS_AT_ONCE or not (self.by_row and self._is_in_strips(self._flat, pilot, slice(0, p))):
             return calibrate(self, rows, pilot, self._summing_dtype)
         assert self._flat is not None
         memory, starts, _ = self._strips(self._flat, pilot, slice(0, p))
@@ -337,9 +338,12 @@ class ArraySource(Source):
         if self._is_in_strips(flat, rows, columns):
             first += columns.start if self.by_row and isinstance(columns, slice) else 0
             along = NO_OFFSETS
-        add_moments(
-            Strips(flat.memory, across, self.by_row), shift, y, edges, fourth, out, place, first, along
-        )
+        memory = flat.memory
+        if min(flat.stride) > 0:
+            memory = memory[first:]
+        else:  # cells before the first
+            across = across + first
+        add_moments(Strips(memory, across, self.by_row), shift, y, edges, fourth, out, place, along)
 
     def _add_copied(
         self,

@@ -116,19 +116,18 @@ def add_moments(
     with_fourth: bool,
     out: Floats,
     place: int = 0,
-    first: int = 0,
     offsets: Indices = NO_OFFSETS,
 ) -> None:
     """Add the sums of the strata of a tile for a single weight y of each row, in the dtype of the data.
 
-    The columns of ``out`` from ``place`` on are those of the tile. Strip k begins at
-    ``memory[first + starts[k]]``. With offsets, its cell j is so many places further: cells are copied to a
-    buffer that stays in the cache, a few strips at a time.
+    The columns of ``out`` from ``place`` on are those of the tile. With offsets, cell j of strip k is
+    ``memory[starts[k] + offsets[j]]``: cells are copied to a buffer that stays in the cache, a few strips at
+    a time.
     """
     fourth = out if with_fourth else None
     buffer = np.empty((24 if strips.along_rows else 4, offsets.size), strips.memory.dtype)
     buffer_starts = np.arange(len(buffer)) * offsets.size
-    arguments = strips.memory, first, strips.starts, offsets, shift, y, edges, buffer, buffer_starts
+    arguments = strips.memory, strips.starts, offsets, shift, y, edges, buffer, buffer_starts
     if strips.along_rows:
         part = np.empty((out.shape[1], len(shift)), shift.dtype)
         kernels.row_moments.moments(*arguments, part, fourth, place, out)
