@@ -23,7 +23,7 @@ def count(values: Array, scale: float, centre: float, bits: int, keys: Array, to
         size = abs(scale * values[i] - centre)
         largest = size if size > largest else largest
     last = np.float64(largest).view(np.int64) >> bits
-    first = last + 1 - total.shape[1] if last >= total.shape[1] else 0
+    first: Any = last + 1 - total.shape[1] if last >= total.shape[1] else 0
     for i in range(values.size):
         size = abs(scale * values[i] - centre)
         key = np.float64(size).view(np.int64) >> bits
