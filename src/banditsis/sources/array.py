@@ -66,7 +66,7 @@ MIN_STRIP, MAX_STRIP = 512, 8192  # columns of a tile that is packed, and of one
 MAX_PIECES = 32  # into which a small job is cut
 # Rows and columns of a tile that is read in place by column: the weights of the rows stay in the cache, and
 # computing them takes little time compared to reading that many columns.
-ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 512
+ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 256
 
 #: The columns of a tile, where they belong in the result, and which of them do.
 ColumnStrip: TypeAlias = "tuple[Indices | slice, slice, Indices | slice]"
@@ -226,7 +226,7 @@ class ArraySource(Source):
     def _plain_weights(self, rows: Rows, weights: WeightFunction) -> Array:
         """The only weights of some rows, in the dtype of the data."""
         parts = map_in_threads(
-            lambda part: weights(part).linear[:, 0].astype(self.dtype), chunks(rows, ROWS_BY_COLUMN), 16
+            lambda part: weights(part).linear[:, 0].astype(self.dtype), chunks(rows, ROWS_BY_COLUMN), 4
         )
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
