@@ -15,6 +15,7 @@ import numpy as np
 
 from banditsis import Interactions, Plan, screen
 from banditsis.parallel import Workers, count_jobs
+from banditsis.plans.factory import make_plan
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import SumContext
 from banditsis.statistics import Pearson
@@ -26,6 +27,7 @@ N, P, D = 20_000, 120, 20
 PLANS: dict[str, Callable] = {
     "α = 0.8": lambda design: Plan.paper(N, P, D, 0.8),
     "α = 0.5": lambda design: Plan.paper(N, P, D, 0.5),
+    "default": lambda design: make_plan(N, P, D, design=design),
     "budget 0.05": lambda design: Plan.optimal(N, P, D, 0.05, design=design),
 }
 

@@ -179,21 +179,22 @@ class Trace:
             informative_response=self.informative_response,
             unread=self.unread,
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
+            notes=(*self.notes, *notes),
             **self.redundancy,
             **facts,
         )
-        return result.with_notes([*self.notes, *notes, *self._missing_note(result)])
-
-    def _missing_note(self, result: ScreeningResult) -> list[str]:
         if not self.mostly_missing:
-            return []
+            return result
+        return result.with_notes([*result.notes, self._missing_note(result)])
+
+    def _missing_note(self, result: ScreeningResult) -> str:
         n = len(self.mostly_missing)
         shown = ", ".join(result.name(k) for k in sorted(self.mostly_missing)[:5])
         more = ", …" if n > 5 else ""
-        return [
+        return (
             f"{count(n, 'feature')} {were(n)} present in fewer than {self.min_present} of the "
             f"rows read and scored 0: {shown}{more}."
-        ]
+        )
 
 
 def _versions() -> dict[str, str]:
