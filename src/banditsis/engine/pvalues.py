@@ -91,9 +91,8 @@ def _correct_response(
     if null is None:
         return
     tested, scores = np.flatnonzero(trace.last_round == len(trace.rounds) - 1), trace.scores
-    chosen, log10 = find_candidates(
-        null, scores if tested.size == scores.size else scores[tested], scores.size
-    )
+    scores = scores if tested.size == scores.size else scores[tested]
+    chosen = find_candidates(null, scores, trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
     if chosen.size == 0 or (parts := statistic.score_parts(rows)) is None:
         return
@@ -104,13 +103,14 @@ def _correct_response(
     is_selected[trace.selected] = True
     checked = np.ones(chosen.size, bool) if pvalues else is_selected[tested[chosen]]
     checked &= bool(pvalues) or np.count_nonzero(checked) <= MAX_CHECKED
-    logs = np.where(checked, log10, np.nan)
-    check = Check(statistic, rows, test, robust)
-    logs[checked] = check.corrected(source, tested[chosen[checked]], logs[checked])
-    n_checked = int(checked.sum())
+    positions, logs = chosen[checked], np.full(chosen.size, np.nan)
+    usual = null.take(positions).log10_pvalues(scores[positions])
+    logs[checked] = Check(statistic, rows, test, robust).corrected(source, tested[positions], usual)
+    n_checked = len(positions)
     cells = count_rows(rows) * n_checked
     trace.cells_reread += cells
-    changed = logs != log10
+    changed = ~checked
+    changed[checked] = logs[checked] != usual
     if changed.any():
         trace.null_distribution = CorrectedNull(null, chosen[changed], logs[changed])
     if n_raised := int(np.count_nonzero(changed & checked)):
@@ -158,27 +158,24 @@ class Check(NamedTuple):
             logs[j] = test.log_pvalue(x, logs[j], self.robust)
 
 
-def find_candidates(null: NullDistribution, scores: Floats, n_features: int) -> tuple[Indices, Floats]:
-    """Positions of the features whose p-values are small enough to matter, and log10 of these.
+def find_candidates(null: NullDistribution, scores: Floats, n_features: int) -> Indices:
+    """Positions of the features whose p-values are small enough to matter.
 
     P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
     rate of 10% is not selected by the corrected ones.
     """
     n_known = int(np.count_nonzero(~np.isnan(scores)))
     level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
-    # If at most k p-values are up to a bound, the features selected have p-values up to 0.1 k / n_features.
-    bound, smaller = 1.0, MAX_FDR
-    strong: Indices | None = None
-    while smaller < 0.5 * bound:
-        bound = smaller
-        left = np.flatnonzero(null.may_reach(scores, bound))
-        strong = left if strong is None else strong[left]
-        null, scores = null.take(left), scores[left]
-        smaller = max(level, MAX_FDR * strong.size / n_features)
-    assert strong is not None
-    log10 = null.log10_pvalues(scores)
-    n_passed, before = int(np.count_nonzero(log10 <= np.log10(MAX_FDR))), -1
+    # p ≤ level means strength ≥ limit; p-values of all features take longer.
+    common = null.is_common
+    strength = null.strength(scores) if common else -null.log10_pvalues(scores)
+    highest = float(np.nanmax(strength, initial=0.0))
+
+    def find_limit(level: float) -> float:
+        return null.find_limit(level, highest) if common else -np.log10(level)
+
+    n_passed, before = int(np.count_nonzero(strength >= find_limit(MAX_FDR))), -1
     while 0 < n_passed != before:  # as many as Benjamini and Hochberg select, without sorting
-        before, n_passed = n_passed, int(np.count_nonzero(log10 <= np.log10(MAX_FDR * n_passed / n_features)))
-    small = log10 <= np.log10(max(level, MAX_FDR * n_passed / n_features))
-    return strong[small], log10[small]
+        limit, before = find_limit(MAX_FDR * n_passed / n_features), n_passed
+        n_passed = int(np.count_nonzero(strength >= limit))
+    return np.flatnonzero(strength >= find_limit(max(level, MAX_FDR * n_passed / n_features)))

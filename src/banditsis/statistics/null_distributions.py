@@ -52,8 +52,6 @@ LAGUERRE = (
 )
 #: P-values that a thread computes at once.
 PVALUES_AT_ONCE = 1 << 14
-#: Allows for rounding of the score that has a given p-value.
-MARGIN = 1 - 1e-6
 METHODS = ("bh", "by", "holm", "bonferroni")
 
 
@@ -64,9 +62,26 @@ class NullDistribution(ABC):
     def log10_pvalues(self, scores: Floats) -> Floats:
         """Decimal logarithms of the p-values of the scores of all features."""
 
-    def may_reach(self, scores: Floats, level: float) -> Array:
-        """Whether the p-value of each feature may be at most ``level``, which is fast to decide."""
-        return np.ones(scores.shape, bool)
+    def strength(self, scores: Floats) -> Floats:
+        """What p-values decrease with."""
+        return np.abs(scores)
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it is the same for all features."""
+        return all(np.ndim(value) == 0 for value in vars(self).values())
+
+    def find_limit(self, level: float, highest: float) -> float:
+        """The smallest strength, up to the highest, with a p-value of at most ``level``; infinite if none."""
+        low, high = 0.0, highest
+        while True:
+            grid = np.linspace(low, high, 65)
+            reached = np.flatnonzero(self.log10_pvalues(grid) <= np.log10(level))
+            if reached.size == 0:
+                return np.inf
+            low, high = grid[max(0, reached[0] - 1)], grid[reached[0]]
+            if high <= np.nextafter(low, np.inf):
+                return float(high)
 
     def take(self, features: Indices) -> Self:
         """The distribution of the scores of some of the features; an array has a value for each of them."""
@@ -103,19 +118,6 @@ class BetaNull(NullDistribution):
     residual: float | Floats
     between: float | Floats = 1.0
     scale: float | Floats = 1.0
-
-    def may_reach(self, scores: Floats, level: float) -> Array:
-        from statistics import NormalDist  # which takes as long to import as a small file to screen
-
-        a, b = self.residual, self.between
-        if np.equal(b, 1).all():  # Student's t has heavier tails than the normal distribution
-            square = NormalDist().inv_cdf(level / 2) ** 2
-            share = square / (np.maximum(a, 0) + square)
-        elif isinstance(a, float) and isinstance(b, float):
-            share = 1 - special.betaincinv(a / 2, b / 2, level)
-        else:
-            return super().may_reach(scores, level)
-        return np.asarray(np.abs(scores) >= MARGIN * np.sqrt(share) / self.scale)
 
     def standard_errors(self, scores: Floats) -> Floats:
         unexplained = np.maximum(1 - np.square(scores * self.scale), 0.0)
@@ -251,13 +253,8 @@ class NormalNull(NullDistribution):
         scale = np.broadcast_to(self.scale, scores.shape)
         return 1 / np.where(scale > 0, scale, np.nan)
 
-    def may_reach(self, scores: Floats, level: float) -> Array:
-        from statistics import NormalDist
-
-        limit = -NormalDist().inv_cdf(level / 2 if self.two_sided else level)
-        with np.errstate(divide="ignore"):
-            least = np.divide(MARGIN * limit, self.scale)
-        return np.asarray((np.abs(scores) if self.two_sided else scores) >= least)
+    def strength(self, scores: Floats) -> Floats:
+        return np.abs(scores) if self.two_sided else scores
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale
