@@ -29,6 +29,8 @@ MAX_FDR = 0.1
 MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 #: Unless p-values are requested, so many are checked at most: a check takes longer than screening a feature.
 MAX_CHECKED = 1000
+#: For more features, limits of scores are found in less time than p-values.
+MANY = 1 << 15
 BYTES_AT_ONCE = 1 << 26
 CELLS_OF_JOB = 1 << 16
 
@@ -166,8 +168,8 @@ def find_candidates(null: NullDistribution, scores: Floats, n_features: int) -> 
     """
     n_known = int(np.count_nonzero(~np.isnan(scores)))
     level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
-    # p ≤ level means strength ≥ limit; p-values of all features take longer.
-    common = null.is_common
+    # p ≤ level means strength ≥ limit; the p-values of many features take longer to compute.
+    common = null.is_common and scores.size > MANY
     strength = null.strength(scores) if common else -null.log10_pvalues(scores)
     highest = float(np.nanmax(strength, initial=0.0))
 
