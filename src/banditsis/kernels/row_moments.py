@@ -244,9 +244,10 @@ def classes(flat: Array, starts: Array, shift: Array, codes: Array, n_classes: i
 
 @elementwise
 def find_shifts(flat: Array, starts: Array, least: float, limit: float, ends: Array, shift: Array) -> bool:
-    """Fill the means of the rows, or the value of a constant column; return whether sums need no scale.
+    """Fill the mean of each column, or its value if it is constant; return whether sums need no scale.
 
-    They do if values do not reach from ``least`` to below the ``limit`` about the mean, or are not finite.
+    They need none if all values are finite and the largest distance of a column from its mean is at least
+    ``least`` and below the ``limit``.
     """
     m = shift.size
     low, high = ends[0, :m], ends[1, :m]

@@ -29,16 +29,6 @@ def correlate(
 
 
 @rounded
-def divide(products: Array, spreads: Array, factor: float) -> None:
-    """Divide products by spreads times a factor, from -1 to 1; 0 where that is 0."""
-    for j in range(products.size):
-        spread = spreads[j] * factor
-        r = products[j] / (spread if spread > 0.0 else 1.0)
-        r = 1.0 if r > 1.0 else -1.0 if r < -1.0 else r
-        products[j] = r if spread > 0.0 else 0.0
-
-
-@rounded
 def count_informative(
     squares: Array,
     sx: Array,

@@ -14,11 +14,11 @@ FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - 12)
 
 
 @reduction
-def power_sums(x: Array, y: Floats, shift: float, out: Floats) -> None:
-    """Fill ``out`` with Σz, Σz², Σz³, Σz⁴ and Σzy in float64, where z = x - shift."""
+def power_sums(x: Array, y: Floats, scale: float, shift: float, out: Floats) -> None:
+    """Fill ``out`` with Σz, Σz², Σz³, Σz⁴ and Σzy in float64, where z = scale · x - shift."""
     first, second, third, fourth, product = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(x.size):
-        z = np.float64(x[i]) - shift
+        z = scale * np.float64(x[i]) - shift
         square = z * z
         first += z
         second += square

@@ -306,10 +306,12 @@ class PartialPearson(PartialStatistic):
         products = found.targets[:, response] @ found.features[:, place]
         np.subtract(sums[1 + response, columns], products, out=products)
         spread_y = np.sqrt(self._residual_squares(summary, response, found))
+        squares = found.squares[place]
         if not kernels.are_loaded():
-            return np.clip(ratio(products, found.roots[place] * spread_y), -1.0, 1.0)
-        kernels.scores.divide(products, found.roots[place], spread_y)
-        return products
+            return np.clip(ratio(products, np.sqrt(squares) * spread_y), -1.0, 1.0)
+        zeros, r = np.zeros((2, len(products)))  # residuals have mean 0
+        kernels.scores.correlate(zeros, products, squares, 1.0, 0.0, spread_y, 1.0, r)
+        return r
 
     def effect_factors(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats

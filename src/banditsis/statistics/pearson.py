@@ -198,13 +198,13 @@ class Pearson(MomentStatistic):
         def add_up(part: Rows) -> Floats:
             if self.n_responses > 1 or not kernels.are_loaded():
                 return power_sums(self.scaled(part), n_added)
-            y, total = np.ascontiguousarray(self.values(part)[:, 0]), np.zeros((4, 1))
-            kernels.responses.add_powers(y, self.scale[0], self.centre[0] * self.scale[0], total[:, 0])
-            return total[:n_added]
+            y, sums = np.ascontiguousarray(self.values(part)[:, 0]), np.empty(5)
+            kernels.shape.power_sums(y, y, self.scale[0], self.centre[0] * self.scale[0], sums)
+            return sums[:n_added, None]
 
         min_parts = 64 if self.n_responses == 1 else 4
-        sums = map_in_threads(add_up, chunks(rows, self._rows_at_once), min_parts)
-        found = np.asarray(np.sum([np.zeros((n_added, self.n_responses)), *sums], axis=0))
+        parts = map_in_threads(add_up, chunks(rows, self._rows_at_once), min_parts)
+        found = np.asarray(np.sum([np.zeros((n_added, self.n_responses)), *parts], axis=0))
         self._powers = found if everything else self._powers
         return found[:n_powers]
 

@@ -37,9 +37,8 @@ class Explained(NamedTuple):
 
     #: Aᵀx of each feature, whitened
     features: Floats
-    #: Σx̃² of each feature, 0 for linear combinations of A, and the root of it
+    #: Σx̃² of each feature; 0 for linear combinations of A
     squares: Floats
-    roots: Floats
     #: AᵀB, whitened
     targets: Floats
 
@@ -65,7 +64,7 @@ def explain(given: Floats, squares: Floats, gram: Floats, cross: Floats, resolut
     residual = squares - np.einsum("ij,ij->j", explained, explained)
     centred = squares - given[0] * (given[0] / gram[0, 0])
     residual = np.where(residual > resolution * np.maximum(centred, 0.0), residual, 0.0)
-    return Explained(explained, residual, np.sqrt(residual), white @ cross)
+    return Explained(explained, residual, white @ cross)
 
 
 def eliminate(products: Floats, least: Floats) -> tuple[Floats, Floats]:

@@ -41,7 +41,7 @@ def find_moments(x: Array, y: Floats) -> Moments | None:
     n, sums, shift = len(x), np.empty(5), float(x[0])
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(2):
-            kernels.shape.power_sums(x, y, shift, sums)
+            kernels.shape.power_sums(x, y, 1.0, shift, sums)
             if not MIN_FOURTH <= sums[3] < np.inf:
                 return None
             mean, second, third, fourth, _ = (sums / n).tolist()
