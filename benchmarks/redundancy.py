@@ -142,8 +142,8 @@ def main() -> None:
     if FOLDER.exists():
         head = ["| k | method | accuracy | mean \\|r\\| | time |", "|---:|---|---:|---:|---:|"]
         table = [*head, *compare_pixels(), "", *table]
-    else:
-        print("Fashion-MNIST is not installed: apt-get install dataset-fashion-mnist")
+    elif options.write is not None:  # its table would be lost
+        raise SystemExit("Fashion-MNIST is not installed: apt-get install dataset-fashion-mnist")
     if options.write is not None:
         replace_between(options.write, MARKER, "\n".join(table))
 
