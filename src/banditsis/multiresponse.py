@@ -72,8 +72,14 @@ class ScreeningResults(Sequence[ScreeningResult]):
     @property
     def pvalues(self) -> Floats:
         """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
+        pvalues = np.empty((len(self), self.results[0].n_features))
+
+        def fill(k: int) -> None:
+            np.power(10.0, self.results[k].compute_log10_pvalues(), out=pvalues[k])
+
         with Workers(min(count_jobs(None), MAX_THREADS)):
-            return np.array(map_in_threads(lambda result: result.pvalues, self.results))
+            map_in_threads(fill, range(len(self)))
+        return pvalues
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
         """Features of each response that are significant if all tests of all responses count.

@@ -280,6 +280,10 @@ class ScreeningResult:
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, accurate far below 1e-300."""
+        return self.compute_log10_pvalues()
+
+    def compute_log10_pvalues(self) -> Floats:
+        """As :attr:`log10_pvalues`, which are kept; Python 3.11 computes those in one thread at a time."""
         tested = self.tested
         if self.null_distribution is None:
             statistic = repr(self.parameters.get("statistic", "pearson"))

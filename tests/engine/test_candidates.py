@@ -5,8 +5,15 @@ import pytest
 from scipy import stats
 
 from banditsis.engine import pvalues
-from banditsis.engine.pvalues import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_candidates
+from banditsis.engine.pvalues import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_level
 from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
+
+
+def find_candidates(null, scores, n_features):
+    level, n_small = find_level(null, scores, n_features)
+    found = np.flatnonzero(null.log10_pvalues(scores) <= level)
+    assert len(found) == n_small
+    return found
 
 
 def plain_candidates(null, scores, n_features):
@@ -62,7 +69,7 @@ def test_distributions_of_some_features():
         BetaNull(30.0),
         BetaNull(np.arange(20.0, 26), np.array([1.0, 1, 2, 2, 1, 1]), 0.9),
         NormalNull(np.arange(6.0)),
-        CorrectedNull(NormalNull(np.arange(6.0)), np.array([5, 1, 0]), np.array([-1.0, -2, np.nan])),
+        CorrectedNull(NormalNull(np.arange(6.0)), np.array([5, 1, 0]), np.array([-1.0, -2, -3]), -0.5),
     ):
         found = null.take(some).log10_pvalues(scores[some])
         np.testing.assert_array_equal(found, null.log10_pvalues(scores)[some])

@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from scipy import optimize, stats
 
 from banditsis import Interactions, Plan, ScreeningResult, screen
-from banditsis.engine.pvalues import find_candidates
+from banditsis.engine.pvalues import find_level
 from banditsis.statistics.null_distributions import NormalNull
 from banditsis.statistics.saddlepoint import ResidualDistribution, ScoreParts, TailTest
 from banditsis.statistics.shape import find_atoms
@@ -140,11 +140,12 @@ def test_what_is_selected_was_checked():
     log10 = np.log10(np.concatenate([generator.random(9000), 0.004 * generator.random(1000)]))
     log10[::50] = np.nan
     scores = stats.norm.isf(10**log10 / 2)
-    chosen = find_candidates(NormalNull(1.0), scores, log10.size)
+    level, n_small = find_level(NormalNull(1.0), scores, log10.size)
+    chosen = np.flatnonzero(NormalNull(1.0).log10_pvalues(scores) <= level)
     expected = stats.false_discovery_control(np.where(np.isnan(log10), 1.0, 10**log10)) <= 0.1
     assert set(np.flatnonzero(expected)) <= set(chosen)
-    assert 0.03 * 10_000 < chosen.size < 0.12 * 10_000
-    assert find_candidates(NormalNull(1.0), generator.standard_normal(10**5), 10**5).size < 200
+    assert 0.03 * 10_000 < n_small == chosen.size < 0.12 * 10_000
+    assert find_level(NormalNull(1.0), generator.standard_normal(10**5), 10**5)[1] < 200
 
 
 @pytest.mark.parametrize("sample", ["two values", "normal", "heavy", "large"])

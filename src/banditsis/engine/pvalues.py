@@ -32,7 +32,8 @@ MAX_CHECKED = 1000
 #: For more features, limits of scores are found in less time than p-values.
 MANY = 1 << 15
 BYTES_AT_ONCE = 1 << 26
-CELLS_OF_JOB = 1 << 16
+#: Cells of a thread: others wait for each other between short operations.
+CELLS_OF_THREAD = 1 << 20
 
 
 def read_in_full(
@@ -75,6 +76,7 @@ def correct_pvalues(
         map_in_threads(
             lambda k: _correct_response(source, statistic.subset([k]), traces[k], rows, pvalues),
             np.flatnonzero(~normal).tolist(),
+            -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows))),
         )
     seconds = (clock() - started) / len(traces)
     for trace in traces:
@@ -92,36 +94,36 @@ def _correct_response(
     robust, null = pvalues == "robust", trace.null_distribution
     if null is None:
         return
-    tested, scores = np.flatnonzero(trace.last_round == len(trace.rounds) - 1), trace.scores
-    scores = scores if tested.size == scores.size else scores[tested]
-    chosen = find_candidates(null, scores, trace.scores.size)
+    tested, scores = trace.last_round == len(trace.rounds) - 1, trace.scores
+    scores = scores if tested.all() else scores[tested]
+    level, n_small = find_level(null, scores, trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
-    if chosen.size == 0 or (parts := statistic.score_parts(rows)) is None:
+    if n_small == 0 or (parts := statistic.score_parts(rows)) is None:
         return
     test = TailTest(parts)
     if test.has_normal_residuals and not robust:
         return
-    is_selected = np.zeros(trace.scores.size, bool)
-    is_selected[trace.selected] = True
-    checked = np.ones(chosen.size, bool) if pvalues else is_selected[tested[chosen]]
-    checked &= bool(pvalues) or np.count_nonzero(checked) <= MAX_CHECKED
-    positions, logs = chosen[checked], np.full(chosen.size, np.nan)
+    features = np.flatnonzero(tested) if pvalues else trace.selected
+    positions = features if tested.all() else (np.cumsum(tested) - 1)[features]
     usual = null.take(positions).log10_pvalues(scores[positions])
-    logs[checked] = Check(statistic, rows, test, robust).corrected(source, tested[positions], usual)
-    n_checked = len(positions)
+    small = np.flatnonzero(usual <= level)
+    small = small if pvalues or small.size <= MAX_CHECKED else small[:0]
+    features, positions, usual, n_checked = features[small], positions[small], usual[small], len(small)
+    logs = Check(statistic, rows, test, robust).corrected(source, features, usual)
     cells = count_rows(rows) * n_checked
     trace.cells_reread += cells
-    changed = ~checked
-    changed[checked] = logs[checked] != usual
-    if changed.any():
-        trace.null_distribution = CorrectedNull(null, chosen[changed], logs[changed])
-    if n_raised := int(np.count_nonzero(changed & checked)):
+    raised, n_left = logs != usual, n_small - n_checked
+    if raised.any() or n_left:
+        listed = raised | (n_left > 0)
+        unknown = level if n_left else -np.inf
+        trace.null_distribution = CorrectedNull(null, positions[listed], logs[listed], unknown)
+    if n_raised := int(np.count_nonzero(raised)):
         trace.notes.append(
             f"{count(n_checked, 'feature')} with small p-values {were(n_checked)} read again ({cells:,} "
             f"cells), and {count(n_raised, 'p-value')} raised, because feature and response are "
             f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
         )
-    if n_left := int(np.count_nonzero(~checked)):
+    if n_left:
         trace.notes.append(
             f"small p-values of {count(n_left, 'feature')} are not available, as the data are not normal "
             "and they were not checked: set pvalues=True to get them."
@@ -142,7 +144,7 @@ class Check(NamedTuple):
         usual = logs.copy()
         n = count_rows(self.rows)
         width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
-        size = max(1, CELLS_OF_JOB // n)
+        size = max(1, CELLS_OF_THREAD // n)
         for i in range(0, features.size, width):
             columns, here = source.read_columns(self.rows, features[i : i + width]), logs[i : i + width]
             pieces = ((columns[j : j + size], here[j : j + size]) for j in range(0, len(here), size))
@@ -160,24 +162,25 @@ class Check(NamedTuple):
             logs[j] = test.log_pvalue(x, logs[j], self.robust)
 
 
-def find_candidates(null: NullDistribution, scores: Floats, n_features: int) -> Indices:
-    """Positions of the features whose p-values are small enough to matter.
+def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple[float, int]:
+    """Decimal logarithm of the largest p-value that is small enough to matter, and how many are.
 
     P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
     rate of 10% is not selected by the corrected ones.
     """
-    n_known = int(np.count_nonzero(~np.isnan(scores)))
+    n_known = scores.size - int(np.count_nonzero(np.isnan(scores)))
     level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
     # p ≤ level means strength ≥ limit; the p-values of many features take longer to compute.
     common = null.is_common and scores.size > MANY
     strength = null.strength(scores) if common else -null.log10_pvalues(scores)
-    highest = float(np.nanmax(strength, initial=0.0))
+    highest = float(np.fmax.reduce(strength, initial=0.0))
 
-    def find_limit(level: float) -> float:
-        return null.find_limit(level, highest) if common else -np.log10(level)
+    def count_small(level: float) -> int:
+        limit = null.find_limit(level, highest) if common else -np.log10(level)
+        return int(np.count_nonzero(strength >= limit))
 
-    n_passed, before = int(np.count_nonzero(strength >= find_limit(MAX_FDR))), -1
+    n_passed, before = count_small(MAX_FDR), -1
     while 0 < n_passed != before:  # as many as Benjamini and Hochberg select, without sorting
-        limit, before = find_limit(MAX_FDR * n_passed / n_features), n_passed
-        n_passed = int(np.count_nonzero(strength >= limit))
-    return np.flatnonzero(strength >= find_limit(max(level, MAX_FDR * n_passed / n_features)))
+        n_passed, before = count_small(MAX_FDR * n_passed / n_features), n_passed
+    level = max(level, MAX_FDR * n_passed / n_features)
+    return float(np.log10(level)), count_small(level)

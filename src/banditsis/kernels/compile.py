@@ -28,7 +28,12 @@ def _kernel(*fastmath: str) -> Any:
     """A decorator that compiles a loop."""
 
     def compile_later(function: Any) -> Any:
-        options = {"nogil": True, "fastmath": set(fastmath), "no_cfunc_wrapper": True}  # the wrapper is for C
+        options = {
+            "nogil": True,
+            "fastmath": set(fastmath),
+            "no_cfunc_wrapper": True,
+            "error_model": "numpy",
+        }  # the wrapper is for C
         kernel = njit(**options)(function)
         if not config.DISABLE_JIT:
             try:

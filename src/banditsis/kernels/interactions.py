@@ -118,13 +118,14 @@ def add_picked(product: Array, top: int, first: Array, second: Array, out: Array
 
 @reduction
 def find_flat(
-    mean: Array, square: Array, top: int, offsets: Array, lead: int, least: float, found: Array, n_found: int
+    mean: Array, square: Array, top: int, offsets: Array, lead: int, least: float, found: Array
 ) -> int:
     """Find features whose variance is less than ``least`` times their mean square, too small for plain sums.
 
     ``mean`` and ``square`` hold means over the pilot rows, as in :func:`add_triangle`. Features are written
-    to ``found[n_found:]`` while there is room; returns the new number of features found.
+    to ``found`` while there is room; returns the number of features found.
     """
+    n_found = 0
     for i in range(mean.shape[0]):
         mu, sq = mean[i, i + lead :], square[i, i + lead :]
         count = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,36 +12,9 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.arrays import Array, Floats, Indices, special
+from banditsis.kernels.student import MAX_SHARE, MIN_RESIDUAL, scaled_tail
 from banditsis.parallel import map_in_threads
 
-#: Student's t with at least this many degrees of freedom, up to this share of variance, needs no scipy.
-MIN_RESIDUAL, MAX_SHARE = 20, 0.4
-#: Coefficients of √(u / sinh u) in powers of (2u)², after the first, which is 1.
-ROOT_SINH = (-1 / 48, 1 / 2560, -61 / 7741440, 1261 / 7431782400, -79 / 20761804800, 66643 / 761775532277760)
-#: Chebyshev coefficients of (1 + 2x) exp(x²) erfc(x) in (x - 3.75) / (x + 3.75), accurate to 4e-15.
-SCALED_ERFC = (
-    1.1775789345674017,
-    -0.004590054580646492,
-    -0.08424913336651788,
-    0.059209939998191935,
-    -0.026658668435305854,
-    0.009074997670705172,
-    -0.002413163540417904,
-    0.0004907758365257332,
-    -6.916973302525133e-05,
-    4.139027985862757e-06,
-    7.740383063824306e-07,
-    -2.1886401048096403e-07,
-    1.0764999018658571e-08,
-    4.521959824322274e-09,
-    -7.754400465712195e-10,
-    -6.318099760590532e-11,
-    2.8687948982109012e-11,
-    1.945342032801114e-13,
-    -9.662823385852902e-13,
-    3.24728372641042e-14,
-    3.302041832565104e-14,
-)
 #: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
 SMALL, TINY = 1e-3, 1e-250
 #: Nodes and weights of Gauss-Laguerre quadrature.
@@ -75,7 +49,7 @@ class NullDistribution(ABC):
         """The smallest strength, up to the highest, with a p-value of at most ``level``; infinite if none."""
         low, high = 0.0, highest
         while True:
-            grid = np.linspace(low, high, 65)
+            grid = np.linspace(low, high, 257)
             reached = np.flatnonzero(self.log10_pvalues(grid) <= np.log10(level))
             if reached.size == 0:
                 return np.inf
@@ -126,84 +100,50 @@ class BetaNull(NullDistribution):
         return np.asarray(np.sqrt(variance) / self.scale)
 
     def log10_pvalues(self, scores: Floats) -> Floats:
-        share = np.minimum((scores * self.scale) ** 2, 1.0)
-        a, b = (np.broadcast_to(np.divide(d, 2.0), share.shape) for d in (self.residual, self.between))
+        share = np.minimum(np.square(scores * self.scale), 1.0)
+        a, b = np.divide(self.residual, 2.0), np.divide(self.between, 2.0)
+        given = [np.broadcast_to(values, share.shape) for values in (a, b, share)]
+        is_t = (b == 0.5) & (a >= MIN_RESIDUAL / 2) & (share > 0) & (share <= MAX_SHARE)
+        if is_t.all():  # usually, and nothing is copied
+            return np.asarray(_fill(_log_t_tail, *given) / np.log(10))
         log = np.where(np.isnan(share), np.nan, 0.0)
-        known = np.flatnonzero((a > 0) & (b > 0) & (share > 0))
-
-        def fill(start: int) -> None:
-            some = known[start : start + PVALUES_AT_ONCE]
-            log[some] = _log_upper_tail(a[some], b[some], share[some])
-
-        map_in_threads(fill, range(0, len(known), PVALUES_AT_ONCE))
+        others = (a > 0) & (b > 0) & (share > 0) & ~is_t
+        for part, log_tail in ((is_t, _log_t_tail), (others, _log_beta_tail)):
+            if part.any():
+                log[part] = _fill(log_tail, *(values[part] for values in given))
         return np.asarray(log / np.log(10))
 
 
-def _log_upper_tail(a: Floats, b: Floats, share: Floats) -> Floats:
-    """Logarithm of :math:`I_{1-s}(a, b)`, each in the way that is fast and keeps its digits."""
-    is_t = (b == 0.5) & (a >= MIN_RESIDUAL / 2) & (share <= MAX_SHARE)
-    tail = np.empty_like(share)
-    with np.errstate(divide="ignore"):
-        for part, log_tail in ((is_t, _log_t_tail), (~is_t, _log_beta_tail)):
-            if part.all():  # usually, and nothing is copied
-                tail = log_tail(a, b, share)
-            elif part.any():
-                tail[part] = log_tail(a[part], b[part], share[part])
-    tiny = (tail < np.log(TINY)) & (share < 1)
-    if tiny.any():
-        tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
-    return tail
+def _fill(function: Callable[..., Floats], *given: Floats) -> Floats:
+    """Apply a function to pieces of some arrays, in threads."""
+    filled = np.empty(given[0].shape)
+
+    def fill(start: int) -> None:
+        piece = slice(start, start + PVALUES_AT_ONCE)
+        filled[piece] = function(*(values[piece] for values in given))
+
+    map_in_threads(fill, range(0, filled.size, PVALUES_AT_ONCE))
+    return filled
 
 
 def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
-    r"""Logarithm of :math:`I_{1-s}(a, 1/2)`, the two-sided p-value of Student's t with 2a degrees of freedom.
-
-    With :math:`1 - s = e^{-w^2}` and :math:`α = a - 1/4` it is proportional to
-
-    .. math:: \int_w^\infty e^{-α v^2} \sqrt{\frac{v^2 / 2}{\sinh(v^2 / 2)}} \, dv
-
-    The powers of v in the series of the root are integrated by parts. What remains is the normal
-    distribution and a correction that vanishes at w = 0. The relative error is below 1e-12. A kernel does
-    the same faster, but importing Numba takes longer than 10⁶ p-values.
-    """
-    alpha, z = a - 0.25, -np.log1p(-share)
+    """Logarithm of :math:`I_{1-s}(a, 1/2)`, without Numba if its import would take longer."""
     if kernels.are_loaded():
-        tail, series = np.empty_like(z), (np.array(ROOT_SINH), np.array(SCALED_ERFC))
-        kernels.pvalues.scaled_t_tail(alpha, z, *series, tail)
-        return np.asarray(np.log(tail) - alpha * z)
-    # ∫ v^m exp(-α v²) is ``moment`` × that of m = 0, plus ``edge`` × w exp(-α w²).
-    moment, edge, power = np.ones_like(z), np.zeros_like(z), np.ones_like(z)
-    total, correction = np.ones_like(z), np.zeros_like(z)
-    reach = float(z.max() + 10 / alpha.min()) ** 2
-    for k, coefficient in enumerate(ROOT_SINH):
-        if abs(coefficient) * reach ** (k + 1) < 1e-20:
-            break
-        for m in (4 * k + 1, 4 * k + 3):
-            moment *= m / (2 * alpha)
-            edge = (power + m * edge) / (2 * alpha)
-            power *= z
-        total += coefficient * moment
-        correction += coefficient * edge
-    x = alpha * z
-    return np.asarray(np.log(_scaled_erfc(np.sqrt(x)) + np.sqrt(4 / np.pi * x) * correction / total) - x)
-
-
-def _scaled_erfc(x: Floats) -> Floats:
-    """exp(x²) erfc(x), as ``scipy.special.erfcx``, of which the import takes longer."""
-    t = (x - 3.75) / (x + 3.75)
-    twice, last, before = 2 * t, np.full_like(t, SCALED_ERFC[-1]), np.zeros_like(t)
-    for coefficient in SCALED_ERFC[-2:0:-1]:  # Clenshaw's recurrence
-        np.subtract(coefficient, before, out=before)
-        before += twice * last
-        last, before = before, last
-    return (t * last - before + SCALED_ERFC[0]) / (1 + 2 * x)
+        tail, exponent = np.empty((2, share.size))
+        kernels.pvalues.scaled_t_tail(np.ascontiguousarray(a), np.ascontiguousarray(share), tail, exponent)
+    else:
+        tail, exponent = scaled_tail(a, share)
+    return np.asarray(np.minimum(np.log(tail) - exponent, 0.0))
 
 
 def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     """Logarithm of :math:`I_{1-s}(a, b)`."""
-    tail = np.asarray(np.log1p(-special.betainc(b, a, share)))
-    small = tail < np.log(SMALL)  # the difference from 1 has too few digits
-    tail[small] = np.log(special.betainc(a[small], b[small], 1.0 - share[small]))
+    with np.errstate(divide="ignore"):
+        tail = np.asarray(np.log1p(-special.betainc(b, a, share)))
+        small = tail < np.log(SMALL)  # the difference from 1 has too few digits
+        tail[small] = np.log(special.betainc(a[small], b[small], 1.0 - share[small]))
+    tiny = (tail < np.log(TINY)) & (share < 1)
+    tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
     return tail
 
 
@@ -276,19 +216,23 @@ class CorrectedNull(NullDistribution):
     features : ndarray of int
         Positions of these features.
     log10 : ndarray
-        Decimal logarithms of their p-values; NaN if they are not known.
+        Decimal logarithms of their p-values.
+    unknown : float
+        Those of other features are not known up to this one.
     """
 
     usual: NullDistribution
     features: Indices
     log10: Floats
+    unknown: float = -np.inf
 
     def take(self, features: Indices) -> Self:
         _, places, own = np.intersect1d(features, self.features, return_indices=True)
         return replace(self, usual=self.usual.take(features), features=places, log10=self.log10[own])
 
     def log10_pvalues(self, scores: Floats) -> Floats:
-        log10 = np.array(self.usual.log10_pvalues(scores))
+        log10 = self.usual.log10_pvalues(scores)
+        log10[log10 <= self.unknown] = np.nan
         log10[self.features] = self.log10
         return log10
 

@@ -26,6 +26,7 @@ References
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -134,7 +135,7 @@ def expected_correction(n: int, skewness: float, kurtosis: float, deviation: flo
     of Student's t by :math:`κ_g κ_R / n` (Pitman 1937).
     """
     z = min(abs(deviation), MAX_DEVIATION)
-    return float(abs(skewness) / np.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24)
+    return abs(skewness) / math.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +242,7 @@ class TailTest:
         if score is None:
             return log_usual
         log = log_usual
-        if self._is_far_from_normal(score, -float(special.ndtri_exp(log_usual - np.log(2)))):
+        if self._is_far_from_normal(score, -float(special.ndtri_exp(log_usual - math.log(2)))):
             bound = self._log_bound(score)
             if bound < LOG_DECIDED:
                 log = max(log, bound)
@@ -285,22 +286,24 @@ class TailTest:
     def _freedom(self) -> int:
         return self.n - len(self.whitening)
 
-    def _deviations(self, score: Score) -> Floats:
+    def _deviations(self, score: Score) -> list[float]:
         """The score, and those of the other classes, in standard deviations."""
         variance = self.n / self._freedom
         if (v := self.parts.variances) is not None:
             variance *= float(np.square(score.weights) @ v / v.mean())
         products = [score.moments.product / score.moments.spread]
         products += [float(score.weights @ r.unscaled) for r in self.residuals[1:]]
-        scales = np.array([r.scale for r in self.residuals])
-        return np.asarray(products / (scales * np.sqrt(variance)))
+        scales = [r.scale * math.sqrt(variance) for r in self.residuals]
+        return [product / scale for product, scale in zip(products, scales, strict=True)]
 
     def _log_bound(self, score: Score) -> float:
         """By the inequality of Bernstein (1924), which costs little if a feature is clearly associated."""
-        deviations = np.abs(self._deviations(score))
-        largest = score.largest * np.array([r.largest for r in self.residuals])
-        logs = -np.square(deviations) / (2 + 2 * largest * deviations / 3)
-        return float(logs.min() + np.log(2 * len(logs)))
+        largest, deviations = score.largest, self._deviations(score)
+        terms = [
+            2 + 2 / 3 * largest * r.largest * abs(z) for r, z in zip(self.residuals, deviations, strict=True)
+        ]
+        logs = [-(z**2) / term for z, term in zip(deviations, terms, strict=True)]
+        return min(logs) + math.log(2 * len(logs))
 
     def _log_tail(self, score: Score) -> float:
         """By the saddlepoint.

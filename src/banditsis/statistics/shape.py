@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,18 +39,17 @@ def find_moments(x: Array, y: Floats) -> Moments | None:
     None if x is constant, or has values that are missing, or too large or small for fourth powers.
     """
     n, sums, shift = len(x), np.empty(5), float(x[0])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(2):
-            kernels.shape.power_sums(x, y, 1.0, shift, sums)
-            if not MIN_FOURTH <= sums[3] < np.inf:
-                return None
-            mean, second, third, fourth, _ = (sums / n).tolist()
-            variance = second - mean**2
-            if mean**2 <= MAX_OFFSET * variance:
-                break
-            shift += mean
-        else:
+    for _ in range(2):
+        kernels.shape.power_sums(x, y, 1.0, shift, sums)
+        if not MIN_FOURTH <= sums[3] < math.inf:
             return None
+        mean, second, third, fourth, _ = (sums / n).tolist()
+        variance = second - mean**2
+        if mean**2 <= MAX_OFFSET * variance:
+            break
+        shift += mean
+    else:
+        return None
     skewness = (third - mean * (3 * second - 2 * mean**2)) / variance**1.5
     kurtosis = (fourth - mean * (4 * third - mean * (6 * second - 3 * mean**2))) / variance**2 - 3.0
     return Moments(shift + mean, math.sqrt(n * variance), skewness, kurtosis, float(sums[4]))
@@ -62,11 +61,9 @@ def skewness_and_kurtosis(sample: Floats) -> tuple[float, float]:
     return (0.0, 0.0) if moments is None else (moments.skewness, moments.kurtosis)
 
 
-def is_like_normal(n: float | Floats, skewness: float | Floats, kurtosis: float | Floats) -> Array:
-    """Whether a normal sample could have this skewness and kurtosis."""
-    return np.asarray(
-        (np.abs(skewness) < MAX_ERRORS * np.sqrt(6 / n)) & (np.abs(kurtosis) < MAX_ERRORS * np.sqrt(24 / n))
-    )
+def is_like_normal(n: int, skewness: Any, kurtosis: Any) -> Any:
+    """Whether a normal sample could have this skewness and kurtosis: numbers or arrays."""
+    return (abs(skewness) < MAX_ERRORS * math.sqrt(6 / n)) & (abs(kurtosis) < MAX_ERRORS * math.sqrt(24 / n))
 
 
 def power_sums(values: Floats, n_powers: int) -> Floats:
@@ -83,7 +80,7 @@ def are_like_normal(n: int, sums: Floats) -> Array:
     skewness = third - 3 * mean * second + 2 * mean**3
     kurtosis = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
     with np.errstate(divide="ignore", invalid="ignore"):
-        return is_like_normal(n, skewness / variance**1.5, kurtosis / variance**2 - 3.0)
+        return np.asarray(is_like_normal(n, skewness / variance**1.5, kurtosis / variance**2 - 3.0))
 
 
 class Atoms(NamedTuple):

@@ -16,8 +16,8 @@ from banditsis.parallel import map_in_threads
 
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 27
-#: Cells that are copied to the host at once.
-PINNED_CELLS = 1 << 22
+#: Cells that are copied to the host at once, and that a thread adds to others there.
+PINNED_CELLS, ADDED_CELLS = 1 << 22, 1 << 17
 
 
 def import_cupy() -> Any:
@@ -73,11 +73,13 @@ def add_to_host(total: Any, out: Floats) -> None:
     buffer = cupyx.empty_pinned((min(n_lines, len(lines)), p))
     for i in range(0, len(lines), n_lines):
         part = total[i : i + n_lines].get(out=buffer[: len(lines) - i])
-        map_in_threads(partial(_add_line, lines[i:], part), range(len(part)), 32)
+        pieces = [(k, slice(j, j + ADDED_CELLS)) for k in range(len(part)) for j in range(0, p, ADDED_CELLS)]
+        map_in_threads(partial(_add_piece, lines[i:], part), pieces, 1 + ADDED_CELLS // p)
 
 
-def _add_line(sums: Sequence[Floats], part: Floats, number: int) -> None:
-    np.add(sums[number], part[number], out=sums[number])
+def _add_piece(sums: Sequence[Floats], part: Floats, piece: tuple[int, slice]) -> None:
+    number, columns = piece
+    np.add(sums[number][columns], part[number, columns], out=sums[number][columns])
 
 
 @contextmanager

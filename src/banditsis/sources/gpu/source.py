@@ -141,6 +141,11 @@ class GpuSource(Source):
                 return self.array[rows, columns]
             return self.array[rows[:, None], columns]
 
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        with self.array.device:
+            lines = import_cupy().ascontiguousarray(self.read_on_device(rows, columns).T)
+            return list(lines.get())
+
     def place(self, statistic: Statistic) -> Statistic:
         if type(statistic) is not Pearson or statistic.pairwise or statistic.sample_weight is not None:
             return statistic

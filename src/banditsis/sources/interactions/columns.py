@@ -40,6 +40,14 @@ class BaseColumns:
             block = np.subtract(block, means, dtype=np.float64)
         return np.asarray(block, dtype=self.dtype)
 
+    def read_lines(self, rows: Rows, columns: Indices) -> Array:
+        """As :meth:`read`, with a line for each column."""
+        lines = np.empty((len(columns), count_rows(rows)), self.dtype)
+        means = np.zeros(len(columns)) if self.means is None else self.means[columns]
+        for line, values, mean in zip(lines, self.source.read_columns(rows, columns), means, strict=True):
+            line[:] = values if self.means is None else np.subtract(values, mean, dtype=np.float64)
+        return lines
+
     def read_parallel(self, rows: Rows, columns: Indices, workers: Workers) -> Array:
         """Some rows of some columns, read by all threads."""
         block = np.empty((count_rows(rows), len(columns)), self.dtype)

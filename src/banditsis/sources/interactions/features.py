@@ -10,6 +10,7 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.arrays import Columns, Floats, Indices
+from banditsis.parallel import map_in_threads
 from banditsis.sources.base import Calibration
 
 # The smallest variance of a product, as a share of its mean square, that unshifted sums can resolve.
@@ -149,18 +150,15 @@ def _find_flat(block: Floats, order: PairOrder, dtype: np.dtype) -> Indices:
     """The products whose variance is lost in unshifted sums."""
     min_variance, squares = MIN_VARIANCE[dtype.itemsize], block * block
 
-    def fill(flat: Indices) -> int:
-        n_flat = 0
-        for top in range(0, block.shape[1], PANEL):
-            panel = slice(top, top + PANEL)
-            mean, square = (x[:, panel].T @ x[:, top:] / len(x) for x in (block, squares))
-            n_flat = kernels.interactions.find_flat(mean, square, top, *order, min_variance, flat, n_flat)
-        return n_flat
+    def find(top: int) -> Indices:
+        panel, found = slice(top, top + PANEL), np.empty(0, np.intp)
+        means = [x[:, panel].T @ x[:, top:] / len(x) for x in (block, squares)]
+        given = *means, top, *order, min_variance
+        if n_flat := kernels.interactions.find_flat(*given, found):  # with no room it only counts
+            kernels.interactions.find_flat(*given, found := np.empty(n_flat, np.intp))
+        return found
 
-    flat = np.empty(fill(np.empty(0, np.intp)), np.intp)  # the first call only counts
-    if flat.size:
-        fill(flat)
-    return flat
+    return np.concatenate(map_in_threads(find, range(0, block.shape[1], PANEL)))
 
 
 def _means(block: Floats, first: Indices, second: Indices) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -102,6 +102,13 @@ class Interactions(BlockSource):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self._products(rows, columns, self.dtype)
 
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        used, first, second = self.order.used_columns(columns)
+        lines = np.ones((len(used) + 1, count_rows(rows)), self.dtype)
+        lines[:-1] = self.base.read_lines(rows, used)
+        self._raise_if_overflow(lines[:-1].T, used)
+        return [lines[i] * lines[j] for i, j in zip(first, second, strict=True)]
+
     def _products(self, rows: Rows, columns: Columns | slice, dtype: np.dtype) -> Array:
         if columns is None or isinstance(columns, slice):
             columns = np.arange(*(columns or slice(None)).indices(self.shape[1]))
@@ -168,18 +175,19 @@ class Interactions(BlockSource):
         """Add the sums of many features where the columns are."""
         calibration, out, workers, tick = context
         assert isinstance(calibration, PairCalibration)
-        features = np.arange(self.shape[1]) if columns is None else columns
-        n_main, scale = int(np.searchsorted(features, self.order.offsets[0])), calibration.base_scale[:-1]
+        all_main, scale = int(self.order.offsets[0]), calibration.base_scale[:-1]
+        n_main = all_main if columns is None else int(np.searchsorted(columns, all_main))
         flat = self.order.single(columns, calibration.flat)[n_main:]
         flat_sums = out[:, flat]
         if n_main:
             shift = calibration.shift[: len(scale)] + (0.0 if self.means is None else scale * self.means)
             main = SumContext(Calibration(shift, scale), out[:, :n_main], workers)
-            source.sums(rows, features[:n_main], weights, main)
-        pairs = self._all_factors if columns is None else self.order.factors(features[n_main:])
+            source.sums(rows, None if columns is None else columns[:n_main], weights, main)
+        pairs = self._all_factors if columns is None else self.order.factors(columns[n_main:])
         add_pair_products(source, rows, weights, self.means, scale, pairs, out[:, n_main:])
         if len(flat):  # unshifted sums would lose their variance
-            super().sums(rows, features[flat], weights, SumContext(calibration, flat_sums, workers))
+            features = flat if columns is None else columns[flat]
+            super().sums(rows, features, weights, SumContext(calibration, flat_sums, workers))
             out[:, flat] = flat_sums
         tick(count_rows(rows) * out.shape[1])
 
