@@ -17,8 +17,8 @@ from banditsis.results import ScreeningResult
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 from banditsis.validation import check_choice, check_real
 
-#: More threads wait for each other between short operations.
-MAX_THREADS = 8
+#: More threads wait for each other between operations, which are long enough for as many results together.
+MAX_THREADS, TOGETHER = 8, 16
 
 
 class ScreeningResults(Sequence[ScreeningResult]):
@@ -73,12 +73,22 @@ class ScreeningResults(Sequence[ScreeningResult]):
     def pvalues(self) -> Floats:
         """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
         pvalues = np.empty((len(self), self.results[0].n_features))
+        nulls = [r.null_distribution if r.tested.all() else None for r in self.results]
+        usual = next((null for null in nulls if null is not None and null.is_common), None)
+        alike = [usual is not None and null is not None and null.is_like(usual) for null in nulls]
+        together, alone = np.flatnonzero(alike), np.flatnonzero(np.logical_not(alike))
 
-        def fill(k: int) -> None:
-            np.power(10.0, self.results[k].compute_log10_pvalues(), out=pvalues[k])
+        def fill(members: Indices) -> None:
+            results = [self.results[k] for k in members]
+            if usual is not None and len(results) > 1:
+                log10 = usual.log10_pvalues(np.concatenate([result.scores for result in results]))
+            else:
+                log10 = results[0].compute_log10_pvalues()
+            pvalues[members] = np.power(10.0, log10).reshape(len(members), -1)
 
         with Workers(min(count_jobs(None), MAX_THREADS)):
-            map_in_threads(fill, range(len(self)))
+            blocks = [together[i : i + TOGETHER] for i in range(0, together.size, TOGETHER)]
+            map_in_threads(fill, [*blocks, *alone[:, None]])
         return pvalues
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:

@@ -116,3 +116,18 @@ def test_pvalues_of_all_responses():
     results = screen(X, Y, Plan.exact(300, 40, 3))
     np.testing.assert_array_equal(results.pvalues, [result.pvalues for result in results])
     assert results.pvalues.shape == (5, 40)
+
+
+def test_pvalues_of_responses_that_are_not_alike():
+    """Responses with their own rows, corrected p-values, or only some features with a p-value."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((300, 40)), rng.standard_normal((300, 45))
+    X[:, :5] = X[:, :5] > 1.9
+    Y[:, 3] = X[:, 0] * 3 + rng.exponential(size=300) ** 2
+    Y[:9, 4], Y[5, 40] = np.nan, np.nan
+    exact = screen(X, Y, Plan.exact(300, 40, 3), missing="pairwise")
+    adaptive = screen(X, Y[:, 5:40], Plan.paper(300, 40, 3), pvalues=True, random_state=0)
+    assert len({type(result.null_distribution) for result in exact}) == 2
+    for results in (exact, adaptive, exact[3:5], exact[3:4]):
+        expected = [result.pvalues for result in results]
+        np.testing.assert_allclose(results.pvalues, expected, rtol=1e-14)

@@ -353,8 +353,8 @@ def test_atoms():
 
 def test_a_constant_response_or_feature_keeps_its_pvalue():
     x = np.random.default_rng(0).exponential(size=50)
-    assert TailTest(ScoreParts(np.ones((50, 1)))).log_pvalue(x, -3.0) == -3.0
-    assert TailTest(ScoreParts(x[:, None])).log_pvalue(np.ones(50), -3.0) == -3.0
+    assert TailTest(ScoreParts(np.ones((50, 1)))).log_pvalues([x], [-3.0]) == [-3.0]
+    assert TailTest(ScoreParts(x[:, None])).log_pvalues([np.ones(50)], [-3.0]) == [-3.0]
 
 
 def test_only_the_selected_features_are_checked_unless_asked():

@@ -76,6 +76,11 @@ FEATURES = {
 }
 
 
+def log_pvalue(test, x, log):
+    (corrected,) = test.log_pvalues([x], [log])
+    return corrected
+
+
 @pytest.mark.parametrize("residuals", RESIDUALS)
 @pytest.mark.parametrize("name", FEATURES)
 def test_moments_give_the_same_as_projections(residuals, name):
@@ -83,22 +88,31 @@ def test_moments_give_the_same_as_projections(residuals, name):
     x, parts = FEATURES[name], ScoreParts(RESIDUALS[residuals])
     quick, plain = TailTest(parts), TailTest(parts._replace(design=np.ones((N, 1))))
     for log in (-4.0, -12.0, -400.0):
-        expected = plain.log_pvalue(x, log)
+        expected = log_pvalue(plain, x, log)
         for other in (x, 1e300 / 8 * x / np.abs(x).max(), 1e-300 * x, x[::-1].copy()[::-1]):
-            assert quick.log_pvalue(other, log) == pytest.approx(expected, rel=1e-6)
-        single = plain.log_pvalue(x.astype(np.float32), log)
-        assert quick.log_pvalue(x.astype(np.float32), log) == pytest.approx(single, rel=1e-5)
+            assert log_pvalue(quick, other, log) == pytest.approx(expected, rel=1e-6)
+        single = log_pvalue(plain, x.astype(np.float32), log)
+        assert log_pvalue(quick, x.astype(np.float32), log) == pytest.approx(single, rel=1e-5)
     if set(np.unique(x)) <= {0, 1, 2}:
-        assert quick.log_pvalue(x.astype(np.int8), -12.0) == pytest.approx(
-            plain.log_pvalue(x, -12.0), rel=1e-6
+        assert log_pvalue(quick, x.astype(np.int8), -12.0) == pytest.approx(
+            log_pvalue(plain, x, -12.0), rel=1e-6
         )
+
+
+@pytest.mark.parametrize("residuals", RESIDUALS)
+@pytest.mark.parametrize("design", [None, np.ones((N, 1))])
+def test_several_features_have_the_pvalues_of_each(residuals, design):
+    test, columns = TailTest(ScoreParts(RESIDUALS[residuals], design)), [*FEATURES.values(), np.zeros(N)]
+    usual = np.linspace(-3.0, -40.0, len(columns))
+    expected = [log_pvalue(test, x, log) for x, log in zip(columns, usual, strict=True)]
+    np.testing.assert_allclose(test.log_pvalues(columns, usual), expected, rtol=1e-9)
 
 
 def test_some_pvalues_are_raised_and_some_are_kept():
     """Otherwise the test above would prove little."""
     for residuals in RESIDUALS.values():
         test = TailTest(ScoreParts(residuals))
-        kept = [test.log_pvalue(x, -12.0) == -12.0 for x in FEATURES.values()]
+        kept = [log_pvalue(test, x, -12.0) == -12.0 for x in FEATURES.values()]
         assert any(kept)
         assert not all(kept)
 

@@ -26,7 +26,7 @@ from banditsis.statistics.sample import SampleStatistic
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 15, 1 << 15
-SUMS_OF_THREAD, SCORES_OF_THREAD = 1 << 18, 1 << 13  # that are worth another thread
+SUMS_OF_THREAD, SCORES_OF_THREAD = 1 << 18, 1 << 15  # that are worth another thread
 
 
 #: Positions of the features to keep and the cutoff, given their strengths and informative rows.
@@ -128,9 +128,15 @@ class MomentAccumulator:
     def nonfinite_features(self) -> Indices:
         """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
         sums = self.combined.sums[: self.sums.shape[1] - self.statistic.evidence]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(sums.sum()):
-                return np.arange(0)
+
+        n_lines = 1 + SUMS_OF_THREAD // sums.shape[1]
+
+        def add_up(start: int) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return float(sums[start : start + n_lines].sum())
+
+        if np.isfinite(sum(map_in_threads(add_up, range(0, len(sums), n_lines)))):
+            return np.arange(0)
         return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=0)))
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 MAX_CHECKED = 1000
 #: For more features, limits of scores are found in less time than p-values.
 MANY = 1 << 15
+#: Scores that stay in the cache while they are compared, and bytes that are read again at once.
+AT_ONCE = 1 << 15
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
@@ -153,13 +155,18 @@ class Check(NamedTuple):
 
     def raise_pvalues(self, columns: Sequence[Array], logs: Floats) -> None:
         """Raise the logarithms of p-values of some columns, over the rows that are present."""
-        for j, column in enumerate(columns):
-            x, test = near_zero(column[:, None])[:, 0], self.test
+        columns, complete = [near_zero(column[:, None])[:, 0] for column in columns], []
+        for j, x in enumerate(columns):
             if self.statistic.pairwise and not (present := np.isfinite(x)).all():
                 parts = self.statistic.score_parts(as_indices(self.rows)[present])
                 assert parts is not None  # as it is for all rows
-                x, test = x[present], TailTest(parts)
-            logs[j] = test.log_pvalue(x, logs[j], self.robust)
+                logs[j] = TailTest(parts).log_pvalues([x[present]], logs[j : j + 1], self.robust)[0]
+            else:
+                complete.append(j)
+        if complete:
+            logs[complete] = self.test.log_pvalues(
+                [columns[j] for j in complete], logs[complete], self.robust
+            )
 
 
 def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple[float, int]:
@@ -168,16 +175,22 @@ def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple
     P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
     rate of 10% is not selected by the corrected ones.
     """
-    n_known = scores.size - int(np.count_nonzero(np.isnan(scores)))
-    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
     # p ≤ level means strength ≥ limit; the p-values of many features take longer to compute.
     common = null.is_common and scores.size > MANY
-    strength = null.strength(scores) if common else -null.log10_pvalues(scores)
-    highest = float(np.fmax.reduce(strength, initial=0.0))
+    values = scores if common else -null.log10_pvalues(scores)
+    pieces = [values[i : i + AT_ONCE] for i in range(0, values.size, AT_ONCE)]
+
+    def strengths() -> Iterator[Floats]:
+        return (null.strength(piece) for piece in pieces) if common else iter(pieces)
+
+    n_known = values.size - sum(int(np.count_nonzero(np.isnan(piece))) for piece in pieces)
+    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
+    largest = np.maximum if n_known == values.size else np.fmax  # which takes longer
+    highest = max((float(largest.reduce(strength)) for strength in strengths()), default=0.0)
 
     def count_small(level: float) -> int:
         limit = null.find_limit(level, highest) if common else -np.log10(level)
-        return int(np.count_nonzero(strength >= limit))
+        return sum(int(np.count_nonzero(strength >= limit)) for strength in strengths())
 
     n_passed, before = count_small(MAX_FDR), -1
     while 0 < n_passed != before:  # as many as Benjamini and Hochberg select, without sorting

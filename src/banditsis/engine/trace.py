@@ -154,7 +154,8 @@ class Trace:
     ) -> ScreeningResult:
         """Freeze what is known; ``facts`` are further attributes of the result."""
         unfinished = bool((self.last_round >= len(self.rounds)).any())
-        np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)
+        if unfinished:
+            np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)
         self.scores.flags.writeable = False
         best_first = self._best_first()
         inflation = self.variance_inflation

@@ -45,17 +45,28 @@ class NullDistribution(ABC):
         """Whether it is the same for all features."""
         return all(np.ndim(value) == 0 for value in vars(self).values())
 
+    def is_like(self, other: NullDistribution) -> bool:
+        """Whether another distribution is the same, for all features."""
+        return self.is_common and type(self) is type(other) and vars(self) == vars(other)
+
     def find_limit(self, level: float, highest: float) -> float:
         """The smallest strength, up to the highest, with a p-value of at most ``level``; infinite if none."""
-        low, high = 0.0, highest
+        grid, target = np.linspace(0.0, highest, 129), np.log10(level)
         while True:
-            grid = np.linspace(low, high, 257)
-            reached = np.flatnonzero(self.log10_pvalues(grid) <= np.log10(level))
+            log10 = self.log10_pvalues(grid)
+            reached = np.flatnonzero(log10 <= target)
             if reached.size == 0:
                 return np.inf
-            low, high = grid[max(0, reached[0] - 1)], grid[reached[0]]
-            if high <= np.nextafter(low, np.inf):
-                return float(high)
+            k = max(1, reached[0])
+            low, high = grid[k - 1 : k + 1]
+            if high <= np.nextafter(low, np.inf) or reached[0] == 0:
+                return float(grid[reached[0]])
+            # The logarithm is almost a line in between, the more so the closer the two are.
+            before, after = log10[k - 1 : k + 1]
+            middle = low + (high - low) * (before - target) / (before - after)
+            reach = max((high - low) ** 2 / high, 32 * np.spacing(high))
+            window = np.linspace(max(low, middle - reach), min(high, middle + reach), 127)
+            grid = np.concatenate([[low], window, [high]])
 
     def take(self, features: Indices) -> Self:
         """The distribution of the scores of some of the features; an array has a value for each of them."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from banditsis.statistics.pearson import Pearson
 
 ROWS_FOR_SLOPE = 4000
+#: Cells of responses and covariates that stay in the cache.
+CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 7
+R = TypeVar("R")
 #: Covariates explain a response, or a class, if a smaller share of its sum of squares is left.
 SMALLEST_RESIDUAL = 1e-10
 _explaining = threading.Lock()
@@ -143,9 +146,15 @@ class PartialStatistic(MomentStatistic):
             some[2 + width :] = gram.reshape(-1, 1)
             return some
 
-        for some in map_in_threads(add_up, chunks(rows), 2):
+        for some in self.map_rows(add_up, rows):
             total += some
         return total
+
+    def map_rows(self, function: Callable[[Rows], R], rows: Rows) -> list[R]:
+        """Apply a function to some rows at a time, in threads."""
+        return map_in_threads(
+            function, chunks(rows, max(MIN_ROWS_AT_ONCE, CELLS_AT_ONCE // self.n_targets)), 2
+        )
 
     def split_summary(self, summary: Floats) -> tuple[Floats, Floats]:
         """AᵀvA and AᵀB."""
@@ -262,20 +271,27 @@ class PartialPearson(PartialStatistic):
     def calibrate(self, rows: Rows) -> Self:
         ready = super().calibrate(rows)
         sample = spread(rows, ROWS_FOR_SLOPE)
-        A, y = self.covariates.design(sample), ready.plain.scaled(sample)
-        white = whiten(
-            A.T @ A
-        )  # covariates are uncorrelated, so this is precise, and fast for many responses
-        slope = white.T @ (white @ (A.T @ y))
-        slope += white.T @ (white @ (A.T @ (y - A @ slope)))
-        total, residual = np.linalg.norm(y - y.mean(axis=0), axis=0), np.linalg.norm(y - A @ slope, axis=0)
-        if (residual <= SMALLEST_RESIDUAL * total).any():
-            k = int(np.argmax(residual <= SMALLEST_RESIDUAL * total))
+        A = self.covariates.design(sample)
+        white = whiten(A.T @ A)  # covariates are uncorrelated, so this is precise
+
+        def multiply(part: Rows) -> tuple[Floats, Floats]:
+            A, y, _ = ready.columns(part)
+            return A.T @ y, np.einsum("ij,ij->j", y, y)
+
+        squares = []
+        for _ in range(2):  # the second time for the digits that the first one lost
+            cross, square = (sum(some) for some in zip(*ready.map_rows(multiply, sample), strict=True))
+            explained = white @ cross
+            squares += [square - cross[0] ** 2 / len(A), square - np.square(explained).sum(axis=0)]
+            ready = ready.copy_with(slope=ready.slope + white.T @ explained)
+        explained_all = squares[-1] <= SMALLEST_RESIDUAL**2 * squares[0]
+        if explained_all.any():
+            k = int(np.argmax(explained_all))
             raise CovariateError(
                 f"the response{describe_response(k, self.n_responses)} is a linear combination of the "
                 "covariates, and features have nothing to explain: omit these covariates."
             )
-        return ready.copy_with(slope=slope)
+        return ready
 
     def subset(self, responses: Sequence[int]) -> Self:
         return super().subset(responses).copy_with(slope=self.slope[:, list(responses)])
@@ -351,7 +367,7 @@ class PartialPearson(PartialStatistic):
             A, B, _ = self.columns(part)
             return power_sums(B - A @ slope, 4)
 
-        return are_like_normal(count_rows(rows), np.sum(map_in_threads(add_up, chunks(rows)), axis=0))
+        return are_like_normal(count_rows(rows), np.sum(self.map_rows(add_up, rows), axis=0))
 
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))

@@ -27,6 +27,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -226,22 +227,25 @@ class TailTest:
         return all(is_like_normal(self.n, r.skewness, r.kurtosis) for r in self.residuals)
 
     def project(self, values: Floats) -> Floats:
-        """Residual of some values given the design."""
+        """Residuals of some values given the design, in lines if there are several columns."""
         if self.parts.design is None and self.parts.variances is None:
-            return np.asarray(values - values.mean())  # equal values stay equal
+            return np.asarray(values - values.mean(axis=-1, keepdims=True))  # equal values stay equal
         weighted = values if self.parts.variances is None else values * self.roots
-        slope = self.whitening.T @ (self.whitening @ (self.design.T @ weighted))
-        explained = self.design @ slope
+        slopes = weighted @ self.design @ self.whitening.T @ self.whitening
+        explained = slopes @ self.design.T
         if self.parts.variances is not None:
             explained /= self.roots
         return np.subtract(values, explained, out=explained)
 
-    def log_pvalue(self, x: Array, log_usual: float, robust: bool = False) -> float:
-        """Logarithm of a p-value of a feature: the usual one, or a larger one that the data call for."""
-        score = self._find_score(x, robust) if self.residuals else None
+    def log_pvalues(self, columns: Sequence[Array], log_usual: Floats, robust: bool = False) -> list[float]:
+        """Logarithms of p-values of some features: the usual ones, or larger ones that the data call for."""
+        scores = self._find_scores(columns, robust) if self.residuals else [None] * len(columns)
+        return [self._log_pvalue(*given, robust) for given in zip(scores, log_usual, strict=True)]
+
+    def _log_pvalue(self, score: Score | None, log: float, robust: bool) -> float:
         if score is None:
-            return log_usual
-        log = log_usual
+            return log
+        log_usual = log
         if self._is_far_from_normal(score, -float(special.ndtri_exp(log_usual - math.log(2)))):
             bound = self._log_bound(score)
             if bound < LOG_DECIDED:
@@ -252,25 +256,33 @@ class TailTest:
                 log = max(log, self._log_class_tail(score))
         return max(log, self._log_robust(score.weights)) if robust else log
 
-    def _find_score(self, x: Array, robust: bool) -> Score | None:
-        """The score of a feature; None if the design explains all of it."""
-        if self.parts.design is None and self.parts.variances is None and not robust:
+    def _find_scores(self, columns: Sequence[Array], robust: bool) -> list[Score | None]:
+        """The scores of some features; None for one that the design explains."""
+        if self.parts.design is not None or self.parts.variances is not None or robust:
+            return self._project_scores(columns)
+        scores: list[Score | None] = []
+        for x in columns:
             # Numba would compile kernels separately for arrays that are not contiguous or writable.
             dtype = np.float32 if x.dtype == np.float32 else np.float64
             x = np.require(x, dtype, ["C", "A", "W", "E"])
-            if (moments := find_moments(x, self.residuals[0].unscaled)) is not None:
-                return Score(x, moments)
-        x = np.asarray(x, np.float64)
-        x = x / max(_reach(x), SMALLEST)  # squares stay in range
-        x -= x.mean()
-        g = self.project(x)
+            moments = find_moments(x, self.residuals[0].unscaled)
+            scores += self._project_scores([x]) if moments is None else [Score(x, moments)]
+        return scores
+
+    def _project_scores(self, columns: Sequence[Array]) -> list[Score | None]:
+        """The scores of some features, with their weights."""
+        lines = np.array(columns, np.float64)
+        lines /= np.maximum(_reach(lines), SMALLEST)[:, None]  # squares stay in range
+        lines -= lines.mean(axis=1, keepdims=True)
+        g = self.project(lines)
         reach = _reach(g)
-        if reach == 0:
-            return None
-        g /= reach
-        g /= np.sqrt(g @ g)
-        shape = skewness_and_kurtosis(g)
-        return Score(g, Moments(0.0, 1.0, *shape, float(g @ self.residuals[0].unscaled)))
+        g /= np.where(reach > 0, reach, 1.0)[:, None]
+        g /= np.sqrt(np.maximum(np.einsum("ij,ij->i", g, g), SMALLEST))[:, None]
+        products = g @ self.residuals[0].unscaled
+        return [
+            Score(line, Moments(0.0, 1.0, *skewness_and_kurtosis(line), float(product))) if known else None
+            for line, product, known in zip(g, products, reach > 0, strict=True)
+        ]
 
     def _is_far_from_normal(self, score: Score, deviation: float) -> bool:
         """Whether the p-value of a score, in standard deviations, is likely to change."""
@@ -362,9 +374,9 @@ class TailTest:
         return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
 
 
-def _reach(values: Floats) -> float:
-    """The largest absolute value; a temporary array would take longer than both passes."""
-    return max(float(values.max()), -float(values.min()))
+def _reach(values: Floats) -> Floats:
+    """The largest absolute value of each line; a temporary array would take longer than both passes."""
+    return np.asarray(np.maximum(values.max(axis=-1), -values.min(axis=-1)))
 
 
 def _class_rate(sums: Floats, chances: Floats, atoms: Atoms) -> float:
@@ -426,7 +438,7 @@ class Residual:
     @cached_property
     def largest(self) -> float:
         """The largest absolute value."""
-        return _reach(self.unscaled) / self.scale
+        return float(_reach(self.unscaled)) / self.scale
 
     @cached_property
     def atoms(self) -> Atoms:

@@ -221,14 +221,14 @@ class GpuSource(Source):
         options += [str(flag).lower() for flag in (fourth, plain, listed)]
         kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
         block = (WARP, TALL) if self.by_row else (THREADS,)
-        rest = p, *cells.calibration, w, square, skip, cupy.asarray(pieces.edges), n_strips, parts
-        launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
-        where = cupy.asarray(np.array([*places][:n_lines], np.int64))
+        given = p, *cells.calibration, w, square, skip, cupy.asarray(pieces.edges), n_strips, parts
+        launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *given)
+        # While it runs, the host prepares what follows.
+        numbers = cupy.asarray(np.concatenate([pieces.strata, np.array(places[:n_lines], np.int64)]))
+        strata, where = numbers[: len(edges)], numbers[len(edges) :]
         grid = -(-n_lines * p // THREADS), len(edges) - 1
-        strata = cupy.asarray(pieces.strata)
-        launch(
-            find_kernel("combine"), grid, (THREADS,), parts, strata, n_lines, p, where, total.shape[1], total
-        )
+        rest = parts, strata, n_lines, p, where, total.shape[1], total
+        launch(find_kernel("combine"), grid, (THREADS,), *rest)
 
     def _cells_together(self, cells: Cells) -> int:
         """How many neighbouring cells a thread loads at once."""

@@ -21,14 +21,14 @@ WEIGHTS_OF_THREAD = 1 << 17
 
 def make_matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
     """Weights of cells, those of their presence if some are missing, and those of squares if they differ."""
-    linear, presence = weights.linear, weights.presence
+    linear, presence = weights.linear, weights.presence if weights.pairwise else None
     if weights.codes is not None:
         linear = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
-        presence = linear
-    elif presence is None:
+        presence = linear if weights.pairwise else None
+    elif weights.pairwise and presence is None:
         presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
     square = None if weights.square is None else weights.square[:, None]
-    return linear, presence if weights.pairwise else None, square
+    return linear, presence, square
 
 
 def place_matrices(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list[Any]:
@@ -61,8 +61,9 @@ class GpuPearson(Pearson):
 
     def scaled_on_gpu(self, rows: slice, dtype: np.dtype) -> Any:
         """As :meth:`scaled`, in the memory of the GPU."""
-        cupy = import_cupy()
-        scale, shift = cupy.asarray(np.stack([self.scale, self.centre * self.scale]))
+        cupy, both = import_cupy(), np.stack([self.scale, self.centre * self.scale])
+        # Two numbers need not be copied.
+        scale, shift = both[:, 0].tolist() if self.n_responses == 1 else cupy.asarray(both)
         z = cupy.empty((count_rows(rows), self.n_responses), dtype)
         return _scaling()(self.on_gpu[rows], scale, shift, z)
 

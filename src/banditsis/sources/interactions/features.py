@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Columns, Floats, Indices
+from banditsis.arrays import Array, Columns, Floats, Indices
 from banditsis.parallel import map_in_threads
 from banditsis.sources.base import Calibration
 
@@ -115,10 +115,10 @@ def calibrate_pairs(block: Floats, order: PairOrder, dtype: np.dtype) -> PairCal
     block = _fill_missing(block)
     base_scale = np.append(_base_scale(block, dtype), 1.0)
     block = np.column_stack([block, np.ones(len(block))]) * base_scale
-    flat = _find_flat(block[:, :-1], order, dtype)
+    flat = _find_flat(block[:, :-1].astype(dtype), order)
     if dtype == np.float32 and len(flat) > p // 100:
         dtype = np.dtype(np.float64)
-        flat = _find_flat(block[:, :-1], order, dtype)
+        flat = _find_flat(block[:, :-1], order)
     scale: Floats = np.broadcast_to(1.0, (p,))
     if (base_scale != 1).any():
         first, second = order.factors(np.arange(p))
@@ -146,9 +146,9 @@ def _base_scale(block: Floats, dtype: np.dtype) -> Floats:
     return np.where(np.abs(exponent) > SAFE_EXPONENT[dtype.itemsize], np.ldexp(1.0, -exponent), 1.0)
 
 
-def _find_flat(block: Floats, order: PairOrder, dtype: np.dtype) -> Indices:
-    """The products whose variance is lost in unshifted sums."""
-    min_variance, squares = MIN_VARIANCE[dtype.itemsize], block * block
+def _find_flat(block: Array, order: PairOrder) -> Indices:
+    """The products whose variance is lost in unshifted sums in the dtype of the block."""
+    min_variance, squares = MIN_VARIANCE[block.dtype.itemsize], block * block
 
     def find(top: int) -> Indices:
         panel, found = slice(top, top + PANEL), np.empty(0, np.intp)
