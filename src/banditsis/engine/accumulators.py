@@ -165,8 +165,11 @@ class MomentAccumulator:
             informative = self._informative_rows(k, left, informative)
             trace.informative_response = self._rows_of_response(k)
         kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
-        trace.record_evidence(informative, kept, self.features(left), n_read)
-        self.left[k] = kept if isinstance(left, slice) else left[kept]
+        dropped = trace.record_evidence(informative, kept, n_read)
+        if not isinstance(left, slice):
+            kept, dropped = left[kept], left[dropped]
+        trace.undecided.append(self.features(dropped))
+        self.left[k] = kept
         return cutoff
 
     def _informative_rows(self, k: int, left: Indices | slice, informative: Floats) -> Floats:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from banditsis import kernels
 from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
 from banditsis.compilation import clock
 from banditsis.engine.accumulators import start_accumulators
@@ -31,8 +32,6 @@ MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 MAX_CHECKED = 1000
 #: For more features, limits of scores are found in less time than p-values.
 MANY = 1 << 15
-#: Scores that stay in the cache while they are compared, and bytes that are read again at once.
-AT_ONCE = 1 << 15
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
@@ -177,23 +176,21 @@ def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple
     """
     # p ≤ level means strength ≥ limit; the p-values of many features take longer to compute.
     common = null.is_common and scores.size > MANY
-    values = scores if common else -null.log10_pvalues(scores)
-    pieces = [values[i : i + AT_ONCE] for i in range(0, values.size, AT_ONCE)]
-
-    def strengths() -> Iterator[Floats]:
-        return (null.strength(piece) for piece in pieces) if common else iter(pieces)
-
-    n_known = values.size - sum(int(np.count_nonzero(np.isnan(piece))) for piece in pieces)
+    values, both = (scores, null.two_sided) if common else (-null.log10_pvalues(scores), False)
+    n_known = values.size
+    if np.isnan(values.sum()):
+        n_known -= int(np.count_nonzero(np.isnan(values)))
     level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
-    largest = np.maximum if n_known == values.size else np.fmax  # which takes longer
-    highest = max((float(largest.reduce(strength)) for strength in strengths()), default=0.0)
 
     def count_small(level: float) -> int:
-        limit = null.find_limit(level, highest) if common else -np.log10(level)
-        return sum(int(np.count_nonzero(strength >= limit)) for strength in strengths())
+        limit = null.find_limit(level) if common else -np.log10(level)
+        if kernels.are_loaded():
+            return int(kernels.scores.count_at_least(values, limit, both))
+        return int(np.count_nonzero((np.abs(values) if both else values) >= limit))
 
     n_passed, before = count_small(MAX_FDR), -1
     while 0 < n_passed != before:  # as many as Benjamini and Hochberg select, without sorting
         n_passed, before = count_small(MAX_FDR * n_passed / n_features), n_passed
-    level = max(level, MAX_FDR * n_passed / n_features)
+    if MAX_FDR * n_passed / n_features > level:
+        return float(np.log10(MAX_FDR * n_passed / n_features)), n_passed
     return float(np.log10(level)), count_small(level)

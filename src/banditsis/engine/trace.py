@@ -102,19 +102,17 @@ class Trace:
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 
-    def record_evidence(
-        self, informative: Floats | None, kept: Indices, features: Indices, n_read: int
-    ) -> None:
-        """Record which features are dropped undecided, and how heavy-tailed the decided ones are."""
+    def record_evidence(self, informative: Floats | None, kept: Indices, n_read: int) -> Indices:
+        """Record how heavy-tailed the decided features are; return where undecided ones are dropped."""
         self.kurtosis = 3.0
         self.informative = None if informative is None else informative[kept]
-        if informative is None or len(kept) == len(features):
-            return
+        if informative is None or len(kept) == len(informative):
+            return np.arange(0)
         decided = ~is_undecided(informative, n_read)
         self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
         dropped = ~decided
         dropped[kept] = False
-        self.undecided.append(features[dropped])
+        return np.flatnonzero(dropped)
 
     def record_present(self, features: Indices, present: Floats, n_read: int, min_present: int) -> None:
         """Record which features were present in too few of the rows read."""

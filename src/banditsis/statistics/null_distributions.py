@@ -36,9 +36,12 @@ class NullDistribution(ABC):
     def log10_pvalues(self, scores: Floats) -> Floats:
         """Decimal logarithms of the p-values of the scores of all features."""
 
-    def strength(self, scores: Floats) -> Floats:
-        """What p-values decrease with."""
-        return np.abs(scores)
+    #: whether scores of both signs have small p-values
+    two_sided: bool = True
+
+    @abstractmethod
+    def invert(self, level: float) -> float:
+        """About the score that has this p-value, if the distribution is the same for all features."""
 
     @property
     def is_common(self) -> bool:
@@ -49,9 +52,12 @@ class NullDistribution(ABC):
         """Whether another distribution is the same, for all features."""
         return self.is_common and type(self) is type(other) and vars(self) == vars(other)
 
-    def find_limit(self, level: float, highest: float) -> float:
-        """The smallest strength, up to the highest, with a p-value of at most ``level``; infinite if none."""
-        grid, target = np.linspace(0.0, highest, 129), np.log10(level)
+    def find_limit(self, level: float) -> float:
+        """The smallest score above 0 with a p-value of at most ``level``; infinite if there is none."""
+        found, target = self.invert(level), np.log10(level)
+        if not 0 < found < np.inf:
+            return np.inf
+        grid = found * np.concatenate([[0.0], np.linspace(1 - 1e-9, 1 + 1e-9, 127), [2.0]])
         while True:
             log10 = self.log10_pvalues(grid)
             reached = np.flatnonzero(log10 <= target)
@@ -109,6 +115,10 @@ class BetaNull(NullDistribution):
         known = np.greater(self.residual, 0) & np.equal(self.between, 1)
         variance = unexplained / np.where(known, self.residual, np.nan)
         return np.asarray(np.sqrt(variance) / self.scale)
+
+    def invert(self, level: float) -> float:
+        share = special.betainccinv(np.divide(self.between, 2.0), np.divide(self.residual, 2.0), level)
+        return float(np.sqrt(share) / self.scale)
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         share = np.minimum(np.square(scores * self.scale), 1.0)
@@ -204,8 +214,9 @@ class NormalNull(NullDistribution):
         scale = np.broadcast_to(self.scale, scores.shape)
         return 1 / np.where(scale > 0, scale, np.nan)
 
-    def strength(self, scores: Floats) -> Floats:
-        return np.abs(scores) if self.two_sided else scores
+    def invert(self, level: float) -> float:
+        z = -special.ndtri_exp(np.log(level / 2 if self.two_sided else level))
+        return float(z / self.scale) if self.scale else np.inf
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale
@@ -236,6 +247,9 @@ class CorrectedNull(NullDistribution):
     features: Indices
     log10: Floats
     unknown: float = -np.inf
+
+    def invert(self, level: float) -> float:
+        return self.usual.invert(level)
 
     def take(self, features: Indices) -> Self:
         _, places, own = np.intersect1d(features, self.features, return_indices=True)

@@ -28,6 +28,12 @@ def import_cupy() -> Any:
             "screening arrays on a GPU needs CuPy: pip install 'banditsis[gpu]' (for CUDA 12; otherwise the "
             "package of CuPy for your version)."
         ) from error
+    _check_devices(cupy)
+    return cupy
+
+
+@cache
+def _check_devices(cupy: Any) -> None:
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -36,7 +42,6 @@ def import_cupy() -> Any:
         ) from error
     if n_devices == 0:
         raise RuntimeError("CuPy finds no CUDA device: pass NumPy arrays.")
-    return cupy
 
 
 def from_device(data: Any) -> Any:

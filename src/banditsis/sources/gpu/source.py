@@ -86,7 +86,8 @@ class Pieces(NamedTuple):
         Pieces(edges=array([  0,  64, 100, 160]), strata=array([0, 2, 2, 3]))
         """
         n_strips = -(-p // n_columns_of_block)
-        height = int(np.clip(edges[-1] * n_strips // N_BLOCKS, MIN_PIECE, MAX_PIECE))
+        height = min(max(int(edges[-1]) * n_strips // N_BLOCKS, 1), MAX_PIECE)
+        height = -(-height // MIN_PIECE) * MIN_PIECE  # so neighbouring cells stay together
         starts = [np.arange(a, b, height) for a, b in pairwise(edges.tolist())]
         return cls(
             np.concatenate([*starts, edges[-1:]]).astype(np.int64),
@@ -216,7 +217,7 @@ class GpuSource(Source):
         n_strips, n_lines = -(-p // width), 3 + fourth
         parts = cupy.empty((len(pieces.edges) - 1, n_lines, p))
         options = [CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype)]
-        options += [str(n_together)] if self.by_row else []
+        options.append(str(n_together))
         plain, listed = w is not None and square is None and not skip, cells.listed is not None
         options += [str(flag).lower() for flag in (fourth, plain, listed)]
         kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
@@ -233,8 +234,13 @@ class GpuSource(Source):
     def _cells_together(self, cells: Cells) -> int:
         """How many neighbouring cells a thread loads at once."""
         n = CUDA_TYPES[self.dtype.name][1]
-        aligned = self._stride[0] % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
-        return n if cells.columns is None and self._stride[1] == 1 and cells.p % n == 0 and aligned else 1
+        if self.by_row:
+            (across, along), complete = self._stride, cells.columns is None and cells.p % n == 0
+        else:
+            along, across = self._stride
+            complete = isinstance(cells.rows, slice) and cells.rows.start % n == 0
+        aligned = across % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
+        return n if along == 1 and complete and aligned else 1
 
     def _add_products(
         self,

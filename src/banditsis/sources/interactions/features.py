@@ -158,7 +158,7 @@ def _find_flat(block: Array, order: PairOrder) -> Indices:
             kernels.interactions.find_flat(*given, found := np.empty(n_flat, np.intp))
         return found
 
-    return np.concatenate(map_in_threads(find, range(0, block.shape[1], PANEL)))
+    return np.concatenate(map_in_threads(find, range(0, block.shape[1], PANEL), 2))
 
 
 def _means(block: Floats, first: Indices, second: Indices) -> Floats:
