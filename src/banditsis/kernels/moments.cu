@@ -12,7 +12,7 @@ typedef long long index;
 
 const int RUN = 64;   // cells of a thread that are summed in their own precision
 const int TALL = 4;   // rows of a block of `by_row`, each of 32 threads
-const int WIDE = 4;   // columns of a block of `by_column`
+const int WIDE = 2;   // columns of a block of `by_column`
 
 // A cell, scaled and shifted; the difference of integers is exact.
 template <typename A, typename T> __device__ A centre(T x, A scale, A shift) { return A(index(x) - index(shift)); }
@@ -84,9 +84,8 @@ __global__ void by_row(const T *X, index row_stride, index column_stride, const 
     }
 }
 
-// For cells stored by column: threads side by side along the rows, V neighbouring rows of a few columns in each,
-// which share weights.
-template <typename T, typename A, int V, bool FOURTH, bool PLAIN, bool LISTED>
+// For cells stored by column: threads side by side along the rows, a few columns in each, which share weights.
+template <typename T, typename A, bool FOURTH, bool PLAIN, bool LISTED>
 __global__ void by_column(const T *X, index row_stride, index column_stride, const index *listed, index first,
                           const index *columns, index p, const A *scale, const A *shift, const A *w, const A *v,
                           bool skip, const index *edges, index n_groups, double *out) {
@@ -101,30 +100,16 @@ __global__ void by_column(const T *X, index row_stride, index column_stride, con
     a[j] = scale[k];
     b[j] = shift[k];
   }
-  index full = stop - (stop - edges[piece]) % V;
-  for (index i = edges[piece] + threadIdx.x * V; i < full; i += (index)blockDim.x * RUN) {
+  for (index i = edges[piece] + threadIdx.x; i < stop; i += (index)blockDim.x * RUN) {
     Sums<A, FOURTH, PLAIN> part[WIDE];
-    index end = min(full, i + (index)blockDim.x * RUN);
-#pragma unroll (V > 1 ? 2 : 4)
-    for (index m = i; m < end; m += blockDim.x * V) {
+    index end = min(stop, i + (index)blockDim.x * RUN);
+#pragma unroll 4
+    for (index m = i; m < end; m += blockDim.x) {
       index r = (LISTED ? listed[m] : first + m) * row_stride;
-      Cells<T, V> x[WIDE];
-      for (int j = 0; j < WIDE; j++) x[j] = *(const Cells<T, V> *)(start[j] + r);
-      for (int t = 0; t < V; t++) {
-        A y = PLAIN || w ? w[m + t] : A(0), u = !PLAIN && v ? v[m + t] : A(1);
-        for (int j = 0; j < WIDE; j++) part[j].add(centre<A>(x[j].cell[t], a[j], b[j]), y, u, skip);
-      }
+      A y = PLAIN || w ? w[m] : A(0), u = !PLAIN && v ? v[m] : A(1);
+      for (int j = 0; j < WIDE; j++) part[j].add(centre<A>(start[j][r], a[j], b[j]), y, u, skip);
     }
     for (int j = 0; j < WIDE; j++) total[j].add(part[j]);
-  }
-  if (full + threadIdx.x < stop) {  // rows that are left over, fewer than V
-    index m = full + threadIdx.x;
-    A y = PLAIN || w ? w[m] : A(0), u = !PLAIN && v ? v[m] : A(1);
-    for (int j = 0; j < WIDE; j++) {
-      Sums<A, FOURTH, PLAIN> part;
-      part.add(centre<A>(start[j][(first + m) * row_stride], a[j], b[j]), y, u, skip);
-      total[j].add(part);
-    }
   }
   __shared__ double shared[32];
   for (int line = 0; line < n_lines; line++)

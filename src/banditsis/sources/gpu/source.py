@@ -59,7 +59,7 @@ CUDA_TYPES = {
     "bool": ("unsigned char", 4),
 }
 # Threads of a block, its rows and columns: as in kernels/moments.cu.
-THREADS, TALL, WARP, WIDE = 128, 4, 32, 4
+THREADS, TALL, WARP, WIDE = 128, 4, 32, 2
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
 N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 16
 #: Weights that are on the GPU at once.
@@ -86,8 +86,7 @@ class Pieces(NamedTuple):
         Pieces(edges=array([  0,  64, 100, 160]), strata=array([0, 2, 2, 3]))
         """
         n_strips = -(-p // n_columns_of_block)
-        height = min(max(int(edges[-1]) * n_strips // N_BLOCKS, 1), MAX_PIECE)
-        height = -(-height // MIN_PIECE) * MIN_PIECE  # so neighbouring cells stay together
+        height = min(max(int(edges[-1]) * n_strips // N_BLOCKS, MIN_PIECE), MAX_PIECE)
         starts = [np.arange(a, b, height) for a, b in pairwise(edges.tolist())]
         return cls(
             np.concatenate([*starts, edges[-1:]]).astype(np.int64),
@@ -127,6 +126,9 @@ class GpuSource(Source):
         self._stride = tuple(step // self.dtype.itemsize for step in self.array.strides)
         self.by_row = abs(self._stride[0]) >= abs(self._stride[1])
         self._summing_dtype = summing_dtype(self.dtype)
+        #: names of both types in CUDA, and how many cells a thread loads at once
+        self._types = [CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype)]
+        self._n_together = CUDA_TYPES[self.dtype.name][1]
         self._calibration: tuple[Calibration, Any, Any] | None = None
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
@@ -216,31 +218,26 @@ class GpuSource(Source):
         pieces = Pieces.cut(edges, width, p)
         n_strips, n_lines = -(-p // width), 3 + fourth
         parts = cupy.empty((len(pieces.edges) - 1, n_lines, p))
-        options = [CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype)]
-        options.append(str(n_together))
+        options = [*self._types, *([str(n_together)] if self.by_row else [])]
         plain, listed = w is not None and square is None and not skip, cells.listed is not None
         options += [str(flag).lower() for flag in (fourth, plain, listed)]
         kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
         block = (WARP, TALL) if self.by_row else (THREADS,)
-        given = p, *cells.calibration, w, square, skip, cupy.asarray(pieces.edges), n_strips, parts
+        # One copy of all numbers takes less time than three.
+        numbers = cupy.asarray(np.concatenate([*pieces, np.array(places[:n_lines], np.int64)]))
+        n_edges, n_strata = map(len, pieces)
+        strata, where = numbers[n_edges : n_edges + n_strata], numbers[n_edges + n_strata :]
+        given = p, *cells.calibration, w, square, skip, numbers[:n_edges], n_strips, parts
         launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *given)
-        # While it runs, the host prepares what follows.
-        numbers = cupy.asarray(np.concatenate([pieces.strata, np.array(places[:n_lines], np.int64)]))
-        strata, where = numbers[: len(edges)], numbers[len(edges) :]
         grid = -(-n_lines * p // THREADS), len(edges) - 1
         rest = parts, strata, n_lines, p, where, total.shape[1], total
         launch(find_kernel("combine"), grid, (THREADS,), *rest)
 
     def _cells_together(self, cells: Cells) -> int:
         """How many neighbouring cells a thread loads at once."""
-        n = CUDA_TYPES[self.dtype.name][1]
-        if self.by_row:
-            (across, along), complete = self._stride, cells.columns is None and cells.p % n == 0
-        else:
-            along, across = self._stride
-            complete = isinstance(cells.rows, slice) and cells.rows.start % n == 0
-        aligned = across % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
-        return n if along == 1 and complete and aligned else 1
+        n = self._n_together
+        aligned = self._stride[0] % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
+        return n if cells.columns is None and self._stride[1] == 1 and cells.p % n == 0 and aligned else 1
 
     def _add_products(
         self,
@@ -274,8 +271,7 @@ class GpuSource(Source):
         shape, order = (count_rows(cells.rows), cells.p), "C" if self.by_row else "F"
         z = cupy.empty(shape, self._summing_dtype, order=order)
         present = cupy.empty_like(z) if with_present else None
-        names = (CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype))
-        kernel = find_kernel(f"copy<{', '.join(names)}>")
+        kernel = find_kernel(f"copy<{', '.join(self._types)}>")
         arguments = *cells.arguments, *shape, *cells.calibration, self.by_row, z, present
         launch(kernel, (min(N_BLOCKS, -(-z.size // THREADS)),), (THREADS,), *arguments)
         return z, present

@@ -41,11 +41,10 @@ class BaseColumns:
         return np.asarray(block, dtype=self.dtype)
 
     def read_lines(self, rows: Rows, columns: Indices) -> Array:
-        """As :meth:`read`, with a line for each column."""
-        lines = np.empty((len(columns), count_rows(rows)), self.dtype)
-        means = np.zeros(len(columns)) if self.means is None else self.means[columns]
-        for line, values, mean in zip(lines, self.source.read_columns(rows, columns), means, strict=True):
-            line[:] = values if self.means is None else np.subtract(values, mean, dtype=np.float64)
+        """As :meth:`read`, with a line for each column, and a line of ones after them."""
+        lines = np.ones((len(columns) + 1, count_rows(rows)), self.dtype)
+        for line, k, values in zip(lines, columns, self.source.read_columns(rows, columns), strict=False):
+            line[:] = values if self.means is None else np.subtract(values, self.means[k], dtype=np.float64)
         return lines
 
     def read_parallel(self, rows: Rows, columns: Indices, workers: Workers) -> Array:

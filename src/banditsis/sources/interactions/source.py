@@ -104,8 +104,7 @@ class Interactions(BlockSource):
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
         used, first, second = self.order.used_columns(columns)
-        lines = np.ones((len(used) + 1, count_rows(rows)), self.dtype)
-        lines[:-1] = self.base.read_lines(rows, used)
+        lines = self.base.read_lines(rows, used)
         self._raise_if_overflow(lines[:-1].T, used)
         return [lines[i] * lines[j] for i, j in zip(first, second, strict=True)]
 
