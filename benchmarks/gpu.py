@@ -77,7 +77,7 @@ def bandwidth() -> Iterator[Figure]:
         tensor, on_device = torch.from_dlpack(X), cupy.asarray(y)
         exact, bandit = SIS(50), BanditSIS(50, random_state=0)
         best = interleaved(
-            7,
+            15,
             read=finished(tensor.sum if order == "C" else tensor.T.sum),
             sums=make_pass(X, y[:, None]),
             exact=lambda exact=exact, X=X, y=y: exact.fit(X, y),
@@ -123,7 +123,7 @@ def many_responses() -> Iterator[Figure]:
     tensor, weights, host = torch.from_dlpack(X), torch.from_dlpack(Y), Y.get()
     plan = Plan.exact(n, p, 100)
     best = interleaved(
-        2,
+        3,
         gemm=finished(lambda: weights.T @ tensor),
         sums=make_pass(X, host),
         ours=lambda: screen(X, host, plan),
@@ -152,7 +152,7 @@ def interactions() -> Iterator[Figure]:
             for k, rows in enumerate(splits[:n_users])
         ]
 
-    best = interleaved(2, gpu=lambda: screen_users("gpu"), cpu=lambda: screen_users("cpu", 10))
+    best = interleaved(3, gpu=lambda: screen_users("gpu"), cpu=lambda: screen_users("cpu", 10))
     what = f"Interactions, 100 users, exact (CPU of this machine {10 * best['cpu']:.1f} s)"
     yield at_most(what, best["gpu"], 2.0, " s")
     pairs = zip(screen_users("gpu", 5), screen_users("cpu", 5), strict=True)
@@ -195,7 +195,7 @@ def nominal_pass() -> Iterator[Figure]:
     def ours() -> None:
         found["pvalues"] = screen(X, Y, plan, covariates=Z).pvalues
 
-    best = interleaved(2, torch=finished(peer), ours=ours)
+    best = interleaved(3, torch=finished(peer), ours=ours)
     what = "10,000 variants × 1,000 phenotypes × 5,000 samples, 10 covariates, with p-values: "
     what += f"PyTorch and SciPy {best['torch'] * 1e3:.0f} ms, ours {best['ours'] * 1e3:.0f} ms, ratio"
     yield at_least(what, best["torch"] / best["ours"], 1.5)

@@ -21,6 +21,7 @@ from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
 from banditsis.multiresponse import ScreeningResults
+from banditsis.parallel import Workers
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan, default_size
@@ -120,7 +121,8 @@ class Screener(SelectorMixin, BaseEstimator):
             responses=response_names(given["y"]),
             n_choose=self._count_to_choose(*source.shape),
         )
-        responses = self._check_response(given["y"], settings.statistic, source.shape[0])
+        with Workers(settings.n_jobs):
+            responses = self._check_response(given["y"], settings.statistic, source.shape[0])
         source, responses = drop_unweighted(source, responses, settings)
         notes: list[str] = []
         single = settings.statistic.n_columns > 1 or responses.values.shape[1] == 1

@@ -182,7 +182,8 @@ def screen(
     y = kind.unpack(given["y"])
     one_column = kind.n_columns == 1
     allow_missing = settings.pairwise and one_column
-    responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
+    with Workers(settings.n_jobs):
+        responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
     source, responses = drop_unweighted(source, responses, settings)
     return run_plan(source, responses, plan, settings, single=np.ndim(y) == 1 or not one_column)
 

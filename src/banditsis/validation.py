@@ -15,6 +15,7 @@ import numpy as np
 
 from banditsis.arrays import MAX_EXACT_INTEGER, Array, Columns, Indices, Rows, count_rows, is_masked, take
 from banditsis.formatting import were
+from banditsis.parallel import map_in_threads
 
 if TYPE_CHECKING:
     from banditsis.plans.plan import Plan
@@ -25,7 +26,7 @@ NUMBERS = (Real, Decimal, np.bool_)
 #: Smaller inputs are checked completely for values that are not finite.
 CELLS_CHECKED_WHOLE = 1_000_000
 MIN_ROWS = 3
-VALUES_AT_ONCE = 1 << 20
+VALUES_AT_ONCE = 1 << 19
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -431,14 +432,21 @@ def from_numbers(values: Array) -> Array:
 
 def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     """Raise if a value is infinite, or NaN if that is not allowed; return whether any value is NaN."""
-    has_missing = False
-    for start in range(0, len(y), VALUES_AT_ONCE):
-        part = y[start : start + VALUES_AT_ONCE]
-        if part.dtype.kind == "O":  # labels
-            part = np.where(find_missing(part), np.nan, 0.0)
+    has_missing, step = False, max(1, VALUES_AT_ONCE // y.shape[1])
+
+    def read(start: int) -> Array:
+        part = y[start : start + step]
+        return np.where(find_missing(part), np.nan, 0.0) if part.dtype.kind == "O" else part  # labels
+
+    def is_finite(start: int) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(part.sum()):  # one pass is enough for finite values
-                continue
+            return bool(np.isfinite(read(start).sum()))  # one pass is enough for finite values
+
+    starts = range(0, len(y), step)
+    for start, finite in zip(starts, map_in_threads(is_finite, starts), strict=True):
+        if finite:
+            continue
+        part = read(start)
         bad = np.isinf(part) if allow_missing else ~np.isfinite(part)
         if bad.any():
             row, k = (int(i) for i in np.argwhere(bad)[0])

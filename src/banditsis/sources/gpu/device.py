@@ -16,7 +16,7 @@ from banditsis.parallel import map_in_threads
 
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 27
-#: Cells that are copied to the host at once, and that a thread adds to others there.
+#: Cells that are copied to the host at once, and added to others there.
 PINNED_CELLS, ADDED_CELLS = 1 << 22, 1 << 17
 
 
@@ -79,7 +79,7 @@ def add_to_host(total: Any, out: Floats) -> None:
     for i in range(0, len(lines), n_lines):
         part = total[i : i + n_lines].get(out=buffer[: len(lines) - i])
         pieces = [(k, slice(j, j + ADDED_CELLS)) for k in range(len(part)) for j in range(0, p, ADDED_CELLS)]
-        map_in_threads(partial(_add_piece, lines[i:], part), pieces, 1 + ADDED_CELLS // p)
+        map_in_threads(partial(_add_piece, lines[i:], part), pieces, 4 * ADDED_CELLS // min(p, ADDED_CELLS))
 
 
 def _add_piece(sums: Sequence[Floats], part: Floats, piece: tuple[int, slice]) -> None:
