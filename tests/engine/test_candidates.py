@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from banditsis.engine import pvalues
 from banditsis.engine.pvalues import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_level
 from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
 
@@ -53,14 +51,20 @@ def test_candidates_are_those_of_all_pvalues(p, share):
                 np.testing.assert_array_equal(find_candidates(null, some, n_features), expected, err_msg=name)
 
 
-def test_a_limit_that_is_a_score(monkeypatch):
-    """A p-value of exactly the level, and neighbours of its score."""
-    monkeypatch.setattr(pvalues, "MANY", 0)
-    null = NormalNull(1.0)
-    score = stats.norm.isf(MAX_LEVEL / 2)
-    scores = np.repeat([np.nextafter(score, 0), score, np.nextafter(score, 9)], 50)
-    found = find_candidates(null, scores, 10_000)
-    np.testing.assert_array_equal(found, plain_candidates(null, scores, 10_000))
+@pytest.mark.parametrize("level", [0.1, 1e-3, 1e-30, 1e-300])
+def test_scores_with_a_pvalue(level):
+    for null in (
+        BetaNull(398.0),
+        BetaNull(3.0, 1.0, 0.7),
+        BetaNull(50.0, 4.0),
+        NormalNull(20.0),
+        NormalNull(0.1, two_sided=False),
+    ):
+        limit = null.invert(level)
+        below, above = null.log10_pvalues(limit * np.array([1 - 1e-9, 1 + 1e-9]))
+        assert above <= np.log10(level) <= below
+    assert not BetaNull(-1.0).invert(level) < np.inf
+    assert not NormalNull(0.0).invert(level) < np.inf
 
 
 def test_distributions_of_some_features():

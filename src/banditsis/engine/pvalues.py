@@ -113,7 +113,7 @@ def _correct_response(
     logs = Check(statistic, rows, test, robust).corrected(source, features, usual)
     cells = count_rows(rows) * n_checked
     trace.cells_reread += cells
-    raised, n_left = logs != usual, n_small - n_checked
+    raised, n_left = logs != usual, max(0, n_small - n_checked)
     if raised.any() or n_left:
         listed = raised | (n_left > 0)
         unknown = level if n_left else -np.inf
@@ -183,7 +183,7 @@ def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple
     level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
 
     def count_small(level: float) -> int:
-        limit = null.find_limit(level) if common else -np.log10(level)
+        limit = null.invert(level) if common else -np.log10(level)
         if kernels.are_loaded():
             return int(kernels.scores.count_at_least(values, limit, both))
         return int(np.count_nonzero((np.abs(values) if both else values) >= limit))

@@ -40,7 +40,7 @@ class Trace:
         self, n_features: int, one_sided: bool = False, on_round: Callable[[Round], object] | None = None
     ) -> None:
         self.one_sided, self.on_round = one_sided, on_round
-        self.scores = np.zeros(n_features)
+        self.scores: Floats = np.broadcast_to(0.0, (n_features,))
         self.last_round = np.zeros(n_features, np.int32)
         self.rounds: list[Round] = []
         self.selected: Indices = np.arange(0)
@@ -99,6 +99,7 @@ class Trace:
             self.scores = scores  # and the round of all features is 0
             return
         everything = slice(None) if columns is None else columns
+        self.scores = self.scores if self.scores.flags.writeable else self.scores.copy()
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 

@@ -41,7 +41,10 @@ class NullDistribution(ABC):
 
     @abstractmethod
     def invert(self, level: float) -> float:
-        """About the score that has this p-value, if the distribution is the same for all features."""
+        """The smallest score above 0 with a p-value of at most ``level``, if it is the same for all features.
+
+        It has about 12 digits, and is infinite or NaN if no score has such a p-value.
+        """
 
     @property
     def is_common(self) -> bool:
@@ -51,28 +54,6 @@ class NullDistribution(ABC):
     def is_like(self, other: NullDistribution) -> bool:
         """Whether another distribution is the same, for all features."""
         return self.is_common and type(self) is type(other) and vars(self) == vars(other)
-
-    def find_limit(self, level: float) -> float:
-        """The smallest score above 0 with a p-value of at most ``level``; infinite if there is none."""
-        found, target = self.invert(level), np.log10(level)
-        if not 0 < found < np.inf:
-            return np.inf
-        grid = found * np.concatenate([[0.0], np.linspace(1 - 1e-9, 1 + 1e-9, 127), [2.0]])
-        while True:
-            log10 = self.log10_pvalues(grid)
-            reached = np.flatnonzero(log10 <= target)
-            if reached.size == 0:
-                return np.inf
-            k = max(1, reached[0])
-            low, high = grid[k - 1 : k + 1]
-            if high <= np.nextafter(low, np.inf) or reached[0] == 0:
-                return float(grid[reached[0]])
-            # The logarithm is almost a line in between, the more so the closer the two are.
-            before, after = log10[k - 1 : k + 1]
-            middle = low + (high - low) * (before - target) / (before - after)
-            reach = max((high - low) ** 2 / high, 32 * np.spacing(high))
-            window = np.linspace(max(low, middle - reach), min(high, middle + reach), 127)
-            grid = np.concatenate([[low], window, [high]])
 
     def take(self, features: Indices) -> Self:
         """The distribution of the scores of some of the features; an array has a value for each of them."""
