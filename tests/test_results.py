@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from banditsis import Plan, ScreeningResult, ScreeningResults, screen
+from banditsis.sources.array import ArraySource
 
 rng = np.random.default_rng(3)
 X = rng.standard_normal((2000, 60))
@@ -22,11 +23,21 @@ def result():
 
 def test_printed_form(result):
     lines = str(result).splitlines()
-    assert lines[0].startswith("6 of 60 features selected; read ")
-    assert len(lines) >= 2 + PLAN.n_steps + 1
+    assert lines[0] == "6 of 60 features selected"
+    assert lines[1].startswith(f"read {PLAN.cells:,} of 120,000 cells (")
+    assert len(lines) >= 3 + PLAN.n_steps + 1
     assert "x5 (+0." in str(result)
     assert "x9 (-0." in str(result)
     assert repr(result) == str(result)
+
+
+def test_printed_lines_fit_on_a_terminal():
+    """Also long notes and names; only a name without spaces can be wider."""
+    names = ["a name with spaces, " * 3 + str(k) for k in range(60)]
+    skewed = screen(ArraySource(X, names), np.exp(2 * Y), Plan.exact(2000, 60, 30))
+    assert any(len(note) > 80 for note in skewed.notes)
+    for result in (skewed, screen(X, Y, PLAN, random_state=0)):
+        assert max(map(len, str(result).splitlines())) <= 80
 
 
 def test_frame(result):

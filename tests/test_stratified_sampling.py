@@ -239,7 +239,7 @@ def test_the_result_says_what_the_rows_are_worth():
     X, y = make("pearson")
     result = sampled(X, y, 400, 0)
     worth = result.rounds[0].effective_rows
-    assert f"400 of them are worth {worth:,.0f} uniform rows" in str(result)
+    assert f"400 of them are worth {worth:,.0f} uniform rows" in " ".join(str(result).split())
     assert f"{worth:,.0f} uniform rows" in result.to_html()
     again = type(result).from_json(result.to_json())
     assert again.rounds == result.rounds

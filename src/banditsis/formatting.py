@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,27 @@ def to_single_line(name: str) -> str:
     'a name in two lines'
     """
     return printable(" ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name)
+
+
+def wrap(text: str, width: int, indent: int) -> str:
+    """Wrap each line at words; further lines are indented.
+
+    Examples
+    --------
+    >>> print(wrap("Note: one feature was skipped", 16, 6))
+    Note: one
+          feature
+          was
+          skipped
+    """
+    fill = partial(
+        textwrap.fill,
+        width=width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(map(fill, text.split("\n")))
 
 
 def printable(text: str) -> str:

@@ -20,6 +20,7 @@ from banditsis.formatting import (
     printable,
     rounds_table,
     to_single_line,
+    wrap,
     write_text,
 )
 from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor, error_level, excess_inflation
@@ -34,6 +35,8 @@ from banditsis.validation import check_choice, check_real
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
+#: Characters of a line when a result is printed.
+LINE_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -630,17 +633,19 @@ class ScreeningResult:
     def __str__(self) -> str:
         best = ", ".join(f"{to_single_line(self.name(k))} ({self.scores[k]:+.3f})" for k in self.selected[:5])
         lines = [
-            f"{len(self.selected):,} of {count(self.n_features, 'feature')} selected; read "
-            f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells "
-            f"({self.fraction_read:.2%}) in {format_duration(self.seconds)}",
-            rounds_table(self.rounds),
             f"best: {best}{', …' if len(self.selected) > 5 else ''}" if best else "no feature was selected",
             *filter(None, [describe_associated(self)]),
             *describe_sampling(self),
             describe_floor(self),
             *(f"note: {note}" for note in self.notes),
         ]
-        return printable("\n".join(lines))
+        below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines)
+        cells = f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells ({self.fraction_read:.2%})"
+        above = [
+            f"{len(self.selected):,} of {count(self.n_features, 'feature')} selected",
+            f"read {cells} in {format_duration(self.seconds)}",
+        ]
+        return "\n".join([*above, rounds_table(self.rounds), *below])
 
     __repr__ = __str__
 

@@ -111,7 +111,7 @@ def test_adaptive_runs_use_the_rows_they_read():
     assert result.rounds[-1].n_kept == result.n_candidates == 200
     assert result.cells_reread == 200 * result.rounds[-1].n_rows < 200 * len(X)
     assert len(result.informative) == 3
-    assert "was one of the 200 candidates with probability 95%" in str(result)
+    assert "was one of the 200 candidates with probability 95%" in " ".join(str(result).split())
     np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)
     np.testing.assert_array_equal(selector.ranking_[result.selected], [1, 2, 3])
 

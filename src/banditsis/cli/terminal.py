@@ -6,14 +6,12 @@ import io
 import os
 import shutil
 import sys
-import textwrap
 from contextlib import suppress
-from functools import partial
 from typing import TextIO
 
 import click
 
-from banditsis.formatting import printable
+from banditsis.formatting import printable, wrap
 
 #: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
 CLOSED_PIPE = 141
@@ -53,27 +51,6 @@ def print_message(text: str, indent: int | None = None) -> None:
     """Print on standard error. A message that cannot be written does not end the run."""
     with suppress(OSError):
         _print(text, sys.stderr, indent)
-
-
-def wrap(text: str, width: int, indent: int) -> str:
-    """Wrap each line at words; further lines are indented.
-
-    Examples
-    --------
-    >>> print(wrap("Note: one feature was skipped", 16, 6))
-    Note: one
-          feature
-          was
-          skipped
-    """
-    fill = partial(
-        textwrap.fill,
-        width=width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(map(fill, text.split("\n")))
 
 
 def shown(text: str) -> str:
