@@ -141,7 +141,8 @@ class ArraySource(Source):
             some = slice(start, start + COLUMNS_AT_ONCE)
             buffer = np.empty((2, COLUMNS_AT_ONCE), self.dtype)
             arguments = memory, start + starts, *limits, buffer, found.shift[some]
-            return bool(kernels.row_moments.find_shifts(*arguments))
+            with np.errstate(over="ignore", invalid="ignore"):  # as plain Python
+                return bool(kernels.row_moments.find_shifts(*arguments))
 
         safe = map_in_threads(calibrate_some, range(0, p, COLUMNS_AT_ONCE), 8)
         return found if all(safe) else calibrate(self, rows, pilot, self._summing_dtype)

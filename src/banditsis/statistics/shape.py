@@ -39,17 +39,18 @@ def find_moments(x: Array, y: Floats) -> Moments | None:
     None if x is constant, or has values that are missing, or too large or small for fourth powers.
     """
     n, sums, shift = len(x), np.empty(5), float(x[0])
-    for _ in range(2):
-        kernels.shape.power_sums(x, y, 1.0, shift, sums)
-        if not MIN_FOURTH <= sums[3] < math.inf:
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(2):
+            kernels.shape.power_sums(x, y, 1.0, shift, sums)
+            if not MIN_FOURTH <= sums[3] < math.inf:
+                return None
+            mean, second, third, fourth, _ = (sums / n).tolist()
+            variance = second - mean**2
+            if mean**2 <= MAX_OFFSET * variance:
+                break
+            shift += mean
+        else:
             return None
-        mean, second, third, fourth, _ = (sums / n).tolist()
-        variance = second - mean**2
-        if mean**2 <= MAX_OFFSET * variance:
-            break
-        shift += mean
-    else:
-        return None
     skewness = (third - mean * (3 * second - 2 * mean**2)) / variance**1.5
     kurtosis = (fourth - mean * (4 * third - mean * (6 * second - 3 * mean**2))) / variance**2 - 3.0
     return Moments(shift + mean, math.sqrt(n * variance), skewness, kurtosis, float(sums[4]))
