@@ -310,10 +310,10 @@ class ScreeningResult:
 
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
         association. NaN also if the null distribution of a single feature is not known. A constant feature
-        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected. This needs another reading
-        of the features, so those of features that were not selected are NaN unless p-values were requested
-        (``pvalues=True``). The p-values are not adjusted for multiple testing; see :attr:`qvalues` and
-        :meth:`select`.
+        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected, larger ones are not. This
+        needs another reading of the features, so those of features that were not selected are NaN unless
+        p-values were requested (``pvalues=True``). The p-values are not adjusted for multiple testing; see
+        :attr:`qvalues` and :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
 
