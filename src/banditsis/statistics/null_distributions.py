@@ -134,7 +134,7 @@ def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
         tail, exponent = np.empty((2, share.size))
         kernels.pvalues.scaled_t_tail(np.ascontiguousarray(a), np.ascontiguousarray(share), tail, exponent)
     else:
-        tail, exponent = scaled_tail(a, share)
+        tail, exponent = scaled_tail(a[:1] if a.strides == (0,) else a, share)  # the same for all
     return np.asarray(np.minimum(np.log(tail) - exponent, 0.0))
 
 
