@@ -266,11 +266,6 @@ class MomentAccumulator:
             rows=self.rows,
         )
 
-    def restrict(self, features: Indices) -> None:
-        """Continue with some of the features, sorted."""
-        self.columns, self.sums = features, np.ascontiguousarray(self.sums[..., features])
-        self._combined = None
-
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""
         for k, left in zip(self.members, self.left, strict=True):
@@ -294,12 +289,14 @@ class MomentAccumulator:
 Accumulator: TypeAlias = "MomentAccumulator | RereadingAccumulator"
 
 
-def start_accumulators(source: Source, statistic: Statistic, rows: Rows, strata: Strata) -> list[Accumulator]:
-    """Accumulators of all features for all responses; ``rows`` are the rows of the first step."""
+def start_accumulators(
+    source: Source, statistic: Statistic, rows: Rows, strata: Strata, columns: Columns = None
+) -> list[Accumulator]:
+    """Accumulators of some features for all responses; ``rows`` are the rows of the first step."""
     responses = list(range(statistic.n_responses))
-    n_features = source.shape[1]
+    n_features = source.shape[1] if columns is None else len(columns)
     if isinstance(statistic, SampleStatistic):
-        return [RereadingAccumulator.start(source, statistic, k, strata) for k in responses]
+        return [RereadingAccumulator.start(source, statistic, k, strata, columns) for k in responses]
     assert isinstance(statistic, MomentStatistic)
     calibration = source.calibrate(rows)
     accumulators: list[Accumulator] = []
@@ -313,7 +310,7 @@ def start_accumulators(source: Source, statistic: Statistic, rows: Rows, strata:
                 source,
                 calibration,
                 strata,
-                columns=None,
+                columns,
                 sums=np.zeros((n_strata, bound.n_sums, n_features)),
                 left=[slice(None)] * len(members),
                 summaries=np.zeros(()),

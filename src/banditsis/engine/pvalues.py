@@ -51,8 +51,7 @@ def read_in_full(
             continue
         started = clock()
         bound = statistic.subset([k]).calibrate(slice(0, n))
-        (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n))
-        accumulator.restrict(trace.selected)
+        (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n), trace.selected)
         accumulator.read(slice(0, n), workers, tick)
         if (bad := accumulator.nonfinite_features()).size:
             raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)

@@ -44,13 +44,13 @@ class RereadingAccumulator:
 
     @classmethod
     def start(
-        cls, source: Source, statistic: SampleStatistic, response: int, strata: Strata
+        cls, source: Source, statistic: SampleStatistic, response: int, strata: Strata, columns: Columns
     ) -> RereadingAccumulator:
-        """All features for one of the statistic's responses."""
-        p = source.shape[1]
+        """Some features for one of the statistic's responses."""
+        p = source.shape[1] if columns is None else len(columns)
         lines = np.zeros((1 + statistic.returns_null_scale + statistic.returns_effect_factor, p))
         present = np.zeros(p) if statistic.pairwise else None
-        return cls([response], statistic.subset([response]), source, strata, None, lines, present)
+        return cls([response], statistic.subset([response]), source, strata, columns, lines, present)
 
     @property
     def scores(self) -> Floats:
@@ -161,11 +161,6 @@ class RereadingAccumulator:
     def narrow(self, n_rows: int) -> list[RereadingAccumulator]:
         """Nothing is shared, so there is nothing to split."""
         return [self]
-
-    def restrict(self, features: Indices) -> None:
-        """Continue with some of the features, sorted."""
-        self.columns, self.lines = features, self.lines[:, features]
-        self.present = None if self.present is None else self.present[features]
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""
