@@ -94,8 +94,9 @@ def _correct_response(
     robust, null = pvalues == "robust", trace.null_distribution
     if null is None:
         return
-    tested, scores = trace.last_round == len(trace.rounds) - 1, trace.scores
-    scores = scores if tested.all() else scores[tested]
+    last = len(trace.rounds) - 1
+    tested = None if last == 0 else np.flatnonzero(trace.last_round == last)  # None for all
+    scores = trace.scores if tested is None else trace.scores[tested]
     level, n_small = find_level(null, scores, trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
     if n_small == 0 or (parts := statistic.score_parts(rows)) is None:
@@ -103,8 +104,10 @@ def _correct_response(
     test = TailTest(parts)
     if test.has_normal_residuals and not robust:
         return
-    features = np.flatnonzero(tested) if pvalues else trace.selected
-    positions = features if tested.all() else (np.cumsum(tested) - 1)[features]
+    features = trace.selected
+    if pvalues:
+        features = np.arange(scores.size) if tested is None else tested
+    positions = features if tested is None else np.searchsorted(tested, features)
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
     small = small if pvalues or small.size <= MAX_CHECKED else small[:0]

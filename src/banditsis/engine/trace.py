@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Columns, Floats, Indices
+from banditsis.arrays import Array, Columns, Floats, Indices
 from banditsis.engine.evidence import VarianceInflation
 from banditsis.formatting import count, were
 from banditsis.plans.detection_floor import is_undecided
@@ -41,7 +41,7 @@ class Trace:
     ) -> None:
         self.one_sided, self.on_round = one_sided, on_round
         self.scores: Floats = np.broadcast_to(0.0, (n_features,))
-        self.last_round = np.zeros(n_features, np.int32)
+        self.last_round: Array = np.broadcast_to(np.int32(0), (n_features,))
         self.rounds: list[Round] = []
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
@@ -99,7 +99,8 @@ class Trace:
             self.scores = scores  # and the round of all features is 0
             return
         everything = slice(None) if columns is None else columns
-        self.scores = self.scores if self.scores.flags.writeable else self.scores.copy()
+        both = self.scores, self.last_round  # which take no memory before
+        self.scores, self.last_round = (a if a.flags.writeable else a.copy() for a in both)
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 
@@ -154,7 +155,7 @@ class Trace:
         """Freeze what is known; ``facts`` are further attributes of the result."""
         unfinished = bool((self.last_round >= len(self.rounds)).any())
         if unfinished:
-            np.minimum(self.last_round, len(self.rounds) - 1, out=self.last_round)
+            self.last_round = np.minimum(self.last_round, len(self.rounds) - 1)
         self.scores.flags.writeable = False
         best_first = self._best_first()
         inflation = self.variance_inflation
