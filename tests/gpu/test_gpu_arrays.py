@@ -10,8 +10,11 @@ if not cupy.is_available():
 
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen  # noqa: E402
 from banditsis.parallel import Workers  # noqa: E402
+from banditsis.plans.plan import Step  # noqa: E402
 from banditsis.sources.base import SumContext  # noqa: E402
 from banditsis.sources.gpu.source import GpuSource  # noqa: E402
+from banditsis.sources.gpu.weights import MANY_FEATURES  # noqa: E402
+from banditsis.sources.views import RowSubset  # noqa: E402
 from banditsis.statistics import Weights  # noqa: E402
 from source_promises import (  # noqa: E402, F401 - the tests of sources are run here
     GAPS,
@@ -203,6 +206,65 @@ def test_interactions(options, y, dtype):
     np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=1e-9 if dtype == "float64" else 1e-4)
     adaptive = [screen(s, NUMBERS, Plan.paper(*s.shape, 5), random_state=0).scores for s in sources]
     np.testing.assert_allclose(*adaptive, atol=1e-9 if dtype == "float64" else 1e-4)
+
+
+def make_wide(kind):
+    """So many features that they are scored on the device, as a function of where X is, and a response."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((90, MANY_FEATURES + 3 if kind == "columns" else 520))
+    x[:, :2] = 1000 + x[:, :2] / 10  # unshifted sums would lose the variance of their product
+    y = x[:, 7] * x[:, 5] + rng.standard_normal(90)
+    rows = np.arange(3, 90)
+    make = {
+        "columns": open_source,
+        "interactions": Interactions,
+        "some rows": lambda X: RowSubset(Interactions(X, squares=True), rows),
+    }
+    return x, make[kind], y[rows] if kind == "some rows" else y
+
+
+@pytest.mark.parametrize("kind", ["columns", "interactions", "some rows"])
+@pytest.mark.parametrize("plan", ["exact", "paper", "two steps"])
+def test_many_features_are_scored_on_the_device(kind, plan):
+    x, make, y = make_wide(kind)
+    results = []
+    for source in (make(x), make(cupy.asarray(x))):
+        assert source.shape[1] > MANY_FEATURES
+        n, p = source.shape
+        two_steps = Plan(n, p, (Step(n, 50), Step(n, 20)))
+        made = two_steps if plan == "two steps" else getattr(Plan, plan)(n, p, 20)
+        results.append(screen(source, y, made, pvalues=True, random_state=0))
+    on_host, on_gpu = results
+    np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=1e-9)
+    np.testing.assert_array_equal(on_gpu.selected, on_host.selected)
+    np.testing.assert_allclose(on_gpu.pvalues, on_host.pvalues, rtol=1e-6)
+    np.testing.assert_allclose(on_gpu.effects.beta, on_host.effects.beta, rtol=1e-6)
+    assert on_gpu.cells_read == on_host.cells_read
+    assert type(on_gpu.scores) is np.ndarray
+
+
+@pytest.mark.parametrize("options", [{}, {"squares": True}, {"center": True}])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
+def test_products_are_read_one_by_one(options, dtype):
+    x, rows = (10 * X).astype(dtype), np.arange(1, 40, 2)
+    on_host, on_gpu = (Interactions(data, **options) for data in (x, cupy.asarray(x)))
+    columns = np.array([0, 3, len(X[0]) + 2, on_host.shape[1] - 1])
+    for one, other in zip(on_gpu.read_columns(rows, columns), on_host.read(rows, columns).T, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    x = x.astype("float32")
+    x[5] = 1e30
+    with pytest.raises(ValueError, match="products overflow float32"):
+        Interactions(cupy.asarray(x), **options).read_columns(rows, columns)
+
+
+@pytest.mark.parametrize("kind", ["columns", "interactions", "some rows"])
+def test_missing_values_are_found_among_many_features(kind):
+    x, make, y = make_wide(kind)
+    x[40, 11] = np.nan
+    source = make(cupy.asarray(x))
+    with pytest.raises(ValueError, match=r"'x11'.*row 40"):
+        screen(source, y, Plan.exact(*source.shape, 20))
 
 
 def test_repeated_runs_are_the_same_bit_for_bit():

@@ -88,7 +88,7 @@ def test_a_lasso_needs_memory_of_the_host():
     st.integers(1, 300_000),
 )
 def test_pieces_cover_the_rows_and_do_not_cross_strata(sizes, width, p):
-    strata = np.cumsum([0, *sizes])
+    strata = np.cumsum([0, *sizes]).tolist()
     pieces = Pieces.cut(strata, width, p)
     assert pieces.edges[0] == 0
     assert pieces.edges[-1] == strata[-1]

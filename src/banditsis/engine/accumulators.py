@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,14 +19,14 @@ from banditsis.parallel import Workers, map_in_threads
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.results import strength
 from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.base import MomentStatistic, Statistic
+from banditsis.statistics.base import SUMS_OF_THREAD, MomentStatistic, Statistic
 from banditsis.statistics.sample import SampleStatistic
 
 # Costs relative to reading and summing one scattered cell for one response. They decide whether responses
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 15, 1 << 15
-SUMS_OF_THREAD, SCORES_OF_THREAD = 1 << 18, 1 << 15  # that are worth another thread
+SCORES_OF_THREAD = 1 << 15  # that are worth another thread
 
 
 #: Positions of the features to keep and the cutoff, given their strengths and informative rows.
@@ -126,18 +126,8 @@ class MomentAccumulator:
         return Combined(combined, squared, summary)
 
     def nonfinite_features(self) -> Indices:
-        """Features whose sums are not finite; those of fourth powers may be, if values are very large."""
-        sums = self.combined.sums[: self.sums.shape[1] - self.statistic.evidence]
-
-        n_lines = 1 + SUMS_OF_THREAD // sums.shape[1]
-
-        def add_up(start: int) -> float:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return float(sums[start : start + n_lines].sum())
-
-        if np.isfinite(sum(map_in_threads(add_up, range(0, len(sums), n_lines)))):
-            return np.arange(0)
-        return self.features(np.flatnonzero(~np.isfinite(sums).all(axis=0)))
+        """Features whose sums are not finite."""
+        return self.features(self.statistic.find_nonfinite(self.combined.sums))
 
     def keep_best(self, keep: Keep, traces: Sequence[Trace]) -> list[float]:
         """Score the remaining features, keep some of them, and return the cutoffs."""
@@ -204,16 +194,17 @@ class MomentAccumulator:
     def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
         """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
         size, (sums, _, summary) = self._count(left), self.combined
+        at_once = SCORES_AT_ONCE if isinstance(sums, np.ndarray) else size  # a GPU scores all together
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
 
         def score_some(start: int) -> None:
-            piece = slice(start, start + SCORES_AT_ONCE)
+            piece = slice(start, start + at_once)
             columns = piece if isinstance(left, slice) else left[piece]
             scores[piece] = self.statistic.scores(sums, summary, k, columns)
             if informative is not None:
                 informative[piece] = self._informative_rows_of_features(columns)
 
-        map_in_threads(score_some, range(0, size, SCORES_AT_ONCE), 4)
+        map_in_threads(score_some, range(0, size, at_once), 4)
         return scores, informative
 
     def narrow(self, n_rows: int) -> list[MomentAccumulator]:
@@ -239,7 +230,9 @@ class MomentAccumulator:
 
     def _restrict(self, positions: Indices) -> None:
         """Drop the sums of all features but those at some positions."""
-        before, after = self.sums, np.empty((*self.sums.shape[:2], len(positions)))
+        sums: Any = self.sums  # on a GPU if a plan with several steps reads all rows in the first
+        before = sums if isinstance(sums, np.ndarray) else sums.get()
+        after = np.empty((*before.shape[:2], len(positions)))
 
         def take(stratum: int) -> None:
             np.take(before[stratum], positions, axis=1, out=after[stratum], mode="clip")  # without a buffer
@@ -311,7 +304,7 @@ def start_accumulators(
                 calibration,
                 strata,
                 columns,
-                sums=np.zeros((n_strata, bound.n_sums, n_features)),
+                sums=bound.make_sums(n_strata, n_features),
                 left=[slice(None)] * len(members),
                 summaries=np.zeros(()),
                 counts=np.zeros(n_strata, np.intp),

@@ -192,6 +192,9 @@ class SourceView(Source):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(rows, columns)
 
+    def place(self, statistic: Statistic) -> Statistic:
+        return self.base.place(statistic)
+
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows)
 

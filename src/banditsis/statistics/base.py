@@ -28,10 +28,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
+from banditsis.parallel import map_in_threads
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts
 
+#: Sums that are worth another thread.
+SUMS_OF_THREAD = 1 << 18
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10
 
@@ -272,6 +275,10 @@ class MomentStatistic(Statistic):
         """Lines of the sums that one response needs; all of them unless responses share a pass."""
         return list(range(self.n_sums))
 
+    def make_sums(self, n_strata: int, n_features: int) -> Floats:
+        """Zeros to which a source adds, strata × lines × features, where the features are scored."""
+        return np.zeros((n_strata, self.n_sums, n_features))
+
     @abstractmethod
     def weights(self, rows: Rows) -> Weights:
         """Weights of some rows."""
@@ -283,6 +290,19 @@ class MomentStatistic(Statistic):
     def summaries(self, strata: Sequence[Rows]) -> Floats:
         """The summary of each of some strata."""
         return np.stack([self.summary(rows) for rows in strata])
+
+    def find_nonfinite(self, sums: Floats) -> Indices:
+        """Positions of the features whose sums are not finite, except those of fourth powers."""
+        sums = sums[: len(sums) - self.evidence]
+        n_lines = 1 + SUMS_OF_THREAD // sums.shape[1]
+
+        def add_up(start: int) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return float(sums[start : start + n_lines].sum())
+
+        if np.isfinite(sum(map_in_threads(add_up, range(0, len(sums), n_lines)))):
+            return np.arange(0)
+        return np.flatnonzero(~np.isfinite(sums).all(axis=0))
 
     @abstractmethod
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:

@@ -217,6 +217,11 @@ class Pearson(MomentStatistic):
         sums = [np.bincount(codes, weights, len(strata)) for weights in (y, np.square(y))]
         return np.stack([counts, *sums], axis=1)[:, :, None]
 
+    @property
+    def _has_own_scores(self) -> bool:
+        """Whether a subclass computes other scores."""
+        return type(self).scores is not Pearson.scores
+
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         if not self.pairwise and kernels.are_loaded():
             moments, (n, sy, syy) = self.moments(sums, response, columns), summary[:3, response]
@@ -245,7 +250,7 @@ class Pearson(MomentStatistic):
     def effect_factors(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
     ) -> Floats | None:
-        if type(self).scores is not Pearson.scores:  # a subclass with its own scores
+        if self._has_own_scores:
             return None
         n, _, spread_x, spread_y = self._centred(sums, summary, response, columns)
         factors = self.effect_factor(n, spread_x / scale, spread_y / self.scale[response])
@@ -278,7 +283,7 @@ class Pearson(MomentStatistic):
     def null_distribution(
         self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
     ) -> NullDistribution | None:
-        if type(self).scores is not Pearson.scores:  # a subclass with its own scores
+        if self._has_own_scores:
             return None
         return self.student_null(sums, summary, response, columns)
 
@@ -295,8 +300,7 @@ class Pearson(MomentStatistic):
         return None if self.sample_weight is not None else ScoreParts(self.scaled(rows)[:, :1])
 
     def normal_responses(self, rows: Rows) -> Array:
-        own_scores = type(self).scores is not Pearson.scores  # of a subclass
-        if self.sample_weight is not None or own_scores:
+        if self.sample_weight is not None or self._has_own_scores:
             return super().normal_responses(rows)
         return are_like_normal(count_rows(rows), self.powers(rows, 4))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices
+from banditsis.arrays import Array, Floats, Indices
 from banditsis.formatting import format_bytes
 from banditsis.parallel import map_in_threads
 
@@ -66,20 +66,30 @@ def take_columns(X: Any, columns: Indices, *, check_finite: bool) -> Any:
     return kept
 
 
-def add_to_host(total: Any, out: Floats) -> None:
-    """Add an array on the GPU to one on the host, a few lines at a time, through pinned memory.
+def add_sums(total: Any, out: Any) -> None:
+    """Add sums on the GPU to others, there or on the host."""
+    if not isinstance(out, np.ndarray):
+        out += total
+        return
+    if total.size <= ADDED_CELLS:
+        out += total.get()
+        return
+    lines, p = [line for sums in (out if out.ndim == 3 else out[None]) for line in sums], total.shape[-1]
+    total, n_lines = total.reshape(-1, p), max(1, PINNED_CELLS // p)
+    for i in range(0, len(lines), n_lines):
+        part = to_pinned(total[i : i + n_lines])
+        pieces = [(k, slice(j, j + ADDED_CELLS)) for k in range(len(part)) for j in range(0, p, ADDED_CELLS)]
+        map_in_threads(partial(_add_piece, lines[i:], part), pieces, 4 * ADDED_CELLS // min(p, ADDED_CELLS))
 
-    Copies to other memory are several times slower.
+
+def to_pinned(array: Any) -> Array:
+    """Copy an array on the GPU to pinned memory of the host, which is several times faster than to other.
+
+    There is little of it, so it should not be kept.
     """
     import cupyx
 
-    lines, p = [line for sums in (out if out.ndim == 3 else out[None]) for line in sums], total.shape[-1]
-    total, n_lines = total.reshape(-1, p), max(1, PINNED_CELLS // p)
-    buffer = cupyx.empty_pinned((min(n_lines, len(lines)), p))
-    for i in range(0, len(lines), n_lines):
-        part = total[i : i + n_lines].get(out=buffer[: len(lines) - i])
-        pieces = [(k, slice(j, j + ADDED_CELLS)) for k in range(len(part)) for j in range(0, p, ADDED_CELLS)]
-        map_in_threads(partial(_add_piece, lines[i:], part), pieces, 4 * ADDED_CELLS // min(p, ADDED_CELLS))
+    return np.asarray(array.get(out=cupyx.empty_pinned(array.shape, array.dtype)))
 
 
 def _add_piece(sums: Sequence[Floats], part: Floats, piece: tuple[int, slice]) -> None:

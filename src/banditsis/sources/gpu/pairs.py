@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Floats, Rows, chunks
+from banditsis.arrays import Array, Floats, Indices, Rows, chunks
 from banditsis.sources.base import WeightFunction
-from banditsis.sources.gpu.device import PRODUCT_CELLS, add_to_host, explain_lack_of_memory, import_cupy
+from banditsis.sources.gpu.device import (
+    PRODUCT_CELLS,
+    add_sums,
+    explain_lack_of_memory,
+    import_cupy,
+    to_pinned,
+)
 from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.gpu.weights import make_matrices
+from banditsis.sources.interactions.features import MIN_VARIANCE, PairOrder
 
 
 def add_pair_products(
@@ -20,7 +28,8 @@ def add_pair_products(
     means: Floats | None,
     scale: Floats,
     pairs: tuple[Any, Any],
-    out: Floats,
+    flat: tuple[Indices, Floats],
+    out: Any,
 ) -> None:
     """Add the sums of products of columns to ``out`` (lines × pairs), by matrix products in float64.
 
@@ -36,7 +45,9 @@ def add_pair_products(
         What is subtracted from the columns, unless None, and what they are multiplied by then.
     pairs : tuple of arrays of int
         First and second column of each product, on the host or on the GPU.
-    out : ndarray of shape (lines, pairs)
+    flat : tuple
+        Positions of products whose variance such sums would lose, and their sums.
+    out : array of shape (lines, pairs), on the host or on the GPU
         The lines of :class:`~banditsis.statistics.base.Weights`.
     """
     cupy, n_columns = import_cupy(), source.shape[1]
@@ -56,4 +67,38 @@ def add_pair_products(
             for line, (factor, column) in zip(total, terms, strict=True):
                 weighted = factor if column is None else factor * column[:, None]
                 line += (weighted.T @ factor)[first, second]
-        add_to_host(total, out)
+        if len(flat[0]):
+            total[:, cupy.asarray(flat[0])] = cupy.asarray(flat[1])
+        add_sums(total, out)
+
+
+def read_products(
+    source: GpuSource, rows: Rows, first: Indices, second: Indices, means: Floats | None, dtype: np.dtype
+) -> Sequence[Array] | None:
+    """Read products of columns, each as an array; the column after the last is all 1.
+
+    None if a product is not finite.
+    """
+    cupy, single = import_cupy(), np.flatnonzero(second == source.shape[1])
+    with source.array.device:
+        factors = []
+        for columns in (first, np.minimum(second, source.shape[1] - 1)):
+            x = source.read_on_device(rows, columns)
+            x = x if means is None else x.astype(np.float64) - cupy.asarray(means[columns])
+            factors.append(x.astype(dtype).T)
+        factors[1][cupy.asarray(single)] = 1
+        lines = cupy.ascontiguousarray(factors[0] * factors[1])
+        return list(to_pinned(lines)) if cupy.isfinite(lines).all() else None
+
+
+def find_flat_on_gpu(source: GpuSource, block: Array, order: PairOrder) -> Indices:
+    """As :func:`~banditsis.sources.interactions.features.find_flat`, where the columns are."""
+    cupy, least = import_cupy(), MIN_VARIANCE[block.dtype.itemsize]
+    with source.array.device:
+        x = cupy.asarray(block)
+        mean, square = (cells.T @ cells / len(x) for cells in (x, x * x))
+        flat = cupy.triu(square - mean * mean < least * square, order.lead)
+        if not flat.any():
+            return np.arange(0)
+        first, second = (columns.get() for columns in cupy.nonzero(flat))
+    return np.asarray(order.offsets[first] + second - first - order.lead)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,12 +33,13 @@ from banditsis.sources.base import (
 from banditsis.sources.gpu.device import (
     PRODUCT_CELLS,
     PRODUCT_ROWS,
-    add_to_host,
+    add_sums,
     explain_lack_of_memory,
     find_kernel,
     from_device,
     import_cupy,
     launch,
+    to_pinned,
 )
 from banditsis.sources.gpu.weights import GpuPearson, make_matrices, place_matrices
 from banditsis.statistics.base import Statistic, Weights
@@ -72,26 +74,24 @@ class Pieces(NamedTuple):
     #: where pieces begin among the rows, and where the last one ends
     edges: Indices
     #: where strata begin among the pieces, and where the last one ends
-    strata: Indices
+    strata: Sequence[int]
 
     @classmethod
-    def cut(cls, edges: Indices, n_columns_of_block: int, p: int) -> Pieces:
+    def cut(cls, edges: Sequence[int], n_columns_of_block: int, p: int) -> Pieces:
         """Cut each stratum into pieces of equal length, whose sums fit in memory.
 
         They depend on the shape alone, so the sums are always added in the same order.
 
         Examples
         --------
-        >>> Pieces.cut(np.array([0, 100, 100, 160]), 128, 1000)
-        Pieces(edges=array([  0,  64, 100, 160]), strata=array([0, 2, 2, 3]))
+        >>> Pieces.cut([0, 100, 100, 160], 128, 1000)
+        Pieces(edges=array([  0,  64, 100, 160]), strata=[0, 2, 2, 3])
         """
         n_strips = -(-p // n_columns_of_block)
-        height = min(max(int(edges[-1]) * n_strips // N_BLOCKS, MIN_PIECE), MAX_PIECE)
-        starts = [np.arange(a, b, height) for a, b in pairwise(edges.tolist())]
-        return cls(
-            np.concatenate([*starts, edges[-1:]]).astype(np.int64),
-            np.cumsum([0, *map(len, starts)], dtype=np.int64),
-        )
+        height = min(max(edges[-1] * n_strips // N_BLOCKS, MIN_PIECE), MAX_PIECE)
+        starts = [np.arange(a, b, height, dtype=np.int64) for a, b in pairwise(edges)]
+        strata = list(accumulate(map(len, starts), initial=0))
+        return cls(np.concatenate([*starts, np.array(edges[-1:], np.int64)]), strata)
 
 
 class GpuSource(Source):
@@ -147,7 +147,7 @@ class GpuSource(Source):
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
         with self.array.device:
             lines = import_cupy().ascontiguousarray(self.read_on_device(rows, columns).T)
-            return list(lines.get())
+            return list(to_pinned(lines))
 
     def place(self, statistic: Statistic) -> Statistic:
         if type(statistic) is not Pearson or statistic.pairwise or statistic.sample_weight is not None:
@@ -169,7 +169,7 @@ class GpuSource(Source):
     ) -> None:
         cupy = import_cupy()
         rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
-        edges = np.cumsum([0, *map(count_rows, strata)])
+        edges = list(accumulate(map(count_rows, strata), initial=0))  # faster than short arrays
         kind = weights(take(rows, 0, 1))
         step = max(PRODUCT_ROWS, MAX_WEIGHTS // sum(m.shape[1] for m in make_matrices(kind) if m is not None))
         with self.array.device, explain_lack_of_memory(cupy, context.out.nbytes):
@@ -177,15 +177,16 @@ class GpuSource(Source):
             cells = self._cells(columns, context.calibration)
             for start in range(0, edges[-1], step):
                 run = take(rows, start, start + step)
-                inner, listed = np.clip(edges - start, 0, count_rows(run)), cells.with_rows(run)
+                inner = [min(max(edge - start, 0), count_rows(run)) for edge in edges]
+                listed = cells.with_rows(run)
                 matrices = place_matrices(run, weights, self._summing_dtype)
                 if kind.is_plain:
                     places = range(total.shape[1])
                     self._add_moments(listed, inner, total, places, matrices[0], fourth=kind.fourth)
                 else:
                     self._add_products(listed, inner, total, kind, *matrices)
-            add_to_host(total, context.out)
-        context.tick(int(edges[-1]) * context.out.shape[-1])
+            add_sums(total, context.out)
+        context.tick(edges[-1] * context.out.shape[-1])
 
     def _cells(self, columns: Columns, calibration: Calibration) -> Cells:
         """Some columns and their calibration, on the GPU."""
@@ -202,7 +203,7 @@ class GpuSource(Source):
     def _add_moments(
         self,
         cells: Cells,
-        edges: Indices,
+        edges: Sequence[int],
         total: Any,
         places: Sequence[int],
         w: Any = None,
@@ -215,23 +216,21 @@ class GpuSource(Source):
         cupy, p = import_cupy(), cells.p
         n_together = self._cells_together(cells)
         width = WARP * n_together if self.by_row else WIDE
-        pieces = Pieces.cut(edges, width, p)
         n_strips, n_lines = -(-p // width), 3 + fourth
-        parts = cupy.empty((len(pieces.edges) - 1, n_lines, p))
+        given = self.array.device.id, tuple(edges), width, p, tuple(places[:n_lines])
+        pieces, strata, lines = _place_pieces(*given)
+        parts = cupy.empty((len(pieces) - 1, n_lines, p))
         options = [*self._types, *([str(n_together)] if self.by_row else [])]
         plain, listed = w is not None and square is None and not skip, cells.listed is not None
         options += [str(flag).lower() for flag in (fourth, plain, listed)]
         kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
         block = (WARP, TALL) if self.by_row else (THREADS,)
-        # One copy of all numbers takes less time than three.
-        numbers = cupy.asarray(np.concatenate([*pieces, np.array(places[:n_lines], np.int64)]))
-        n_edges, n_strata = map(len, pieces)
-        strata, where = numbers[n_edges : n_edges + n_strata], numbers[n_edges + n_strata :]
-        given = p, *cells.calibration, w, square, skip, numbers[:n_edges], n_strips, parts
-        launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *given)
+        rest = p, *cells.calibration, w, square, skip, pieces, n_strips, parts
+        launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
         grid = -(-n_lines * p // THREADS), len(edges) - 1
-        rest = parts, strata, n_lines, p, where, total.shape[1], total
-        launch(find_kernel("combine"), grid, (THREADS,), *rest)
+        launch(
+            find_kernel("combine"), grid, (THREADS,), parts, strata, n_lines, p, lines, total.shape[1], total
+        )
 
     def _cells_together(self, cells: Cells) -> int:
         """How many neighbouring cells a thread loads at once."""
@@ -242,7 +241,7 @@ class GpuSource(Source):
     def _add_products(
         self,
         cells: Cells,
-        edges: Indices,
+        edges: Sequence[int],
         total: Any,
         kind: Weights,
         linear: Any,
@@ -255,7 +254,7 @@ class GpuSource(Source):
         places = [first - 1, -1, n_plain, total.shape[1] - 1]
         skip = kind.pairwise
         self._add_moments(cells, edges, total, places, None, square, fourth=kind.fourth, skip=skip)
-        for stratum, (start, stop) in enumerate(pairwise(edges.tolist())):
+        for stratum, (start, stop) in enumerate(pairwise(edges)):
             for rows in chunks(slice(start, stop), PRODUCT_ROWS):
                 for columns in chunks(slice(0, cells.p), PRODUCT_CELLS // PRODUCT_ROWS):
                     z, present = self._copy(cells.part(rows, columns), with_present=skip)
@@ -278,6 +277,16 @@ class GpuSource(Source):
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return array_bytes(self, n_rows, n_columns, scattered)
+
+
+@lru_cache(maxsize=64)
+def _place_pieces(device: int, edges: Sequence[int], width: int, p: int, places: Sequence[int]) -> list[Any]:
+    """The pieces and the lines of their sums on the current device; passes of one shape have the same."""
+    pieces = Pieces.cut(edges, width, p)
+    small = np.array([*pieces.strata, *places], np.int64)
+    numbers = import_cupy().asarray(np.concatenate([pieces.edges, small]))  # one copy instead of three
+    n_edges, n_strata = map(len, pieces)
+    return [numbers[:n_edges], numbers[n_edges : n_edges + n_strata], numbers[n_edges + n_strata :]]
 
 
 class Cells(NamedTuple):

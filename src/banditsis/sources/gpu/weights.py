@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Self
 
 import numpy as np
 
-from banditsis.arrays import Floats, Rows, chunks, count_rows, take
+from banditsis.arrays import Floats, Indices, Rows, chunks, count_rows, take
 from banditsis.parallel import map_in_threads
 from banditsis.sources.base import WeightFunction
-from banditsis.sources.gpu.device import PRODUCT_CELLS, import_cupy
+from banditsis.sources.gpu.device import PRODUCT_CELLS, explain_lack_of_memory, import_cupy, to_pinned
 from banditsis.statistics.base import Weights
 from banditsis.statistics.pearson import Pearson
 
 #: Weights that a thread computes at once.
 WEIGHTS_OF_THREAD = 1 << 17
+#: So many features are scored on the GPU; the host takes less time for fewer.
+MANY_FEATURES = 1 << 17
 
 
 def make_matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
@@ -51,8 +54,12 @@ def place_matrices(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list
 
 
 class GpuPearson(Pearson):
-    """Pearson correlation with responses on a GPU, which passes over all rows read there."""
+    """Pearson correlation with responses on a GPU, which passes over all rows read there.
 
+    In an exact run, many features are also scored there.
+    """
+
+    _has_own_scores = False
     #: the responses again
     on_gpu: Any
 
@@ -61,9 +68,9 @@ class GpuPearson(Pearson):
 
     def scaled_on_gpu(self, rows: slice, dtype: np.dtype) -> Any:
         """As :meth:`scaled`, in the memory of the GPU."""
-        cupy, both = import_cupy(), np.stack([self.scale, self.centre * self.scale])
-        # Two numbers need not be copied.
-        scale, shift = both[:, 0].tolist() if self.n_responses == 1 else cupy.asarray(both)
+        cupy, both = import_cupy(), (self.scale, self.centre * self.scale)
+        one = self.n_responses == 1  # two numbers need not be copied
+        scale, shift = (a.item() for a in both) if one else cupy.asarray(np.stack(both))
         z = cupy.empty((count_rows(rows), self.n_responses), dtype)
         return _scaling()(self.on_gpu[rows], scale, shift, z)
 
@@ -74,6 +81,42 @@ class GpuPearson(Pearson):
         with y.device:
             low, high = cupy.stack([y.min(axis=0), y.max(axis=0)]).get().astype(np.float64)
         return low, high
+
+    def make_sums(self, n_strata: int, n_features: int) -> Any:
+        if self.evidence or self.n_responses > 1 or n_features < MANY_FEATURES:
+            return super().make_sums(n_strata, n_features)
+        cupy, shape = import_cupy(), (n_strata, self.n_sums, n_features)
+        with self.on_gpu.device, explain_lack_of_memory(cupy, 8 * math.prod(shape)):
+            return cupy.zeros(shape)
+
+    def find_nonfinite(self, sums: Any) -> Indices:
+        if isinstance(sums, np.ndarray):
+            return super().find_nonfinite(sums)
+        cupy = import_cupy()
+        with sums.device:
+            if np.isfinite(float(sums.sum())):
+                return np.arange(0)
+            return np.asarray(cupy.flatnonzero(~cupy.isfinite(sums).all(axis=0)).get())
+
+    def scores(self, sums: Any, summary: Floats, response: int, columns: Indices | slice) -> Floats:
+        if isinstance(sums, np.ndarray):
+            return super().scores(sums, summary, response, columns)
+        n, sy, syy = summary[:, response].tolist()
+        with sums.device:
+            spread = float(self.response_spread(n, sy, syy, response))
+            return to_pinned(_correlation()(*self.moments(sums, response, columns), n, sy / n, spread))
+
+    def effect_factors(
+        self, sums: Any, summary: Floats, response: int, columns: Indices | slice, scale: Floats
+    ) -> Floats | None:
+        if isinstance(sums, np.ndarray):
+            return super().effect_factors(sums, summary, response, columns, scale)
+        n, sy, syy = summary[:, response].tolist()
+        with sums.device:  # the first line is Σz, the last Σz²
+            sx, sxx = sums[:: len(sums) - 1, import_cupy().asarray(columns)].get()
+        spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
+        spread_y = self.response_spread(n, sy, syy, response)
+        return self.effect_factor(n, spread_x / scale, spread_y / self.scale[response])
 
     def powers(self, rows: Rows, n_powers: int) -> Floats:
         if not isinstance(rows, slice) or self.n_responses == 1:
@@ -94,3 +137,14 @@ def _scaling() -> Any:
     """A kernel that scales and shifts in double precision."""
     operation = "z = (double)y * scale - shift"
     return import_cupy().ElementwiseKernel("T y, float64 scale, float64 shift", "Z z", operation, "scale")
+
+
+@cache
+def _correlation() -> Any:
+    """A kernel that does the same as ``kernels.scores.correlate``."""
+    given = "float64 sx, float64 sxy, float64 sxx, float64 n, float64 mean_y, float64 spread_y"
+    operation = """
+        double spread = sqrt(max(sxx - sx * (sx / n), 0.0)) * spread_y;
+        r = spread > 0 ? min(max((sxy - sx * mean_y) / spread, -1.0), 1.0) : 0.0;
+    """
+    return import_cupy().ElementwiseKernel(given, "float64 r", operation, "correlate")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, overload
 
@@ -105,7 +105,9 @@ class PairCalibration(Calibration):
     dtype: np.dtype
 
 
-def calibrate_pairs(block: Floats, order: PairOrder, dtype: np.dtype) -> PairCalibration:
+def calibrate_pairs(
+    block: Floats, order: PairOrder, dtype: np.dtype, find_flat: Callable[[Array, PairOrder], Indices]
+) -> PairCalibration:
     """Calibrate all features from pilot rows of all base columns.
 
     Columns are always shifted by their means. Products are shifted only if needed, because shifted products
@@ -115,10 +117,10 @@ def calibrate_pairs(block: Floats, order: PairOrder, dtype: np.dtype) -> PairCal
     block = _fill_missing(block)
     base_scale = np.append(_base_scale(block, dtype), 1.0)
     block = np.column_stack([block, np.ones(len(block))]) * base_scale
-    flat = _find_flat(block[:, :-1].astype(dtype), order)
+    flat = find_flat(block[:, :-1].astype(dtype), order)
     if dtype == np.float32 and len(flat) > p // 100:
         dtype = np.dtype(np.float64)
-        flat = _find_flat(block[:, :-1], order)
+        flat = find_flat(block[:, :-1], order)
     scale: Floats = np.broadcast_to(1.0, (p,))
     if (base_scale != 1).any():
         first, second = order.factors(np.arange(p))
@@ -146,7 +148,7 @@ def _base_scale(block: Floats, dtype: np.dtype) -> Floats:
     return np.where(np.abs(exponent) > SAFE_EXPONENT[dtype.itemsize], np.ldexp(1.0, -exponent), 1.0)
 
 
-def _find_flat(block: Array, order: PairOrder) -> Indices:
+def find_flat(block: Array, order: PairOrder) -> Indices:
     """The products whose variance is lost in unshifted sums in the dtype of the block."""
     min_variance, squares = MIN_VARIANCE[block.dtype.itemsize], block * block
 

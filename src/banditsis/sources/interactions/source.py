@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,18 @@ from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, 
 from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.gpu.device import import_cupy
-from banditsis.sources.gpu.pairs import add_pair_products
+from banditsis.sources.gpu.pairs import add_pair_products, find_flat_on_gpu, read_products
 from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
-from banditsis.sources.interactions.features import PairCalibration, PairNames, PairOrder, calibrate_pairs
-from banditsis.statistics.base import Weights
+from banditsis.sources.interactions.features import (
+    PairCalibration,
+    PairNames,
+    PairOrder,
+    calibrate_pairs,
+    find_flat,
+)
+from banditsis.statistics.base import Statistic, Weights
 
 BYTES_PER_SECOND = 30e9  # converts seconds of arithmetic to bytes
 
@@ -103,6 +109,10 @@ class Interactions(BlockSource):
         return self._products(rows, columns, self.dtype)
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        if isinstance(source := self.base.source, GpuSource):
+            found = read_products(source, rows, *self.order.factors(columns), self.means, self.dtype)
+            if found is not None:
+                return found
         used, first, second = self.order.used_columns(columns)
         lines = self.base.read_lines(rows, used)
         self._raise_if_overflow(lines[:-1].T, used)
@@ -126,18 +136,24 @@ class Interactions(BlockSource):
             wider = "" if self.dtype == np.float64 else ", or pass X as float64"
             raise ValueError(f"products overflow {self.dtype}: rescale {names}{wider}.")
 
+    def place(self, statistic: Statistic) -> Statistic:
+        return self.base.source.place(statistic)
+
     def calibrate(self, rows: Rows) -> PairCalibration:
         """Shift columns, and the products whose variance unshifted sums would lose, by pilot means."""
         pilot = spread(rows, PILOT_ROWS) if self.block_rows == 1 else pilot_rows(self, rows)
         block = self.base.read(pilot).astype(np.float64)
-        return calibrate_pairs(block, self.order, self.dtype)
+        source = self.base.source
+        find = partial(find_flat_on_gpu, source) if isinstance(source, GpuSource) else find_flat
+        return calibrate_pairs(block, self.order, self.dtype, find)
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
         calibration, out, workers, tick = context
         assert isinstance(calibration, PairCalibration)
         kind = weights(take(rows, 0, 1))
         simple = not kind.pairwise and kind.codes is None and kind.square is None
-        few = kind.pairwise or self._is_faster_by_pair(count_rows(rows), out.shape, kind)
+        on_gpu = not isinstance(out, np.ndarray)  # where all products take less time
+        few = kind.pairwise or (not on_gpu and self._is_faster_by_pair(count_rows(rows), out.shape, kind))
         if few and not simple:
             super().sums(rows, columns, weights, context)
             return
@@ -177,17 +193,17 @@ class Interactions(BlockSource):
         all_main, scale = int(self.order.offsets[0]), calibration.base_scale[:-1]
         n_main = all_main if columns is None else int(np.searchsorted(columns, all_main))
         flat = self.order.single(columns, calibration.flat)[n_main:]
-        flat_sums = out[:, flat]
+        flat_sums = np.zeros((len(out), len(flat)))
+        if len(flat):
+            features = flat if columns is None else columns[flat]
+            super().sums(rows, features, weights, SumContext(calibration, flat_sums, workers))
         if n_main:
             shift = calibration.shift[: len(scale)] + (0.0 if self.means is None else scale * self.means)
             main = SumContext(Calibration(shift, scale), out[:, :n_main], workers)
             source.sums(rows, None if columns is None else columns[:n_main], weights, main)
         pairs = self._all_factors if columns is None else self.order.factors(columns[n_main:])
-        add_pair_products(source, rows, weights, self.means, scale, pairs, out[:, n_main:])
-        if len(flat):  # unshifted sums would lose their variance
-            features = flat if columns is None else columns[flat]
-            super().sums(rows, features, weights, SumContext(calibration, flat_sums, workers))
-            out[:, flat] = flat_sums
+        given = self.means, scale, pairs, (flat - n_main, flat_sums)
+        add_pair_products(source, rows, weights, *given, out[:, n_main:])
         tick(count_rows(rows) * out.shape[1])
 
     @cached_property
