@@ -43,6 +43,8 @@ class Trace:
         self.scores: Floats = np.broadcast_to(0.0, (n_features,))
         self.last_round: Array = np.broadcast_to(np.int32(0), (n_features,))
         self.rounds: list[Round] = []
+        #: number of rounds whose scores are known, of which the last may not be finished
+        self.n_recorded = 0
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
         self.variance_inflation: VarianceInflation | None = None
@@ -95,6 +97,7 @@ class Trace:
 
     def record_scores(self, columns: Columns, scores: Floats) -> None:
         """Record the scores of the remaining features."""
+        self.n_recorded = len(self.rounds) + 1
         if columns is None and not self.rounds:
             self.scores = scores  # and the round of all features is 0
             return
@@ -153,7 +156,7 @@ class Trace:
         self, plan: Plan, names: Sequence[str] | None, notes: Sequence[str], **facts: Any
     ) -> ScreeningResult:
         """Freeze what is known; ``facts`` are further attributes of the result."""
-        unfinished = bool((self.last_round >= len(self.rounds)).any())
+        unfinished = self.n_recorded > len(self.rounds)
         if unfinished:
             self.last_round = np.minimum(self.last_round, len(self.rounds) - 1)
         self.scores.flags.writeable = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import resources
@@ -74,12 +74,18 @@ def add_sums(total: Any, out: Any) -> None:
     if total.size <= ADDED_CELLS:
         out += total.get()
         return
-    lines, p = [line for sums in (out if out.ndim == 3 else out[None]) for line in sums], total.shape[-1]
-    total, n_lines = total.reshape(-1, p), max(1, PINNED_CELLS // p)
-    for i in range(0, len(lines), n_lines):
-        part = to_pinned(total[i : i + n_lines])
-        pieces = [(k, slice(j, j + ADDED_CELLS)) for k in range(len(part)) for j in range(0, p, ADDED_CELLS)]
-        map_in_threads(partial(_add_piece, lines[i:], part), pieces, 4 * ADDED_CELLS // min(p, ADDED_CELLS))
+    p = total.shape[-1]
+    total, host = total.reshape(-1, p), out.reshape(-1, p)
+    assert np.may_share_memory(host, out)
+    n_lines, height = max(1, PINNED_CELLS // p), max(1, ADDED_CELLS // p)
+    for i in range(0, len(host), n_lines):
+        part, below = to_pinned(total[i : i + n_lines]), host[i : i + n_lines]
+        pieces = [
+            (slice(k, k + height), slice(j, j + ADDED_CELLS))
+            for k in range(0, len(part), height)
+            for j in range(0, p, ADDED_CELLS)
+        ]
+        map_in_threads(partial(_add_piece, below, part), pieces, 4)
 
 
 def to_pinned(array: Any) -> Array:
@@ -92,9 +98,8 @@ def to_pinned(array: Any) -> Array:
     return np.asarray(array.get(out=cupyx.empty_pinned(array.shape, array.dtype)))
 
 
-def _add_piece(sums: Sequence[Floats], part: Floats, piece: tuple[int, slice]) -> None:
-    number, columns = piece
-    np.add(sums[number][columns], part[number, columns], out=sums[number][columns])
+def _add_piece(sums: Floats, part: Floats, piece: tuple[slice, slice]) -> None:
+    np.add(sums[piece], part[piece], out=sums[piece])
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,15 @@ def add_pair_products(
     source: GpuSource,
     rows: Rows,
     weights: WeightFunction,
+    *,
     means: Floats | None,
     scale: Floats,
+    main: tuple[Indices | slice, Floats],
     pairs: tuple[Any, Any],
     flat: tuple[Indices, Floats],
     out: Any,
 ) -> None:
-    """Add the sums of products of columns to ``out`` (lines × pairs), by matrix products in float64.
+    """Add the sums of columns and of products of columns to ``out``, by matrix products in float64.
 
     Parameters
     ----------
@@ -43,33 +46,46 @@ def add_pair_products(
         Weights of some rows, without pairwise deletion.
     means, scale : ndarray
         What is subtracted from the columns, unless None, and what they are multiplied by then.
+    main : tuple
+        Columns that are features themselves, and what is subtracted from them at last.
     pairs : tuple of arrays of int
         First and second column of each product, on the host or on the GPU.
     flat : tuple
         Positions of products whose variance such sums would lose, and their sums.
-    out : array of shape (lines, pairs), on the host or on the GPU
-        The lines of :class:`~banditsis.statistics.base.Weights`.
+    out : array of shape (lines, features), on the host or on the GPU
+        The lines of :class:`~banditsis.statistics.base.Weights`, first for columns and then for products.
     """
-    cupy, n_columns = import_cupy(), source.shape[1]
+    cupy, n_columns, n_main = import_cupy(), source.shape[1], len(main[1])
     with source.array.device, explain_lack_of_memory(cupy, out.nbytes):
         first, second = (cupy.asarray(columns) for columns in pairs)
+        main_columns, shift = (k if isinstance(k, slice) else cupy.asarray(k) for k in main)
         total = cupy.zeros(out.shape)
         for run in chunks(rows, max(1, PRODUCT_CELLS // n_columns)):
             x = source.read_on_device(run, None).astype(np.float64)
-            x = (x if means is None else x - cupy.asarray(means)) * cupy.asarray(scale)
-            w = weights(run)
-            linear, *_ = make_matrices(w)
-            columns = linear if w.codes is not None else np.column_stack([np.ones(len(linear)), linear])
-            terms = [(x, column) for column in cupy.asarray(columns.T)]
-            squares = cupy.square(x)
-            terms.append((squares, None if w.square is None else cupy.asarray(w.square)))
-            terms += [(cupy.square(squares), None)] if w.fourth else []
-            for line, (factor, column) in zip(total, terms, strict=True):
-                weighted = factor if column is None else factor * column[:, None]
-                line += (weighted.T @ factor)[first, second]
+            x = x if means is None else x - cupy.asarray(means)
+            x = x if (scale == 1).all() else x * cupy.asarray(scale)
+            z, w = x[:, main_columns] - shift, weights(run)
+            linear: list[Any] = [*([None] if w.codes is None else []), *cupy.asarray(make_matrices(w)[0].T)]
+            square = None if w.square is None else cupy.asarray(w.square)
+            lines = iter(total)
+            for k, columns in enumerate([linear, [square], [None][: w.fourth]]):  # None is a column of ones
+                if k and columns:
+                    x, z = cupy.square(x), cupy.square(z)
+                for column in columns:
+                    line, weighted = next(lines), x if column is None else x * column[:, None]
+                    line[:n_main] += z.sum(axis=0) if column is None else column @ z
+                    _picking()(weighted.T @ x, first, second, n_columns, line[n_main:])
         if len(flat[0]):
             total[:, cupy.asarray(flat[0])] = cupy.asarray(flat[1])
         add_sums(total, out)
+
+
+@cache
+def _picking() -> Any:
+    """A kernel that adds elements of a matrix to sums."""
+    given = "raw float64 product, int64 first, int64 second, int64 n_columns"
+    operation = "sum += product[first * n_columns + second]"
+    return import_cupy().ElementwiseKernel(given, "float64 sum", operation, "pick")
 
 
 def read_products(

@@ -197,13 +197,19 @@ class Interactions(BlockSource):
         if len(flat):
             features = flat if columns is None else columns[flat]
             super().sums(rows, features, weights, SumContext(calibration, flat_sums, workers))
-        if n_main:
-            shift = calibration.shift[: len(scale)] + (0.0 if self.means is None else scale * self.means)
-            main = SumContext(Calibration(shift, scale), out[:, :n_main], workers)
-            source.sums(rows, None if columns is None else columns[:n_main], weights, main)
+        main = slice(0, n_main) if columns is None else columns[:n_main]
         pairs = self._all_factors if columns is None else self.order.factors(columns[n_main:])
-        given = self.means, scale, pairs, (flat - n_main, flat_sums)
-        add_pair_products(source, rows, weights, *given, out[:, n_main:])
+        add_pair_products(
+            source,
+            rows,
+            weights,
+            means=self.means,
+            scale=scale,
+            main=(main, calibration.shift[main]),
+            pairs=pairs,
+            flat=(flat, flat_sums),
+            out=out,
+        )
         tick(count_rows(rows) * out.shape[1])
 
     @cached_property
