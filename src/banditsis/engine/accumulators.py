@@ -26,6 +26,7 @@ from banditsis.statistics.sample import SampleStatistic
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 15, 1 << 15
+GPU_SCORES_AT_ONCE = 1 << 22  # which are copied through 32 MB of pinned memory
 SCORES_OF_THREAD = 1 << 15  # that are worth another thread
 
 
@@ -194,7 +195,7 @@ class MomentAccumulator:
     def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
         """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
         size, (sums, _, summary) = self._count(left), self.combined
-        at_once = SCORES_AT_ONCE if isinstance(sums, np.ndarray) else size  # a GPU scores all together
+        at_once = SCORES_AT_ONCE if isinstance(sums, np.ndarray) else GPU_SCORES_AT_ONCE
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
 
         def score_some(start: int) -> None:
