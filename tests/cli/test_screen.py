@@ -63,7 +63,7 @@ def screened(folder, *options, target="y.npy"):
 def test_a_readable_result(folder):
     result = screened(folder, "--keep", 5, "--alpha", 1)
     assert result.exit_code == 0
-    assert re.search(r"rank +feature +score +95% interval +clear +rows read", result.stdout)
+    assert re.search(r"rank +feature +score +95% interval +clear\n", result.stdout)
     assert re.search(r"1 +x(7|42) ", result.stdout)
     assert "5 of 60 features selected" in result.stdout
     assert "Detection floor: 0." in result.stdout
@@ -748,6 +748,28 @@ def test_closed_streams(folder, tmp_path):
 
 
 HOSTILE = "größe \x1b[31m\x07\x9b2J\u202e"
+
+
+def test_lines_fit_on_a_terminal(tmp_path):
+    frame = pd.DataFrame(X[:50, :9]).rename(columns=lambda k: f"{k} is the number of a column")
+    frame.assign(y=X[:50, 0]).to_parquet(tmp_path / "x.parquet")
+    command = [sys.executable, "-m", "banditsis.cli.app", "screen", tmp_path / "x.parquet", "--target", "y"]
+    piped = subprocess.run([*command, "--exact"], capture_output=True, text=True, check=True).stdout
+    assert "0 is the number of a column" in piped
+    reader, writer = os.openpty()
+    with open(reader) as terminal:
+        subprocess.run(
+            [*command, "--exact"],
+            stdout=writer,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "COLUMNS": "80"},
+            check=True,
+        )
+        os.write(writer, b"end\n")
+        lines = list(iter(terminal.readline, "end\n"))
+    os.close(writer)
+    assert any(re.search(r"1  0 is .*….*column +\+1\.0000", line) for line in lines)
+    assert max(map(len, lines)) <= 81  # with the line break
 
 
 def test_names_that_cannot_be_encoded(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.cli.errors import UsageError
-from banditsis.cli.terminal import print_output
+from banditsis.cli.terminal import line_width, print_output
 from banditsis.formatting import (
     count,
     encodable,
@@ -20,7 +21,7 @@ from banditsis.formatting import (
     format_share,
     replacing,
     rounds_table,
-    shorten,
+    short_labels,
     text_table,
     to_single_line,
 )
@@ -35,6 +36,8 @@ from banditsis.results import (
 )
 
 MAX_FEATURES_SHOWN = 20
+#: Characters of a name.
+MIN_NAME, MAX_NAME = 16, 32
 
 
 def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> None:
@@ -59,13 +62,10 @@ def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> Non
 
 
 def features_table(result: ScreeningResult, limit: int) -> str:
-    """Format the best selected features as a table."""
-    columns = feature_columns(result, result.selected)
-    texts: dict[str, Iterable[str]] = {
-        "rank": map(str, columns["rank"]),
-        "feature": map(shorten, columns["name"]),
-        "score": map("{:+.4f}".format, columns["score"]),
-    }
+    """Format the best selected features as a table; notes tell which of them are flagged."""
+    columns = feature_columns(result, result.selected[:limit])
+    ranks = list(map(str, columns["rank"]))
+    texts: dict[str, Iterable[str]] = {"score": map("{:+.4f}".format, columns["score"])}
     if "low" in columns:
         limits = zip(columns["low"], columns["high"], strict=True)
         texts["95% interval"] = (f"{low:+.3f} to {high:+.3f}" for low, high in limits)
@@ -74,13 +74,14 @@ def features_table(result: ScreeningResult, limit: int) -> str:
         texts["q-value"] = map("{:.2g}".format, columns["qvalue"])
     if "associated" in columns:
         texts["clear"] = ("yes" if clear else "no" for clear in columns["associated"])
-    if "present" in columns:
+    if "present" in columns and (columns["present"] < columns["rows_read"]).any():
         texts["present"] = map("{:,.0f}".format, columns["present"])
-    texts["rows read"] = map("{:,}".format, columns["rows_read"])
-    if result.flags:
-        texts["flag"] = columns["flag"]
-    rows = list(zip(*texts.values(), strict=True))
-    return text_table(list(texts), rows[:limit], align="><")
+    rows = list(zip(ranks, *texts.values(), strict=True))
+    taken = max(map(len, text_table(["rank", *texts], rows).splitlines()))
+    room = min(max(line_width(sys.stdout) - taken - 2, MIN_NAME), MAX_NAME)  # what a line has left
+    names = short_labels(columns["name"], room)
+    table = [[rank, name, *rest] for name, (rank, *rest) in zip(names, rows, strict=True)]
+    return text_table(["rank", "feature", *texts], table, align="><")
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:

@@ -60,10 +60,15 @@ def shown(text: str) -> str:
     return text
 
 
+def line_width(stream: TextIO) -> int:
+    """Characters of a line on a terminal; lines of files and pipes have no end."""
+    return shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
+
+
 def _print(text: str, stream: TextIO, indent: int | None) -> None:
     text = printable(shown(text))
     if indent is not None and stream.isatty():
-        text = wrap(text, shutil.get_terminal_size().columns, indent)
+        text = wrap(text, line_width(stream), indent)
     try:
         print(text, file=stream, flush=True)
     except OSError:
