@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from banditsis.results import Round
 
+#: Characters of a line when a result or a plan is printed.
+LINE_WIDTH = 80
+
 
 def format_bytes(count: float) -> str:
     """Format a number of bytes.

@@ -14,6 +14,7 @@ import numpy as np
 from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.formatting import (
+    LINE_WIDTH,
     count,
     encodable,
     format_duration,
@@ -35,8 +36,6 @@ from banditsis.validation import check_choice, check_real
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
-#: Characters of a line when a result is printed.
-LINE_WIDTH = 80
 
 
 @dataclass(frozen=True)

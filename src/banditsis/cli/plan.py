@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.cli.terminal import print_output
-from banditsis.formatting import format_bytes, format_share, text_table
+from banditsis.formatting import LINE_WIDTH, format_bytes, format_share, text_table, wrap
 from banditsis.plans.plan import Plan
 
 
@@ -22,14 +22,14 @@ def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
         print_output(json.dumps(records if compare else records["plan"], indent=2))
         return
     floor = plan.detection_floor()
-    condition = f" if fewer than {plan.n_keep:,} features\nare stronger" if plan.n_keep else ""
-    print_output(str(plan))
-    print_output(
-        f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or\n"
-        f"above it is kept with probability 95%{condition}.\n\n"
-        f"Comparison (sizes as {dtype}; the last column is the detection floor for all\n"
-        "features simultaneously):\n"
+    condition = f" if fewer than {plan.n_keep:,} features are stronger" if plan.n_keep else ""
+    explanation = (
+        f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or above it is "
+        f"kept with probability 95%{condition}.\n\n"
+        f"Comparison (sizes as {dtype}; the last column is the detection floor for all features "
+        "simultaneously):\n"
     )
+    print_output(f"{plan}\n{wrap(explanation, LINE_WIDTH, 0)}")
     print_output(_comparison_table(compared_plans(plan, more=compare), itemsize))
 
 

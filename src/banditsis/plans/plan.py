@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from banditsis.arrays import Floats
-from banditsis.formatting import format_share, text_table
+from banditsis.formatting import LINE_WIDTH, format_share, text_table, wrap
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
 from banditsis.plans.design import SamplingDesign
@@ -448,7 +448,8 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        return f"{self.headline()}\n{text_table(TABLE_HEADS, self.rows_of_table())}"
+        head = wrap(self.headline(), LINE_WIDTH, 2)
+        return f"{head}\n{text_table(TABLE_HEADS, self.rows_of_table())}"
 
     def _repr_html_(self) -> str:
         from banditsis.report.notebook import summarize_plan  # only needed in notebooks
