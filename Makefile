@@ -74,7 +74,7 @@ bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interrupt
 bench-plans: $(STAMP)  ## Compare the guarantees of plans with what they keep (5 minutes)
 	$(BIN)/python benchmarks/plans.py
 
-bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a figure of the docs (40 minutes, 18 GB)
+bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a figure of the docs (10 minutes, 18 GB)
 	$(BIN)/python benchmarks/sampling.py --figure docs/figures/sampling.svg
 
 bench-guarantees: $(STAMP)  ## Check floors, guarantees and false discovery rates by simulation (60 minutes)
