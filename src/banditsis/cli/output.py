@@ -36,7 +36,7 @@ from banditsis.results import (
 )
 
 MAX_FEATURES_SHOWN = 20
-#: Characters of a name.
+#: How far names are shortened on a narrow terminal, and how long they are on a wide one.
 MIN_NAME, MAX_NAME = 16, 32
 
 

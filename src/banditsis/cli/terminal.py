@@ -67,7 +67,7 @@ def line_width(stream: TextIO) -> int:
 
 def _print(text: str, stream: TextIO, indent: int | None) -> None:
     text = printable(shown(text))
-    if indent is not None and stream.isatty():
+    if indent is not None:
         text = wrap(text, line_width(stream), indent)
     try:
         print(text, file=stream, flush=True)
