@@ -15,7 +15,7 @@ from banditsis.sources.base import SumContext  # noqa: E402
 from banditsis.sources.gpu.source import GpuSource  # noqa: E402
 from banditsis.sources.gpu.weights import MANY_FEATURES  # noqa: E402
 from banditsis.sources.views import RowSubset  # noqa: E402
-from banditsis.statistics import Weights  # noqa: E402
+from banditsis.statistics import Pearson, Weights  # noqa: E402
 from source_promises import (  # noqa: E402, F401 - the tests of sources are run here
     GAPS,
     LABELS,
@@ -234,6 +234,8 @@ def test_many_features_are_scored_on_the_device(kind, plan):
         two_steps = Plan(n, p, (Step(n, 50), Step(n, 20)))
         made = two_steps if plan == "two steps" else getattr(Plan, plan)(n, p, 20)
         results.append(screen(source, y, made, pvalues=True, random_state=0))
+    placed = source.place(Pearson.bind(y[:, None], False))
+    assert isinstance(placed.make_sums(1, p), cupy.ndarray)
     on_host, on_gpu = results
     np.testing.assert_allclose(on_gpu.scores, on_host.scores, atol=1e-9)
     np.testing.assert_array_equal(on_gpu.selected, on_host.selected)

@@ -25,8 +25,7 @@ from banditsis.statistics.sample import SampleStatistic
 # Costs relative to reading and summing one scattered cell for one response. They decide whether responses
 # share a pass: shared cells lie closer together, and matrix products are cheap.
 SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
-SCORES_AT_ONCE, SUMS_AT_ONCE = 1 << 15, 1 << 15
-GPU_SCORES_AT_ONCE = 1 << 22  # which are copied through 32 MB of pinned memory
+SUMS_AT_ONCE = 1 << 15
 SCORES_OF_THREAD = 1 << 15  # that are worth another thread
 
 
@@ -193,9 +192,9 @@ class MomentAccumulator:
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 
     def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
-        """Scores of one member and informative rows of its features, in pieces that fit in the cache."""
+        """Scores of one member and informative rows of its features, some at a time."""
         size, (sums, _, summary) = self._count(left), self.combined
-        at_once = SCORES_AT_ONCE if isinstance(sums, np.ndarray) else GPU_SCORES_AT_ONCE
+        at_once = self.statistic.scores_at_once(sums)
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
 
         def score_some(start: int) -> None:

@@ -102,7 +102,7 @@ class Trace:
             self.scores = scores  # and the round of all features is 0
             return
         everything = slice(None) if columns is None else columns
-        both = self.scores, self.last_round  # which take no memory before
+        both = self.scores, self.last_round  # a single read-only number until features are dropped
         self.scores, self.last_round = (a if a.flags.writeable else a.copy() for a in both)
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)

@@ -304,6 +304,10 @@ class MomentStatistic(Statistic):
             return np.arange(0)
         return np.flatnonzero(~np.isfinite(sums).all(axis=0))
 
+    def scores_at_once(self, sums: Floats) -> int:
+        """How many features to score at once: as many as fit in the cache."""
+        return 1 << 15
+
     @abstractmethod
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant feature scores 0."""

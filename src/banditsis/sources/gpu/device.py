@@ -89,9 +89,9 @@ def add_sums(total: Any, out: Any) -> None:
 
 
 def to_pinned(array: Any) -> Array:
-    """Copy an array on the GPU to pinned memory of the host, which is several times faster than to other.
+    """Copy an array on the GPU to pinned memory of the host, several times as fast as to ordinary memory.
 
-    There is little of it, so it should not be kept.
+    CuPy does not return pinned memory to the system, so the copy should be small and used at once.
     """
     import cupyx
 

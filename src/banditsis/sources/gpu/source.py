@@ -281,7 +281,10 @@ class GpuSource(Source):
 
 @lru_cache(maxsize=64)
 def _place_pieces(device: int, edges: Sequence[int], width: int, p: int, places: Sequence[int]) -> list[Any]:
-    """The pieces and the lines of their sums on the current device; passes of one shape have the same."""
+    """Where pieces and strata begin, and the lines of their sums, on the current device.
+
+    They depend on the shape of a pass alone, so repeated passes need not copy them again.
+    """
     pieces = Pieces.cut(edges, width, p)
     small = np.array([*pieces.strata, *places], np.int64)
     numbers = import_cupy().asarray(np.concatenate([pieces.edges, small]))  # one copy instead of three

@@ -1,4 +1,4 @@
-"""Weights and responses in the memory of a GPU."""
+"""Weights, responses and scores in the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ import numpy as np
 from banditsis.arrays import Floats, Indices, Rows, chunks, count_rows, take
 from banditsis.parallel import map_in_threads
 from banditsis.sources.base import WeightFunction
-from banditsis.sources.gpu.device import PRODUCT_CELLS, explain_lack_of_memory, import_cupy, to_pinned
+from banditsis.sources.gpu.device import (
+    PINNED_CELLS,
+    PRODUCT_CELLS,
+    explain_lack_of_memory,
+    import_cupy,
+    to_pinned,
+)
 from banditsis.statistics.base import Weights
 from banditsis.statistics.pearson import Pearson
 
@@ -97,6 +103,9 @@ class GpuPearson(Pearson):
             if np.isfinite(float(sums.sum())):
                 return np.arange(0)
             return np.asarray(cupy.flatnonzero(~cupy.isfinite(sums).all(axis=0)).get())
+
+    def scores_at_once(self, sums: Any) -> int:
+        return super().scores_at_once(sums) if isinstance(sums, np.ndarray) else PINNED_CELLS
 
     def scores(self, sums: Any, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         if isinstance(sums, np.ndarray):

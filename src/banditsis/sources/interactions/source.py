@@ -152,8 +152,9 @@ class Interactions(BlockSource):
         assert isinstance(calibration, PairCalibration)
         kind = weights(take(rows, 0, 1))
         simple = not kind.pairwise and kind.codes is None and kind.square is None
-        on_gpu = not isinstance(out, np.ndarray)  # where all products take less time
-        few = kind.pairwise or (not on_gpu and self._is_faster_by_pair(count_rows(rows), out.shape, kind))
+        # Sums on a GPU are those of very many features.
+        many = not isinstance(out, np.ndarray)
+        few = kind.pairwise or (not many and self._is_faster_by_pair(count_rows(rows), out.shape, kind))
         if few and not simple:
             super().sums(rows, columns, weights, context)
             return
