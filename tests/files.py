@@ -159,3 +159,23 @@ def write_pgen(X, names, psam=None):
     psam = psam or "\n".join(["#IID", *(f"I{i}" for i in range(n)), ""])
     path.with_suffix(".psam").write_text(psam)
     return path
+
+
+def churn_table(path, n_rows=20_000):
+    """Write a CSV as most tables are: 60 numbers, a factor, a date, an id, and a target Yes or No (24% Yes).
+
+    The target falls with f7, rises with f3, and is more frequent in one of three cities; f5 has 3% gaps.
+    """
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((n_rows, 60))
+    city = rng.choice(["Bergen", "Oslo", "Tromsø"], n_rows, p=[0.4, 0.35, 0.25])
+    eta = -1.8 - 1.1 * X[:, 7] + 1.05 * X[:, 3] + 0.5 * (city == "Oslo") - 0.1 * (city == "Bergen")
+    churn = np.where(rng.random(n_rows) < 1 / (1 + np.exp(-eta)), "Yes", "No")
+    days = np.datetime64("2019-01-01") + rng.integers(0, 1500, n_rows)
+    columns = {f"f{j}": np.char.mod("%.4f", X[:, j]) for j in range(60)}
+    columns["f5"] = np.where(rng.random(n_rows) < 0.03, "", columns["f5"])
+    columns = {"customer_id": 100_000 + rng.permutation(n_rows), "signup": days, "city": city, **columns}
+    columns["churn"] = churn
+    lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    Path(path).write_text("\n".join([",".join(columns), *lines]) + "\n", encoding="utf-8")
+    return Path(path)
