@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from banditsis import Plan, screen
+from banditsis import SIS, Plan, screen
 from banditsis.cli.app import app
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.statistics import STATISTICS
@@ -997,3 +997,37 @@ def test_selection_by_false_discovery_rate(folder):
         result = screened(folder, *options)
         assert result.exit_code == 2
         assert message in said(result)
+
+
+def test_survival_times(tmp_path):
+    """Time and event are two targets of one response; rows that lack one of them are left out."""
+    local = np.random.default_rng(4)
+    n = 200
+    Z = local.standard_normal((n, 6))
+    death, censored = local.exponential(np.exp(-Z[:, 2])), local.exponential(2.0, n)
+    frame = pd.DataFrame(Z, columns=list("abcdef"))
+    frame["months"], frame["died"] = np.minimum(death, censored), (death <= censored).astype(float)
+    frame.loc[3, "months"] = frame.loc[7, "died"] = np.nan
+    path, output, report = tmp_path / "x.csv", tmp_path / "best.csv", tmp_path / "report.html"
+    frame.to_csv(path, index=False)
+    options = ("--statistic", "cox", "--exact", "--keep", 2)
+    files = ("-o", output, "--report", report)
+    command = ("screen", path, "--target", "months", "--target", "died", *options)
+    result = run(*command, *files)
+    assert result.exit_code == 0, result.stderr
+    known = frame.dropna()
+    expected = SIS(2, statistic="cox").fit(known[list("abcdef")], known[["months", "died"]]).result_
+    table = pd.read_csv(output)
+    assert list(table["name"]) == expected.selected_names
+    np.testing.assert_allclose(table["score"], expected.scores[expected.selected], rtol=1e-12)
+    assert expected.selected_names[0] in result.stdout
+    assert "months, died" in report.read_text("utf-8")
+    record = json.loads(run(*command, "--json").stdout)
+    assert (record["response"], record["n_rows"]) == ("months, died", n - 2)
+    for targets in (("--target", "months"), ("--target", "a", "--target", "b", "--target", "c"), ()):
+        failed = run("screen", path, *targets, *options)
+        assert failed.exit_code == 2
+        assert (
+            f"needs two targets, the time and the event (1, or 0 if censored), got {len(targets) // 2}"
+            in (said(failed))
+        )

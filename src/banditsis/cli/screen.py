@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from banditsis.arrays import Array, Indices
 from banditsis.cli.covariates import columns_in_data, id_names, read_covariates
 from banditsis.cli.errors import (
@@ -41,7 +43,7 @@ from banditsis.screening import screen
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
-from banditsis.validation import Responses, check_choice, check_real, rows_by_missingness
+from banditsis.validation import Responses, check_choice, check_real, find_missing, rows_by_missingness
 
 if TYPE_CHECKING:
     from banditsis.store.metadata import Record
@@ -138,12 +140,17 @@ def check_options(options: ScreenOptions) -> None:
         check_exclusive({"--robust-pvalues": options.robust_pvalues or None, "--weights": options.weights})
         if options.fdr is not None:
             check_real("--fdr", options.fdr, 0, 1)
-        find_statistic(options.statistic)
+        n_columns = find_statistic(options.statistic).n_columns
         check_choice("--row-order", options.row_order, ROW_ORDERS)
         check_choice("--sampling", options.sampling, SAMPLING)
         check_choice("--missing", options.missing or "raise", MISSING)
     check_confidence(options.confidence, options.min_correlation)
     check_dates(options.dates)
+    if n_columns > 1 and len(options.target) != n_columns:
+        raise UsageError(
+            f"--statistic {options.statistic} needs two targets, the time and the event (1, or 0 if "
+            f"censored), got {len(options.target)}: --target time --target event."
+        )
     repeated = [target for target in options.target if options.target.count(target) > 1]
     if repeated:
         raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
@@ -202,6 +209,8 @@ def _run(options: ScreenOptions) -> None:
     if len(weights) > 1:
         raise UsageError(f"--weights must name one column, got {options.weights}.")
     source = _wrap(opened, options, targets, apart)
+    if find_statistic(options.statistic).n_columns > 1:  # the targets are the columns of one response
+        targets, values, joined = [", ".join(targets)], [stack_columns(values)], [" ".join(joined)]
     results: dict[str, ScreeningResult] = {}
     started = clock()
     for members, rows in group_responses(values):
@@ -226,7 +235,14 @@ def _run(options: ScreenOptions) -> None:
 
 
 def group_responses(values: Sequence[Array]) -> Iterator[tuple[list[int], Indices | None]]:
-    """Group responses that can share a pass: all numbers or all labels, and known in the same rows."""
+    """Group responses that can share a pass: all numbers or all labels, and known in the same rows.
+
+    A response of several columns is one group: the rows in which all columns are known.
+    """
+    if values[0].ndim > 1:
+        known = ~find_missing(values[0]).any(axis=1)
+        yield [0], None if known.all() else np.flatnonzero(known)
+        return
     are_numbers = [response.dtype.kind in "fiub" for response in values]
     for kind in dict.fromkeys(are_numbers):
         numbers = [k for k, is_number in enumerate(are_numbers) if is_number == kind]
@@ -395,7 +411,7 @@ def _print_results(
     options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, seconds: float
 ) -> None:
     """Print one result, or several after their targets."""
-    several = len(options.target) > 1
+    several = len(results) > 1
     if options.as_json:
         print_output(_all(results).to_json(full=False))
     elif not options.quiet:
