@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import files
 from banditsis import SIS, Plan, screen
 from banditsis.cli.app import app
 from banditsis.engine.sampling import ROW_ORDERS
@@ -1011,9 +1012,9 @@ def test_survival_times(tmp_path):
     path, output, report = tmp_path / "x.csv", tmp_path / "best.csv", tmp_path / "report.html"
     frame.to_csv(path, index=False)
     options = ("--statistic", "cox", "--exact", "--keep", 2)
-    files = ("-o", output, "--report", report)
+    written = ("-o", output, "--report", report)
     command = ("screen", path, "--target", "months", "--target", "died", *options)
-    result = run(*command, *files)
+    result = run(*command, *written)
     assert result.exit_code == 0, result.stderr
     known = frame.dropna()
     expected = SIS(2, statistic="cox").fit(known[list("abcdef")], known[["months", "died"]]).result_
@@ -1031,3 +1032,33 @@ def test_survival_times(tmp_path):
             f"needs two targets, the time and the event (1, or 0 if censored), got {len(targets) // 2}"
             in (said(failed))
         )
+
+
+def test_info_counts_features_and_stored_bytes(tmp_path):
+    """The target is not a feature, and a column of another type does not change the size of the others."""
+    frame = pd.DataFrame(X[:500, :8].astype("f4"), columns=list("abcdefgh")).assign(y=Y[:500])
+    path = tmp_path / "x.parquet"
+    frame.to_parquet(path)
+    record = json.loads(run("info", path, "--target", "y", "--json").stdout)
+    assert (record["n_features"], record["target"]) == (8, "y")
+    assert (record["dtype"], record["bytes"]) == ("float32", 500 * 8 * 4)
+    assert record["stored_bytes"] == path.stat().st_size
+    record = json.loads(run("info", path, "--json").stdout)
+    assert (record["dtype"], record["bytes"]) == ("float32 and float64", 500 * (8 * 4 + 8))
+    assert record["costs"][0]["bytes"] == record["bytes"]
+    assert "counts as a feature: set --target" in " ".join(run("info", path).stdout.split())
+    np.save(tmp_path / "y.npy", Y[:500])
+    record = json.loads(run("info", path, "--target", tmp_path / "y.npy", "--json").stdout)
+    assert record["n_features"] == 9
+
+
+@pytest.mark.parametrize(
+    ("chunks", "order"), [((10, 50), "rows"), ((500, 1), "columns"), ((50, 50), "blocks")]
+)
+def test_info_names_the_order_of_chunks(tmp_path, chunks, order):
+    path = files.write_zarr(X[:500, :50], [f"g{j}" for j in range(50)], chunks=chunks)
+    assert json.loads(run("info", path, "--json").stdout)["memory_order"] == order
+    np.save(tmp_path / "x.npy", X[:500])
+    assert json.loads(run("info", tmp_path / "x.npy", "--json").stdout)["memory_order"] == "rows"
+    np.save(tmp_path / "x.npy", np.asfortranarray(X[:500]))
+    assert json.loads(run("info", tmp_path / "x.npy", "--json").stdout)["memory_order"] == "columns"

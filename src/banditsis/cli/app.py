@@ -264,6 +264,7 @@ def shuffle(data: str, destination: Path, dates: str, **options: Any) -> None:
     help=f"Show the format and layout of a file and the cost of screening it.\n\n{ABOUT_DATA}",
     params=[
         DATA,
+        TARGET,
         *READING,
         KEEP,
         flag("--verify", help="Read a shuffled store completely and check its checksums."),
@@ -271,14 +272,16 @@ def shuffle(data: str, destination: Path, dates: str, **options: Any) -> None:
     ],
 )
 @exit_codes()
-def info(data: str, keep: int | None, dates: str, as_json: bool, verify: bool, **options: Any) -> None:
+def info(
+    data: str, target: str | None, keep: int | None, dates: str, as_json: bool, verify: bool, **options: Any
+) -> None:
     from banditsis.cli.info import run_info
     from banditsis.cli.standard_input import spooled
     from banditsis.formats.options import ReadOptions
 
     reading = ReadOptions(dates=check_dates(dates), **options)
     with spooled(data) as path:
-        run_info(path, keep, reading, as_json=as_json, verify=verify)
+        run_info(path, target, keep, reading, as_json=as_json, verify=verify)
 
 
 PLAN_EXAMPLES = """\b

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from banditsis.cli.terminal import print_output
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.opening import open_data
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, format_label
+from banditsis.formats.registry import find_format, format_label, local_path
+from banditsis.formats.targets import open_with_targets
 from banditsis.formatting import count, format_bytes, format_share, text_table, to_single_line
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar, add_up
-from banditsis.sources.base import Source
+from banditsis.sources.base import Source, SourceView
+from banditsis.sources.tables import TableSource
 from banditsis.store.metadata import verify as find_damaged_files
 from banditsis.store.reader import ShuffledSource
 
 MAX_NAMES = 5
 
 
-def run_info(path: str, keep: int | None, options: ReadOptions, *, as_json: bool, verify: bool) -> None:
+def run_info(
+    path: str, target: str | None, keep: int | None, options: ReadOptions, *, as_json: bool, verify: bool
+) -> None:
     """Print what a file contains; ``verify`` reads a shuffled store completely."""
-    opened = open_data(path, (), options)
+    opened: Any = (
+        open_data(path, (), options) if target is None else open_with_targets(path, [target], options)
+    )
     if verify:
         _verify(path, opened.source)
-    record = describe(path, opened.source, opened.ids is not None, keep)
+    record = describe(path, opened.source, opened.ids is not None, keep, target)
     if verify:
         record["verified"] = True
     if as_json:
@@ -52,28 +61,51 @@ def _verify(path: str, source: Source) -> None:
         )
 
 
-def describe(path: str, source: Source, has_ids: bool, keep: int | None) -> dict[str, Any]:
+def describe(
+    path: str, source: Source, has_ids: bool, keep: int | None, target: str | None = None
+) -> dict[str, Any]:
     """Return the description of a file as plain data."""
     n, p = source.shape
+    dtypes = _stored_dtypes(source)
     names = None if source.names is None else [source.name(j) for j in range(min(p, MAX_NAMES))]
     return {
         "path": path,
         "format": find_format(path),
         "n_rows": n,
         "n_features": p,
-        "dtype": source.dtype.name,
-        "bytes": n * p * source.dtype.itemsize,
+        "dtype": " and ".join(dtype.name for dtype in dtypes) or "text",
+        "bytes": n * sum(number * dtype.itemsize for dtype, number in dtypes.items()),
+        "stored_bytes": _size_on_disk(path),
         "chunk": list(source.chunk),
         "memory_order": memory_order(source),
         "block_rows": source.block_rows,
         "shuffled": source.shuffled,
         "first_names": names,
         "ids": has_ids,
-        "target": source.record.target if isinstance(source, ShuffledSource) else None,
+        "target": source.record.target if target is None and isinstance(source, ShuffledSource) else target,
         **(_describe_store(source) if isinstance(source, ShuffledSource) else {}),
         "notes": list(source.notes),
         "costs": _costs(source, keep),
     }
+
+
+def _stored_dtypes(source: Source) -> dict[np.dtype, int]:
+    """The types of the stored numbers, the most frequent first, and how many features have each."""
+    base = source
+    while isinstance(base, SourceView):
+        base = base.base
+    stored = base.stored if isinstance(base, TableSource) else [base.dtype] * source.shape[1]
+    return dict(Counter(dtype for dtype in stored if dtype is not None).most_common())
+
+
+def _size_on_disk(path: str) -> int | None:
+    """Bytes of a local file, or of all files of a folder."""
+    file = local_path(path)
+    if file is None:
+        return None
+    return sum(
+        part.stat().st_size for part in (file.rglob("*") if file.is_dir() else [file]) if part.is_file()
+    )
 
 
 def memory_order(source: Source) -> str:
@@ -94,7 +126,6 @@ def _describe_store(source: ShuffledSource) -> dict[str, Any]:
         "stratum_sizes": list(record.stratum_sizes),
         "checksum": record.checksum,
         "compressor": None if record.compressor is None else record.compressor["configuration"]["cname"],
-        "stored_bytes": sum(written.size for written in record.files.values()),
         "segments": [
             {"rows": [s.start, s.stop], "chunk": list(s.chunk), "shard": list(s.shard)}
             for s in source.segments
@@ -141,14 +172,17 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
         "shuffled": "yes" if record["shuffled"] else "no; `banditsis shuffle` makes a shuffled copy",
         "names": names + (", …" if more else ""),
         "sample ids": "yes" if record["ids"] else "no",
-        "target": record["target"] or "not stored; give a column or another file with --target",
+        "target": record["target"]
+        or "not given; if it is a column of the data, it counts as a feature: set --target",
     }
+    if record["stored_bytes"] is not None:
+        lines["on disk"] = format_bytes(record["stored_bytes"])
     if "seed" in record:
         strata = record["stratum_sizes"]
         first_stratum = [s for s in record["segments"] if not strata or s["rows"][0] < strata[0]]
         chunks = (f"{s['chunk'][0]:,} × {s['chunk'][1]:,} from row {s['rows'][0]:,}" for s in first_stratum)
         lines["chunks"] = ", ".join(chunks) + (", and alike in the other strata" if strata else "")
-        lines["on disk"] = f"{format_bytes(record['stored_bytes'])}, {record['compressor'] or 'uncompressed'}"
+        lines["on disk"] += f", {record['compressor'] or 'uncompressed'}"
         lines["shuffled"] = f"yes, from {record['source']} with seed {record['seed']}"
         if strata:
             sizes = ", ".join(f"{size:,}" for size in strata)

@@ -87,6 +87,8 @@ class ArraySource(Source):
         Names of the columns.
     """
 
+    by_row: bool
+
     def __init__(self, array: Array, names: Sequence[str] | None = None) -> None:
         self.array = _check_array(array)
         self.shape = self.array.shape

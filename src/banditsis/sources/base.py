@@ -83,8 +83,8 @@ class Source(ABC):
     block_rows: int = 1
     #: What a device other than the CPU reads; 0 if threads read.
     bytes_per_second: float = 0.0
-    #: Whether cells are stored row by row.
-    by_row: bool = False
+    #: Whether cells are stored row by row; None if they are stored in chunks.
+    by_row: bool | None = None
     #: Whether the data declare that their rows are in random order.
     shuffled: bool = False
     #: Sizes of the strata by which rows are stored, one after the other; rows are in random order in each.

@@ -110,6 +110,13 @@ class TableSource(BlockSource):
         self.kinds = [numeric_type(field.type) for field in table.schema]
         kinds = {self.kinds[feature.column] for feature in features if feature.level is None}
         self.dtype = np.result_type(np.float32, *(kind.to_pandas_dtype() for kind in kinds))
+        #: of each feature as it is stored; an indicator is stored as text
+        self.stored = [
+            None if feature.level is not None else np.dtype(self.kinds[feature.column].to_pandas_dtype())
+            for feature in features
+        ]
+        sizes = [(dtype or self.dtype).itemsize for dtype in self.stored]
+        self._stored_share = float(np.mean(sizes)) / self.dtype.itemsize
         self.chunk = int(np.median(lengths)), 1
         wide = [kind is not None and is_wide_integer(np.dtype(kind.to_pandas_dtype())) for kind in self.kinds]
         self.is_wide = np.array([feature.level is None and wide[feature.column] for feature in features])
@@ -162,6 +169,9 @@ class TableSource(BlockSource):
         pilot = spread(take(rows, 0, max(PILOT_ROWS, min(PILOT_SPAN, self.chunk[0]))), PILOT_ROWS)
         width = self.tile_columns(self.shape[1])  # readers of Arrow files are kept by the columns they read
         return calibrate(self, rows, pilot, summing_dtype(self.dtype), width)
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        return super().bytes_touched(n_rows, n_columns, scattered=scattered) * self._stored_share
 
     def _split_by_group(self, rows: Rows) -> Iterator[tuple[int, Rows, slice]]:
         """Yield each row group that contains some of the rows, the rows within it, and their place."""
