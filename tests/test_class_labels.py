@@ -122,3 +122,30 @@ def test_several_responses_have_one_kind():
         np.testing.assert_allclose(result.scores, eta(X, frame[column]))
     with pytest.raises(TypeError, match="screen columns of different kinds one by one"):
         screen(X, pd.DataFrame({"a": LABELS, "b": CODES}), Plan.exact(N, 5, 2))
+
+
+def test_text_with_too_many_values_is_not_taken_for_classes():
+    """Numbers with some text in them, or ids, would be thousands of classes."""
+    n = 600
+    Z = RNG.standard_normal((n, 4))
+    for y, what in (
+        (
+            np.array([f"{k / 7:.2f}" for k in range(n - 1)] + ["unknown"]),
+            "600 classes in 600 rows, such as 'unknown'",
+        ),
+        (np.array([f"c{k % 51:02}" for k in range(n)]), "51 classes in 600 rows, such as 'c50'"),
+        (pd.Series([f"c{k % 51:02}" for k in range(n)]), "51 classes in 600 rows"),
+    ):
+        for fit in (
+            SIS(2).fit,
+            BanditSIS(2).fit,
+            lambda X, y: screen(X, y, Plan.exact(n, 4, 2), statistic="mv"),
+        ):
+            with pytest.raises(ValueError, match=f"text with {what}.*at most 50 classes.*combine classes"):
+                fit(Z, y)
+    with pytest.raises(ValueError, match=r"text with 7 classes in 34 rows.*with 5 rows each on average"):
+        SIS(2).fit(Z[:34], [f"c{k % 7}" for k in range(34)])
+    SIS(2).fit(Z[:35], [f"c{k % 7}" for k in range(35)])
+    SIS(2).fit(Z, [f"c{k % 50}" for k in range(n)])
+    SIS(2).fit(Z[:5], list("abaab"))  # two values are classes, however few rows there are
+    SIS(2, statistic="anova").fit(Z, np.arange(n) % 60)  # numbers are classes if the user says so

@@ -50,7 +50,7 @@ def responses(name, X, rng):
     """A continuous response, a tied one and a binary one; labels where classes are asked for."""
     y = X[:, 0] ** 2 + X[:, 1] + 0.5 * rng.standard_normal(len(X))
     if name == "mv":
-        labels = np.array(["low", "middle", "high"])
+        labels = np.array(["low", "middle", "high"]) if len(X) > 20 else np.arange(3)
         return [labels[np.digitize(y, [0.3, 1.5])], (y > y.mean()).astype(int)]
     return [y, np.round(y), y > y.mean()]
 

@@ -37,6 +37,8 @@ from banditsis.statistics.saddlepoint import ScoreParts
 SUMS_OF_THREAD = 1 << 18
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10
+#: Text with more distinct values than these, or fewer rows for each on average, is not taken for classes.
+MAX_CLASSES, MIN_CLASS_ROWS = 50, 5
 
 
 @dataclass(frozen=True)
@@ -381,6 +383,8 @@ def check_classes(name: str, y: Array) -> list[Array]:
             raise ValueError(
                 f"statistic {name!r} needs at least two classes, got one class{where}: {show(found[0])}."
             )
+        if y.dtype.kind in "US" and len(found) > 2:
+            _check_number_of_classes(n, found, where)
         if y.dtype.kind == "f" and not np.array_equal(found, np.round(found)):
             raise ValueError(
                 f"statistic {name!r} needs class labels, got a continuous response{where}; use the statistic "
@@ -392,6 +396,18 @@ def check_classes(name: str, y: Array) -> list[Array]:
                 f"rows{where}; use the statistic 'pearson' for a numeric response."
             )
     return labels
+
+
+def _check_number_of_classes(n: int, labels: Array, where: str) -> None:
+    """Raise if text has so many different values that they are hardly classes, but ids or numbers."""
+    if len(labels) > MAX_CLASSES or n < MIN_CLASS_ROWS * len(labels):
+        # Text sorts after digits, so the last value shows why numbers with a few words are not numbers.
+        raise ValueError(
+            f"the response{where} is text with {len(labels):,} classes in {n:,} rows, such as "
+            f"{show(labels[-1])}; at most {MAX_CLASSES} classes, with {MIN_CLASS_ROWS} rows each on average, "
+            "are allowed. If it should be numeric, correct what is not a number, or declare it missing (na); "
+            "otherwise combine classes."
+        )
 
 
 def no_covariates(name: str) -> CovariateError:
