@@ -141,7 +141,7 @@ class Screener(SelectorMixin, BaseEstimator):
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         if n_keep == "fdr":
             results = [result.keep_significant(self.fdr) for result in results]
-        results = [result.with_notes([*notes, *result.notes]) for result in results]
+        results = [result.with_notes([*result.notes, *notes]) for result in results]
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]
         self.scores_ = scores[0] if single else np.column_stack(scores)

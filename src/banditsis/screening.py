@@ -319,7 +319,7 @@ class Run:
         complete = source.shape[0] if settings.complete is None else len(settings.complete)
         if rows is not None and len(rows) < complete:  # a note of the covariates counts the other rows
             notes = [describe_unknown(complete - len(rows)), *notes]
-        self.notes = [*notes, *source.notes, *self._speed_notes(), *settings.notes]
+        self.notes = [*source.notes, *notes, *self._speed_notes(), *settings.notes]
         on_round = getattr(settings.progress, "round_done", None)
         self.traces = [Trace(self.plan.n_features, self.kind.one_sided, on_round) for _ in members]
         #: the traces of the responses that are not constant

@@ -20,9 +20,10 @@ import pytest
 from click.testing import CliRunner
 
 import files
-from banditsis import SIS, Plan, screen
+from banditsis import SIS, Plan, open_source, screen
 from banditsis.cli.app import app
 from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.sources.views import take_rows
 from banditsis.statistics import STATISTICS
 
 rng = np.random.default_rng(0)
@@ -407,10 +408,10 @@ def test_covariates_of_another_file(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     aside = pd.DataFrame({"age": X[:500, 0], "id": frame["id"]})
     aside.sample(frac=1, random_state=0).to_csv(tmp_path / "z.csv", index=False)
-    options = ("--target", "y", "--one-hot", "--exact", "--keep", 3, "--json")
+    options = ("--target", "y", "--exact", "--keep", 3, "--json")
     result = run("screen", tmp_path / "x.csv", *options, "--covariates", f"{tmp_path / 'z.csv'}:age")
     record = json.loads(result.stdout)
-    assert record["n_features"] == 8  # six, two kinds, and no id
+    assert record["n_features"] == 7  # six, one of two kinds, and no id
     known = np.flatnonzero(frame["y"].notna())
     expected = screen(X[known, :6], Y[known], Plan.exact(len(known), 6, 3), covariates=X[known, 0])
     scores = {f["name"]: f["score"] for f in record["features"]}
@@ -515,7 +516,12 @@ TEXTS = {
     "UTF-16": ("x.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
     "decimal commas": ("x.csv", b"a;y\n1,5;2\n2,5;3\n", "has decimal commas in column 'a', as in '1,5'"),
     "gap": ("x.csv", b"a,y\n1,u\n,v\n2,u\n3,v\n", "pairwise"),
-    "text": ("x.csv", b"b,y\nq,u\nr,v\ns,u\n", "skipped 1 column of text or categories: 'b'"),
+    "dates": ("x.csv", b"b,y\n2020-01-01,u\n2020-01-02,v\n2020-01-03,u\n", r"skipped b \(dates\)"),
+    "classes": (
+        "x.csv",
+        b"a,y\n" + b"".join(b"1,c%d\n" % k for k in range(9)),
+        "text with 9 classes in 9 rows",
+    ),
     "one class": ("x.csv", b"a,y\n1,hi\n2,hi\n4,hi\n5,hi\n", "got one class: 'hi'."),
     "empty": ("x.csv", b"", "x.csv is empty"),
     "header alone": ("x.csv", b"a,y\n", "has no rows"),
@@ -592,8 +598,8 @@ def test_names_with_line_breaks_and_single_things(tmp_path):
 
 def test_lists_are_not_to_be_encoded(tmp_path):
     pd.DataFrame({"a": [[1, 2], [3]], "y": [1.0, 2.0]}).to_parquet(tmp_path / "x.parquet")
-    result = run("screen", tmp_path / "x.parquet", "--target", "y", "--one-hot")
-    assert "skipped 1 column that cannot be turned into numbers: 'a'" in said(result)
+    result = run("screen", tmp_path / "x.parquet", "--target", "y")
+    assert "skipped a (nested values)" in said(result)
 
 
 def test_a_pvalue_of_zero_is_a_number_in_json(tmp_path):
@@ -804,7 +810,6 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
             path,
             "--target",
             "y",
-            "--one-hot",
             "--keep",
             5,
             "--report",
@@ -816,7 +821,7 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
         ("screen", path, "--target", HOSTILE),
         ("screen", path, "--target", HOSTILE + "?"),
         ("screen", folder / f"{HOSTILE}?", "--target", "y"),
-        ("screen", path, "--target", "kind", "--one-hot"),
+        ("screen", path, "--target", "kind"),
         ("screen", path, "--target", "y", "--statistic", HOSTILE),
         ("screen", path, "--target", "y", "--output", folder / HOSTILE),
         ("screen", path, "--target", "y", "--keep", HOSTILE),
@@ -1062,3 +1067,65 @@ def test_info_names_the_order_of_chunks(tmp_path, chunks, order):
     assert json.loads(run("info", tmp_path / "x.npy", "--json").stdout)["memory_order"] == "rows"
     np.save(tmp_path / "x.npy", np.asfortranarray(X[:500]))
     assert json.loads(run("info", tmp_path / "x.npy", "--json").stdout)["memory_order"] == "columns"
+
+
+@pytest.fixture(scope="module")
+def churn(tmp_path_factory):
+    return files.churn_table(tmp_path_factory.mktemp("churn") / "churn.csv")
+
+
+def test_a_table_as_most_are(churn):
+    """Text with few levels is encoded, and one note says what was skipped and how to use it."""
+    command = (
+        "screen",
+        churn,
+        "--target",
+        "churn",
+        "--keep",
+        8,
+        "--exact",
+        "--missing",
+        "pairwise",
+        "--json",
+    )
+    record = json.loads(run(*command).stdout)
+    assert record["n_features"] == 63
+    assert {feature["name"] for feature in record["features"][:2]} == {"f7", "f3"}
+    assert record["features"][2]["name"] == "city=Oslo"
+    skipped = [note for note in record["notes"] if "skipped" in note]
+    assert skipped == record["notes"][:1]
+    assert skipped == ["skipped customer_id (id), signup (dates); to use them: --columns …, --dates numeric."]
+    source, _ = open_source(churn, target="churn", one_hot=50)
+    contents = "60 numeric features and city (3 levels); skipped customer_id (id), signup (dates)"
+    assert source.contents == contents
+    assert take_rows(source, np.arange(100)).contents == contents
+    assert json.loads(run(*command, "--one-hot", 0).stdout)["n_features"] == 60
+    assert json.loads(run(*command, "--one-hot", 2).stdout)["n_features"] == 60
+
+
+def test_numbers_with_blanks_as_target(tmp_path):
+    """11 blanks in 7,043 rows made a column of amounts a text with 6,500 classes."""
+    local = np.random.default_rng(1)
+    tenure, monthly = local.integers(0, 73, 7043), local.uniform(18, 119, 7043).round(2)
+    total = (tenure * monthly).round(2).astype(str)
+    total[local.choice(7043, 11, replace=False)] = " "
+    frame = pd.DataFrame({"tenure": tenure, "MonthlyCharges": monthly, "TotalCharges": total})
+    path = tmp_path / "telco.csv"
+    frame.to_csv(path, index=False)
+    record = json.loads(
+        run("screen", path, "--target", "TotalCharges", "--exact", "--keep", 2, "--json").stdout
+    )
+    assert record["n_rows"] == 7043 - 11
+    known = total != " "
+    r = [np.corrcoef(x[known], total[known].astype(float))[0, 1] for x in (tenure, monthly)]
+    found = {feature["name"]: feature["score"] for feature in record["features"]}
+    assert [found["tenure"], found["MonthlyCharges"]] == pytest.approx(r)
+    assert "read as numbers: TotalCharges (blank cells are missing)." in record["notes"]
+    frame["TotalCharges"] = frame["TotalCharges"].replace(" ", "unknown")
+    frame.to_csv(path, index=False)
+    failed = run("screen", path, "--target", "TotalCharges")
+    assert failed.exit_code == 1
+    assert "text with " in said(failed)
+    assert "such as 'unknown'" in said(failed)
+    record = run("screen", path, "--target", "TotalCharges", "--na", "unknown", "--exact", "--json")
+    assert json.loads(record.stdout)["n_rows"] == 7043 - 11

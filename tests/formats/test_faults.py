@@ -195,7 +195,7 @@ TEXTS = {
     b"caf\xe9,b\n1,2\n": "is not UTF-8 text: line 1 has byte 0xe9 at position 4;",
     b"a,b\n": "has no rows.",
     b"\n\n": "has no values: it is empty.",
-    b"a,b\nx,u\ny,v\n": "has no column that could be a feature. skipped 2 columns of text or categories:",
+    b"a,b\nx,u\ny,v\n": "has no column that could be a feature. skipped a (text), b (text); to use them:",
     b"a\0,b\n1,2\n": "is not text: its first line contains zero bytes.",
 }
 

@@ -65,13 +65,12 @@ def mixed(request, tmp_path):
 def test_ids_dates_and_text_are_skipped_with_a_note(mixed):
     source, y = open_source(mixed, target="spent")
     assert list(source.names) == NUMERIC
-    notes = " ".join(source.notes)
-    assert "named like an id with distinct integers: 'customer_id'" in notes
-    assert "dates or times: 'signed_up', 'last_seen'" in notes
-    assert "text or categories: 'city', 'comment'" in notes
+    skipped = "skipped customer_id (id), signed_up (dates), last_seen (dates), city (text), comment (text)"
+    assert source.contents == f"33 numeric features; {skipped}"
+    assert source.notes == [f"{skipped}; to use them: columns=…, dates='numeric', one_hot=True."]
     result = screen(source, y, Plan.exact(N, len(NUMERIC), 3))
     assert result.selected_names[0] == "visits"
-    assert set(source.notes) <= set(result.notes)
+    assert result.notes[0] == source.notes[0]
 
 
 def test_columns_that_are_asked_for(mixed):
@@ -178,6 +177,23 @@ def test_frames_with_text_are_transformed_as_they_were_fitted():
     assert list(output.columns) == ["city=Rome", "visits"]
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_two_levels_are_one_feature(gaps):
+    """In the fit and in transform, also of a frame that has one of the levels alone."""
+    rng = np.random.default_rng(5)
+    sex = rng.choice(["F", "M"], 80).astype(object)
+    if gaps:
+        sex[::9] = None
+    frame = pd.DataFrame({"sex": sex, "age": rng.normal(50, 10, 80)})
+    y = (frame["sex"] == "M") + 0.1 * rng.standard_normal(80)
+    source = open_source(frame, one_hot=True)
+    assert source.names == ["sex=M", "age"]
+    assert source.contents == "1 numeric feature and sex (2 levels)"
+    selector = SIS(1).fit(source, y)
+    for part in (frame, frame[frame["sex"] == "M"], frame[frame["sex"] == "F"], frame[:1]):
+        np.testing.assert_array_equal(selector.transform(part)[:, 0], part["sex"] == "M")
+
+
 def test_frames_of_any_kind_are_encoded():
     frame, y = FRAME.drop(columns=["spent", "comment"]), FRAME["spent"]
     selector = SIS(3).fit(open_source(frame, one_hot=True), y)
@@ -258,17 +274,22 @@ def test_the_command_line_chooses_columns(tmp_path):
     FRAME.to_parquet(tmp_path / "x.parquet")
     result = run("screen", tmp_path / "x.parquet", "--target", "spent", "--exact", "--keep", 2, "--json")
     record = json.loads(result.stdout)
-    assert record["n_features"] == len(NUMERIC)
-    assert any("'customer_id'" in note for note in record["notes"])
+    assert record["n_features"] == len(NUMERIC) + 3
+    assert record["notes"][0] == (
+        "skipped customer_id (id), signed_up (dates), last_seen (dates), comment (over 50 levels); "
+        "to use them: --columns …, --dates numeric, a larger --one-hot."
+    )
+    result = run("screen", tmp_path / "x.parquet", "--target", "spent", "--one-hot", 0, "--json")
+    assert json.loads(result.stdout)["n_features"] == len(NUMERIC)
     result = run(
         *("screen", tmp_path / "x.parquet", "--target", "spent", "--exact", "--keep", 2, "--json"),
-        *("--one-hot", "--dates", "numeric", "--drop", "comment,noise_*", "--drop", "customer_id"),
+        *("--dates", "numeric", "--drop", "comment,noise_*", "--drop", "customer_id"),
     )
     assert json.loads(result.stdout)["n_features"] == 8
     result = run("screen", tmp_path / "x.parquet", "--target", "spent", "--columns", "nois_1")
     assert result.exit_code == 1
     assert "did you mean 'noise_1'" in result.output
-    assert "33 features" in run("info", tmp_path / "x.parquet", "--drop", "age").output
+    assert "36 features" in run("info", tmp_path / "x.parquet", "--drop", "age").output
 
 
 def test_ten_targets_in_one_run(tmp_path):

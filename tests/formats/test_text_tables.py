@@ -190,3 +190,109 @@ def test_codes_for_missing_values_apply_to_text_alone(tmp_path):
     for data, target in ((np.eye(3), None), (tmp_path / "x.npy", None), (tmp_path / "x.npy", "y.npy")):
         with pytest.raises(ValueError, match="na='-9' applies to CSV and other text files alone"):
             open_source(data, target=target and str(tmp_path / target), na="-9")
+
+
+MARKED = {
+    "share": ["83.70%", "5 %", "", " 0.5%"],
+    "price": ["$1,234.50", "-$5", "$ 12", "$1,000,000"],
+    "salary": ["52,000", "950", "+1,250", "7"],
+    "total": ["29.85", " ", "1889.5", "NA "],
+    "euro": ["3 €", "4 €", "5 €", "6.5 €"],
+}
+PLAIN = {
+    "share": [83.7, 5, np.nan, 0.5],
+    "price": [1234.5, -5, 12, 1e6],
+    "salary": [52_000, 950, 1250, 7],
+    "total": [29.85, np.nan, 1889.5, np.nan],
+    "euro": [3, 4, 5, 6.5],
+}
+LEFT_OUT = {
+    "share": "share (without %)",
+    "price": "price (without $ and thousands separators)",
+    "salary": "salary (without thousands separators)",
+    "total": "total (blank cells are missing)",
+    "euro": "euro (without €)",
+}
+
+
+def write_cells(path, columns):
+    """A table in which every cell is quoted."""
+    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    path.write_text("".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+def test_numbers_with_blanks_units_and_separators(tmp_path, limit):
+    path = write_cells(tmp_path / "x.csv", {**MARKED, "y": "1234"})
+    source, y = open_source(path, target="y", memory_limit=limit)
+    assert source.names == list(PLAIN)
+    np.testing.assert_array_equal(read_all(source), np.column_stack(list(PLAIN.values())))
+    assert source.notes == [f"read as numbers: {', '.join(LEFT_OUT.values())}."]
+    assert source.contents == "5 numeric features"
+    for name, expected in PLAIN.items():
+        known = ~np.isnan(expected)
+        source, y = open_source(path, target=name, columns="y", memory_limit=limit)
+        np.testing.assert_array_equal(y, np.array(expected)[known])
+        assert source.notes == [f"read as numbers: {LEFT_OUT[name]}."]
+        _, y = open_source(np.eye(4), target=f"{path}:{name}")
+        np.testing.assert_array_equal(y, np.array(expected)[known])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["5%", "7", "9%"],  # one in another unit
+        ["$5", "€7", "$9"],
+        ["1,5", "x", "2,75"],  # decimal commas
+        ["1,234", "0,512", "x"],
+        ["12,34", "1,234", "x"],
+        ["--5", "3", "x"],
+        ["5 days", "7 days", "9 days"],
+        ["3-4", "5-6", "7-8"],
+    ],
+)
+def test_text_that_is_not_clearly_numeric_stays_text(tmp_path, cells):
+    path = write_cells(tmp_path / "x.csv", {"a": cells, "b": "123"})
+    source = open_source(path, one_hot=True)
+    assert source.contents == "1 numeric feature and a (3 levels)"
+    assert source.notes == []
+    assert list(open_source(path, target="a")[1]) == cells
+
+
+def test_commas_beside_another_delimiter(tmp_path):
+    """They may be decimal commas, unless a number has two of them or a point after one."""
+    path = tmp_path / "x.csv"
+    for cells, expected in ((["1,234", "2,500"], None), (["1,234", "2,500,000"], [1234, 2_500_000])):
+        path.write_text("a;b\n" + "".join(f"{cell};1\n" for cell in cells))
+        if expected is None:
+            with pytest.raises(ValueError, match="has decimal commas in column 'a', as in '1,234'"):
+                open_source(path)
+        else:
+            np.testing.assert_array_equal(read_all(open_source(path))[:, 0], expected)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+def test_marks_behind_the_first_block_of_a_text(tmp_path, limit, monkeypatch):
+    monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
+    path = tmp_path / "x.csv"
+    rows = ["1,2%,3"] * 3000
+    path.write_text("\n".join(["a,b,c", *rows, '"1,250", ,4', "2,8%, "]) + "\n")
+    X = read_all(open_source(path, memory_limit=limit))
+    np.testing.assert_array_equal(X[-3:], [[1, 2, 3], [1250, np.nan, 4], [2, 8, np.nan]])
+    path.write_text("\n".join(["a,b,c", *rows, "1,2,3"]) + "\n")
+    with pytest.raises(ValueError, match="numbers with different units or separators in column 'b'"):
+        open_source(path, memory_limit=limit)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+def test_marks_in_the_files_of_a_folder(tmp_path, limit):
+    (tmp_path / "1.csv").write_text("a,b\n1,5%\n")
+    (tmp_path / "2.csv").write_text("a,b\n ,6%\n")
+    np.testing.assert_array_equal(read_all(open_source(tmp_path, memory_limit=limit)), [[1, 5], [np.nan, 6]])
+    (tmp_path / "2.csv").write_text("a,b\n2,0.06\n")
+    with pytest.raises(ValueError, match=r"numbers with different units or separators in column 'b'"):
+        open_source(tmp_path, memory_limit=limit)

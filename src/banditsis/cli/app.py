@@ -74,7 +74,13 @@ READING = [
         help="Features to use: names, 1-based numbers or patterns (snp_*).",
     ),
     option("--drop", multiple=True, metavar="NAMES", help="Columns not to use, as for --columns."),
-    flag("--one-hot", help="Encode columns of text, one feature per value."),
+    option(
+        "--one-hot",
+        type=NATURAL,
+        default=50,
+        metavar="LEVELS",
+        help="Encode columns of text with up to this many distinct values; 0 skips text.",
+    ),
     option(
         "--dates", default="skip", choices=("skip", "numeric"), help="Columns of dates: skip, or numeric."
     ),
@@ -279,9 +285,9 @@ def info(
     from banditsis.cli.standard_input import spooled
     from banditsis.formats.options import ReadOptions
 
-    reading = ReadOptions(dates=check_dates(dates), **options)
+    reading = ReadOptions(dates=check_dates(dates), command_line=True, **options)
     with spooled(data) as path:
-        run_info(path, target, keep, reading, as_json=as_json, verify=verify)
+        run_info(path, keep, reading, target=target, as_json=as_json, verify=verify)
 
 
 PLAN_EXAMPLES = """\b

@@ -27,7 +27,13 @@ MAX_NAMES = 5
 
 
 def run_info(
-    path: str, target: str | None, keep: int | None, options: ReadOptions, *, as_json: bool, verify: bool
+    path: str,
+    keep: int | None,
+    options: ReadOptions,
+    *,
+    target: str | None = None,
+    as_json: bool,
+    verify: bool,
 ) -> None:
     """Print what a file contains; ``verify`` reads a shuffled store completely."""
     opened: Any = (

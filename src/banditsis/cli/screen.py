@@ -57,7 +57,7 @@ class ScreenOptions(NamedTuple):
     columns: tuple[str, ...]
     drop: tuple[str, ...]
     id: str | None
-    one_hot: bool
+    one_hot: int
     dates: str
     na: tuple[str, ...]
     keep: int | None
@@ -197,7 +197,7 @@ def _run(options: ScreenOptions) -> None:
     weight_in_data = columns_in_data(path, options.weights)
     apart = [*in_data, *weight_in_data]
     opened, values, joined, ids, _, others = open_with_targets(
-        path, targets, ReadOptions(**options.opening, ids_like=ids_like), others=apart
+        path, targets, ReadOptions(**options.opening, ids_like=ids_like, command_line=True), others=apart
     )
     covariates = dict(zip(in_data, others[: len(in_data)], strict=True)) or None
     if options.covariates is not None and not in_data:

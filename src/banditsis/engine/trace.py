@@ -183,7 +183,7 @@ class Trace:
             informative_response=self.informative_response,
             unread=self.unread,
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
-            notes=(*self.notes, *notes),
+            notes=(*notes, *self.notes),
             **self.redundancy,
             **facts,
         )

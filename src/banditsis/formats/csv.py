@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import lzma
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from banditsis.formats import text
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.conversions import find_converted
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import TEXT, Opened, allowed_memory, find_format, import_optional
-from banditsis.formats.tables import damaged, find_roles, open_table
-from banditsis.formats.text import DECIMAL_COMMA, Dialect, find_dialect, is_number, read_rows, text_size
+from banditsis.formats.tables import damaged, find_roles, list_some, open_table
+from banditsis.formats.text import (
+    DECIMAL_COMMA,
+    MARKED_NUMBER,
+    Dialect,
+    MarkedNumbers,
+    find_dialect,
+    is_number,
+    read_rows,
+    text_size,
+)
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
 
@@ -40,25 +49,30 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
     size = sum(text_size(file.path) for file in files)
     # Two of these are in memory at once: the text, the Arrow columns, the array.
     needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(options.memory_limit)
+    _, ids, chosen = find_roles(dialect.names, apart, index, options, path)
+    marked: dict[str, MarkedNumbers] = {}
     if needed > limit:
         # Errors in the first rows are raised before anything is written.
-        first_rows = in_memory(dialect.names, _read_first(*files[0]).columns, path)
-        open_table(first_rows, apart, options, index=index)
+        first = _parse_marked(files[:1], [_read_first(*files[0])], ids, marked)
+        _check_text_columns(files[:1], first, chosen, options.one_hot)
+        open_table(in_memory(dialect.names, first[0].columns, path), apart, options, index=index)
         reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
         converted = find_converted(path, lambda part: _write_parquet(files, part), reason, options.na)
         table = read_table(converted, where=path)
         opened = open_table(table, apart, options, index=index)
         source = opened.source
     else:
-        _, id_columns, chosen = find_roles(dialect.names, apart, index, options, path)
-        tables = [_read_all(*file, id_columns) for file in files]
-        for file, table in zip(files, tables, strict=True):
-            columns = {j: table.columns[j] for j in chosen}
-            _check_text_columns(*file, columns, options.one_hot)
+        tables = _parse_marked(files, [_read_all(*file, ids) for file in files], ids, marked)
+        _check_text_columns(files, tables, chosen, options.one_hot)
         memory = in_memory(dialect.names, _concatenate(files, tables).columns, path)
         opened = open_table(memory, apart, options, index=index, make=FrameSource)
         source = ArraySource(opened.source.read(slice(0, opened.source.shape[0]), None), opened.source.names)
-        source.notes, source.encoding = opened.source.notes, opened.source.encoding
+        source.notes, source.contents = opened.source.notes, opened.source.contents
+        source.encoding = opened.source.encoding
+    used = {*opened.labels, *(dialect.names[j] for j in chosen)}
+    read = [f"{name} ({marks})" if str(marks) else name for name, marks in marked.items() if name in used]
+    if read:
+        source.notes = [*source.notes, f"read as numbers: {list_some(read)}."]
     if not dialect.has_header:
         source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
     return opened._replace(source=source)
@@ -94,6 +108,45 @@ def _find_dialects(path: Path, na: Sequence[str]) -> list[TextFile]:
             what = f"column {differ[0]!r}" if differ else "the order of its columns"
             raise ValueError(f"{file} differs from {first.name} in {what}.")
     return files
+
+
+def _parse_marked(
+    files: Sequence[TextFile], tables: Sequence[Any], ids: Sequence[int], marked: dict[str, MarkedNumbers]
+) -> list[Any]:
+    """The tables with numbers in place of text such as 1,250 or 83.7%; ``marked`` gets what was left out."""
+    parsed = [_parse_table(table, *file, ids, marked) for file, table in zip(files, tables, strict=True)]
+    for name, parser in marked.items():
+        for file, table in zip(files, tables, strict=True):
+            kind = table.schema.types[file.dialect.names.index(name)]
+            if parser.unit and str(kind) not in ("string", "null"):
+                raise MarkedNumbersError(file.path, name)
+    return parsed
+
+
+def _parse_table(
+    table: Any, path: Path, dialect: Dialect, ids: Sequence[int], marked: dict[str, MarkedNumbers]
+) -> Any:
+    import pyarrow as pa
+
+    columns = list(table.columns)
+    for j, name in enumerate(dialect.names):
+        if j in ids or not pa.types.is_string(columns[j].type):
+            continue
+        parser = marked.get(name) or MarkedNumbers(dialect.delimiter, _null_values(dialect))
+        numbers = parser.parse(columns[j])
+        if numbers is not None:
+            columns[j], marked[name] = numbers, parser
+    return pa.Table.from_arrays(columns, dialect.names)
+
+
+class MarkedNumbersError(ValueError):
+    """Numbers of a column are written in different ways."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(
+            f"{path} has numbers with different units or separators in column {name!r}: write plain numbers, "
+            "or drop the column."
+        )
 
 
 def _concatenate(files: Sequence[TextFile], tables: Sequence[Any]) -> Any:
@@ -198,31 +251,42 @@ def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
         raise damaged(path, "CSV", error) from error
 
 
-def _raise_mixed(path: Path, dialect: Dialect, column: int) -> None:
+def _is_numeric(cell: str) -> bool:
+    return is_number(cell) or re.fullmatch(MARKED_NUMBER, cell) is not None
+
+
+def _raise_mixed(path: Path, dialect: Dialect, column: int) -> NoReturn:
     """Raise an error that names the first text in a column of numbers."""
-    null_values = _null_values(dialect)
+    null_values, name = _null_values(dialect), dialect.names[column]
     for number, cells in read_rows(path, dialect):
-        if not is_number(cells[column]) and cells[column] not in null_values:
+        cell = cells[column]
+        if not _is_numeric(cell) and cell not in null_values:
             raise ValueError(
-                f"{path} has numbers and text in column {dialect.names[column]!r}: {cells[column]!r} in line "
-                f"{number:,}; correct it, leave it empty if it is missing, or drop the column."
+                f"{path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; correct it, "
+                "leave it empty if it is missing, or drop the column."
             )
+    raise MarkedNumbersError(path, name)
 
 
-def _check_text_columns(path: Path, dialect: Dialect, columns: Mapping[int, Any], one_hot: bool) -> None:
-    """Raise if a column of text holds mostly numbers, or numbers with decimal commas."""
-    for j, column in columns.items():
-        if str(column.type) != "string":
-            continue
-        head = [value for value in column[:1000].to_pylist() if value is not None]
-        commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
-        if commas and all(is_number(value.replace(",", ".")) for value in head):
-            raise ValueError(
-                f"{path} has decimal commas in column {dialect.names[j]!r}, as in {commas[0]!r}: write "
-                "decimal points."
-            )
-        if not one_hot and 2 * sum(map(is_number, head)) >= len(head):
-            _raise_mixed(path, dialect, j)
+def _check_text_columns(
+    files: Sequence[TextFile], tables: Sequence[Any], columns: Sequence[int], max_levels: int
+) -> None:
+    """Raise if a column of text holds mostly numbers and has many values, or numbers with decimal commas."""
+    for (path, dialect), table in zip(files, tables, strict=True):
+        for j in columns:
+            column = table.column(j)
+            if str(column.type) != "string":
+                continue
+            head = [value for value in column[:1000].to_pylist() if value is not None]
+            commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
+            if commas and all(is_number(value.replace(",", ".")) for value in head):
+                raise ValueError(
+                    f"{path} has decimal commas in column {dialect.names[j]!r}, as in {commas[0]!r}: write "
+                    "decimal points."
+                )
+            n_numbers = sum(_is_numeric(value.strip()) for value in head)
+            if 2 * n_numbers >= len(head) and len(column.unique()) > max_levels:
+                _raise_mixed(path, dialect, j)
 
 
 def _write_parquet(files: Sequence[TextFile], destination: str) -> None:
@@ -230,11 +294,36 @@ def _write_parquet(files: Sequence[TextFile], destination: str) -> None:
 
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
-    schema = _unify(files, [_read_first(*file).schema for file in files])
+    dialect, marked = files[0].dialect, dict[str, MarkedNumbers]()
+    first = _parse_marked(files, [_read_first(*file) for file in files], dialect.index_columns, marked)
+    schema = _unify(files, [table.schema for table in first])
     types = {field.name: widened.get(field.type, field.type) for field in schema}
-    types |= {schema.names[j]: pa.string() for j in files[0].dialect.index_columns}
-    batches = (batch for file in files for batch in _read_batches(*file, types))
-    write_parquet(pa.schema(list(types.items())), batches, destination)
+    types |= {schema.names[j]: pa.string() for j in dialect.index_columns}
+    numbers = [name for name, kind in types.items() if kind == pa.float64()]
+    for as_text in (list(marked), numbers):
+        parsers = {name: MarkedNumbers(dialect.delimiter, _null_values(dialect)) for name in as_text}
+        batches = (batch for file in files for batch in _parse_batches(*file, types, parsers))
+        try:
+            write_parquet(pa.schema(list(types.items())), batches, destination)
+            return
+        except MarkedNumbersError:
+            if as_text is numbers:
+                raise  # else later rows have such numbers in a column that has plain ones in the first rows
+
+
+def _parse_batches(
+    path: Path, dialect: Dialect, types: dict[str, Any], parsers: dict[str, MarkedNumbers]
+) -> Iterator[Any]:
+    """The rows of a file in parts; ``parsers`` are for columns of numbers that pyarrow cannot parse."""
+    import pyarrow as pa
+
+    for batch in _read_batches(path, dialect, types | dict.fromkeys(parsers, pa.string())):
+        columns = dict(zip(dialect.names, batch.columns, strict=True))
+        for name, parser in parsers.items():
+            columns[name] = parser.parse(columns[name])
+            if columns[name] is None:
+                _raise_mixed(path, dialect, dialect.names.index(name))
+        yield pa.record_batch(list(columns.values()), list(columns))
 
 
 def _read_batches(path: Path, dialect: Dialect, types: dict[str, Any]) -> Iterator[Any]:

@@ -44,7 +44,7 @@ def open_source(
     columns: Patterns = ...,
     drop: Patterns = ...,
     id: str | None = ...,
-    one_hot: bool = ...,
+    one_hot: bool | int = ...,
     dates: str = ...,
     na: Patterns = ...,
     memory_limit: int | None = ...,
@@ -60,7 +60,7 @@ def open_source(
     columns: Patterns = ...,
     drop: Patterns = ...,
     id: str | None = ...,
-    one_hot: bool = ...,
+    one_hot: bool | int = ...,
     dates: str = ...,
     na: Patterns = ...,
     memory_limit: int | None = ...,
@@ -75,7 +75,7 @@ def open_source(
     columns: Patterns = (),
     drop: Patterns = (),
     id: str | None = None,
-    one_hot: bool = False,
+    one_hot: bool | int = False,
     dates: str = "skip",
     na: Patterns = (),
     memory_limit: int | None = None,
@@ -99,8 +99,10 @@ def open_source(
         default.
     id : str, optional
         The column of sample ids, on which other files are joined; not a feature.
-    one_hot : bool
-        Whether to one-hot encode columns of text and categories; by default they are skipped with a note.
+    one_hot : bool or int
+        Whether to one-hot encode columns of text and categories; by default they are skipped with a note. An
+        integer is the largest number of levels of a column that is encoded, by default 10,000. Two levels
+        become one feature, the indicator of the second, and more become one each.
     dates : {"skip", "numeric"}
         Whether columns of dates and times are skipped with a note, or used as numbers.
     na : str or sequence of str

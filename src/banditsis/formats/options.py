@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.validation import check_choice
+from banditsis.validation import check_choice, check_integer
 
 #: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
 Patterns: TypeAlias = "str | Sequence[str]"
 DATES = ("skip", "numeric")
+#: Levels up to which one_hot=True encodes a column of text.
+MAX_LEVELS = 10_000
 
 
 class ReadOptions(NamedTuple):
@@ -23,7 +25,8 @@ class ReadOptions(NamedTuple):
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
     id: str | None = None
-    one_hot: bool = False
+    #: the largest number of levels of a text column that is one-hot encoded
+    one_hot: int = 0
     dates: str = "skip"
     na: Sequence[str] = ()
     memory_limit: int | None = None
@@ -31,6 +34,8 @@ class ReadOptions(NamedTuple):
     ids_like: Sequence[str] | None = None
     #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
     strict: bool = False
+    #: Whether notes name the options of the command line, and not those of :func:`open_source`.
+    command_line: bool = False
 
 
 DEFAULTS = ReadOptions()
@@ -47,6 +52,7 @@ def check_options(
     id: str | int | None = None,
     na: Patterns = (),
     dates: str = "skip",
+    one_hot: bool | int = False,
     **options: Any,
 ) -> ReadOptions:
     """Validate the options that a user passed."""
@@ -57,6 +63,7 @@ def check_options(
         id=None if id is None else str(id),
         na=_as_tuple("na", na, "the text of missing values, such as '-9'"),
         dates=check_choice("dates", dates, DATES),
+        one_hot=one_hot * MAX_LEVELS if isinstance(one_hot, bool) else check_integer("one_hot", one_hot, 0),
         **options,
     )
 

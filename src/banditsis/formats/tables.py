@@ -15,8 +15,8 @@ from banditsis.formats.registry import Opened
 from banditsis.formatting import count
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
-#: A column of text with more distinct values, or more than one in two rows, holds ids rather than classes.
-MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 10_000, 20
+#: A column of text with more distinct values than this, and more than one in two rows, is not encoded.
+SMALLEST_LEVEL_LIMIT = 20
 TIMES = ("date", "time", "duration")
 NEVER_ENCODED = ("list", "struct", "map", "binary", "fixed_size")
 
@@ -57,18 +57,20 @@ def open_table(
     skipped = _find_skipped(table, left, options)
     if options.strict:
         _raise_not_numeric(table, skipped)
+    levels = _find_levels(table, [j for j in left if j not in skipped], options, skipped)
     chosen = [j for j in left if j not in skipped]
-    levels = {j: table.levels(j) for j in chosen if _is_text(table.schema.field(j).type)}
-    limit = min(MAX_LEVELS, max(SMALLEST_LEVEL_LIMIT, sum(group.n_rows for group in table.groups) // 2))
-    for j in [j for j in levels if len(levels[j]) > limit]:
-        skipped[j] = TOO_MANY
-        chosen.remove(j)
-        del levels[j]
-    notes = _describe_skipped(table, skipped)
+    reasons = [skipped[j] for j in left if j in skipped]
+    what = list_some([f"{names[j]} ({skipped[j].what})" for j in left if j in skipped])
+    remedies = dict.fromkeys(why.command if options.command_line else why.remedy for why in reasons)
+    them = "it" if len(skipped) == 1 else "them"
+    notes = [f"skipped {what}; to use {them}: {', '.join(remedies)}."] if skipped else []
     if not chosen:
         raise ValueError(" ".join([f"{table.where} has no column that could be a feature.", *notes]))
     source = make(table, *_make_features(names, chosen, levels), levels)
     source.notes = [*source.notes, *notes]
+    source.contents = _describe_features(names, chosen, levels)
+    if skipped:
+        source.contents += f"; skipped {what}"
     ids = as_ids([table.values(j).tolist() for j in id_columns]) if id_columns else None
     return Opened(source, ids, [table.values(j) for j in taken], [names[j] for j in taken])
 
@@ -76,17 +78,19 @@ def open_table(
 class Skipped(NamedTuple):
     """Why columns are not features."""
 
-    #: completes "skipped 2 columns …"
+    #: follows the name of a column
     what: str
-    #: how to use {them}
+    #: how to use them: in Python, and on the command line
     remedy: str
+    command: str
 
 
-TIME = Skipped("of dates or times", "use {them} with dates='numeric', --dates numeric")
-TEXT = Skipped("of text or categories", "encode {them} with one_hot=True, --one-hot")
-TOO_MANY = Skipped("of text with too many distinct values", "combine rare values to encode {them}")
-NESTED = Skipped("that cannot be turned into numbers", "make columns of numbers from {them} first")
-ID = Skipped("named like an id with distinct integers", "choose {them} with columns=…, --columns")
+TIME = Skipped("dates", "dates='numeric'", "--dates numeric")
+TEXT = Skipped("text", "one_hot=True", "a larger --one-hot")
+NESTED = Skipped("nested values", "columns of numbers", "columns of numbers")
+ID = Skipped("id", "columns=…", "--columns …")
+MORE_LEVELS = Skipped("over {limit:,} levels", "a larger one_hot", "a larger --one-hot")
+FEWER_LEVELS = Skipped("over {limit:,} levels", "fewer levels", "fewer levels")
 
 
 def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) -> dict[int, Skipped]:
@@ -107,6 +111,26 @@ def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) ->
     return skipped
 
 
+def _find_levels(
+    table: Table, columns: Sequence[int], options: ReadOptions, skipped: dict[int, Skipped]
+) -> dict[int, list[Any]]:
+    """The levels of the columns of text; ``skipped`` gets those that have too many."""
+    n_half = sum(group.n_rows for group in table.groups) // 2
+    limit = min(options.one_hot, max(SMALLEST_LEVEL_LIMIT, n_half))
+    levels, names, kinds = {}, table.schema.names, table.schema.types  # each a new list
+    for j in columns:
+        if not _is_text(kinds[j]):
+            continue
+        found = table.levels(j, limit)
+        if found is not None:
+            levels[j] = found
+            continue
+        why = MORE_LEVELS if limit == options.one_hot else FEWER_LEVELS
+        what = "id" if may_hold_ids(names[j], options) else why.what.format(limit=limit)
+        skipped[j] = why._replace(what=what)
+    return levels
+
+
 def _is_text(kind: Any) -> bool:
     return numeric_type(kind) is None
 
@@ -125,19 +149,23 @@ def may_hold_ids(name: str, options: ReadOptions) -> bool:
     return name.lower() in ID_NAMES or LIKE_AN_ID.fullmatch(name) is not None
 
 
-def _describe_skipped(table: Table, skipped: dict[int, Skipped]) -> list[str]:
-    """A note for each reason to skip columns."""
-    notes = []
-    for reason in dict.fromkeys(skipped.values()):
-        names = [table.schema.names[j] for j, why in skipped.items() if why is reason]
-        remedy = reason.remedy.format(them="it" if len(names) == 1 else "them")
-        notes.append(f"skipped {count(len(names), 'column')} {reason.what}: {_list_names(names)} ({remedy}).")
-    return notes
+def _describe_features(names: Sequence[str], chosen: Sequence[int], levels: dict[int, list[Any]]) -> str:
+    """How many features are numbers, and which columns are encoded."""
+    n_numeric = len(chosen) - len(levels)
+    encoded = list_some([f"{names[j]} ({count(len(found), 'level')})" for j, found in levels.items()])
+    return " and ".join(filter(None, [count(n_numeric, "numeric feature") if n_numeric else "", encoded]))
 
 
-def _list_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    return ", ".join(map(repr, names[:5])) + more
+def list_some(items: Sequence[str]) -> str:
+    """The first five of some items, and how many there are more.
+
+    Examples
+    --------
+    >>> list_some(list("abcdefg"))
+    'a, b, c, d, e and 2 more'
+    """
+    more = f" and {len(items) - 5:,} more" if len(items) > 5 else ""
+    return ", ".join(items[:5]) + more
 
 
 def _raise_not_numeric(table: Table, skipped: dict[int, Skipped]) -> None:
@@ -176,13 +204,17 @@ def find_roles(
 def _make_features(
     names: Sequence[str], columns: Sequence[int], levels: dict[int, list[Any]]
 ) -> tuple[list[Feature], list[str]]:
-    """One feature for each numeric column and for each level of the other columns, and their names."""
+    """One feature for each numeric column and for each level of the other columns, and their names.
+
+    Of two levels only the second is a feature, because the first is its complement.
+    """
     features: list[Feature] = []
     labels: list[str] = []
     for j in columns:
         if j in levels:
-            features += [Feature(j, k) for k in range(len(levels[j]))]
-            labels += [f"{names[j]}={value}" for value in levels[j]]
+            first = 1 if len(levels[j]) == 2 else 0
+            features += [Feature(j, k) for k in range(first, len(levels[j]))]
+            labels += [f"{names[j]}={value}" for value in levels[j][first:]]
         else:
             features.append(Feature(j))
             labels.append(names[j])

@@ -14,7 +14,16 @@ from banditsis.formats.arrow import read_table
 from banditsis.formats.numpy import load_npy
 from banditsis.formats.options import as_ids, find_column
 from banditsis.formats.tables import find_id_columns, find_index, lower_names
-from banditsis.formats.text import DECIMAL_COMMA, MISSING, find_dialect, is_number, is_value, read_rows
+from banditsis.formats.text import (
+    DECIMAL_COMMA,
+    MISSING,
+    MarkedNumbers,
+    find_dialect,
+    is_number,
+    is_value,
+    read_rows,
+)
+from banditsis.sources.tables import to_numbers
 
 MISSING_CODE = -9.0  # of PLINK
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
@@ -67,7 +76,7 @@ def read_text(
             name.lower().lstrip("#") for name in id_names
         } == {"fid", "iid"}
         texts = ["" if text in na else text for text in columns[column]]
-        values, note = _convert(texts, is_plink, decimal_commas=dialect.delimiter != ",")
+        values, note = _convert(texts, is_plink, dialect.delimiter)
         read.append(TargetValues(values, ids, names[column], id_names, note, names[key[0]] if key else None))
     return read
 
@@ -165,13 +174,19 @@ def _choose_columns(
     return others[0], ids
 
 
-def _convert(values: Sequence[str], is_plink: bool, decimal_commas: bool) -> tuple[Array, str]:
+def _convert(values: list[str], is_plink: bool, delimiter: str) -> tuple[Array, str]:
     """Numbers if all values are numbers or missing, else labels; and a note on the interpretation."""
     notes, numbers = [], _to_numbers(values)
-    if numbers is None and decimal_commas and any(DECIMAL_COMMA.fullmatch(value) for value in values):
+    if numbers is None and delimiter != "," and any(DECIMAL_COMMA.fullmatch(value) for value in values):
         numbers = _to_numbers([value.replace(",", ".") for value in values])
         if numbers is not None:
             notes.append("its decimal commas were read as points")
+    if numbers is None:
+        marks = MarkedNumbers(delimiter, MISSING)
+        parsed = marks.parse(values)
+        if parsed is not None:
+            numbers = to_numbers(parsed, parsed.type)
+            notes.append(f"it was read as numbers {marks}")
     labels = [None if value in MISSING else value for value in values] if numbers is None else []
     known = np.array(labels, dtype=object) if numbers is None else numbers
     is_code = _are_codes(known) if is_plink else np.zeros(len(known), dtype=bool)

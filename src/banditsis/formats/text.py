@@ -23,6 +23,12 @@ BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allow
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
 MAX_GZIP_RATIO = 1032  # of the format
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+#: A number with a sign, a currency or %, and commas between groups of three digits.
+MARKED_NUMBER = (
+    r"(?P<sign>[-+]?)(?P<before>[$€£]?) ?"
+    r"(?P<number>[-+]?(?:\d+\.?\d*|\.\d+|[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?)(?:[eE][-+]?\d+)?)"
+    r" ?(?P<after>[%$€£]?)"
+)
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
 
 
@@ -208,6 +214,73 @@ def is_number(text: str) -> bool:
 def is_value(text: str) -> bool:
     """Whether a cell is a number or a code for a missing value, but not empty."""
     return text in MISSING - {""} or is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None
+
+
+class MarkedNumbers:
+    """Reads a column of text whose values are numbers with blanks, %, a currency or thousands separators.
+
+    All values must have the same unit. Commas separate thousands if the delimiter is a comma too, or if a
+    value has two of them or a decimal point after one; otherwise they may be decimal commas.
+
+    Parameters
+    ----------
+    delimiter : str
+        Of the file.
+    missing : iterable of str
+        What stands for a missing value.
+    """
+
+    def __init__(self, delimiter: str, missing: Iterable[str]) -> None:
+        self.missing = sorted({"", *missing})
+        self.has_groups, self.has_blanks, self.can_group = False, False, delimiter == ","
+        self.unit: str | None = None
+
+    def parse(self, column: Any) -> Any:
+        """The numbers of an Arrow column or list, null where they are missing; None if it has other values.
+
+        Further calls parse further rows of the same column.
+        """
+        head = (value.strip() for value in _first_values(column) if value is not None)
+        first = next((value for value in head if value not in self.missing), None)
+        if first is not None and re.fullmatch(MARKED_NUMBER, first) is None:
+            return None  # most columns of text
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = pa.array(column, pa.string()) if isinstance(column, list) else column
+        text = pc.utf8_trim_whitespace(column)
+        is_missing = pc.is_in(text, value_set=pa.array(self.missing))
+        known = pc.if_else(is_missing, pa.scalar(None, pa.string()), text)
+        parts = pc.extract_regex(known, f"^{MARKED_NUMBER}$")
+        sign, before, number, after = (pc.struct_field(parts, k) for k in range(4))
+        units = {*pc.binary_join_element_wise(before, after, "").unique().to_pylist(), self.unit} - {None}
+        if parts.null_count > known.null_count or len(units) > 1:
+            return None
+        has_groups = bool(pc.any(pc.match_substring(number, ",")).as_py())
+        if has_groups:
+            self.can_group |= bool(pc.any(pc.match_substring_regex(number, r",\d{3}[,.]")).as_py())
+            in_groups = pc.match_substring_regex(number, r"^[-+]?\d{1,3}(,\d{3})*(\.\d*)?$")
+            if not (self.can_group and pc.all(in_groups).as_py()):
+                return None
+        digits = pc.binary_join_element_wise(sign, pc.replace_substring(number, ",", ""), "")
+        try:
+            numbers = digits.cast(pa.float64())
+        except pa.ArrowInvalid:  # two signs
+            return None
+        self.unit = next(iter(units), None)
+        self.has_groups |= has_groups
+        self.has_blanks |= bool(pc.any(pc.equal(text, "")).as_py())
+        return numbers
+
+    def __str__(self) -> str:
+        """What was left out of the values."""
+        marks = [*([self.unit] if self.unit else []), *(["thousands separators"] if self.has_groups else [])]
+        without = [f"without {' and '.join(marks)}"] if marks else []
+        return ", ".join([*without, *(["blank cells are missing"] if self.has_blanks else [])])
+
+
+def _first_values(column: Any) -> list[str | None]:
+    return column[:1000] if isinstance(column, list) else column[:1000].to_pylist()
 
 
 def text_size(path: Path) -> int:

@@ -89,6 +89,8 @@ class Source(ABC):
     shuffled: bool = False
     #: Sizes of the strata by which rows are stored, one after the other; rows are in random order in each.
     stratum_sizes: tuple[int, ...] = ()
+    #: What a table contains: which columns are features, and which were skipped and why.
+    contents: str = ""
     #: What the result should say about how the data were opened.
     notes: Sequence[str] = ()
     #: Whether sums are matrix products; BLAS is then limited to one thread for each of ours.

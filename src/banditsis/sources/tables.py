@@ -68,10 +68,14 @@ class Table(NamedTuple):
         text = [value if value is None else str(value) for part in parts for value in part.to_pylist()]
         return np.array(text) if None not in text else np.array(text, dtype=object)
 
-    def levels(self, column: int) -> list[Any]:
-        """The sorted distinct values of a column."""
-        parts = [_without_views(group.column(column)) for group in self.groups]
-        return sorted({value for part in parts for value in part.unique().to_pylist()} - {None}, key=str)
+    def levels(self, column: int, limit: int) -> list[Any] | None:
+        """The sorted distinct values of a column; None if there are more than a limit."""
+        found = set[Any]()
+        for group in self.groups:
+            found.update(_without_views(group.column(column)).unique().to_pylist())
+            if len(found - {None}) > limit:
+                return None
+        return sorted(found - {None}, key=str)
 
 
 class Scratch(threading.local):
@@ -116,7 +120,7 @@ class TableSource(BlockSource):
             for feature in features
         ]
         sizes = [(dtype or self.dtype).itemsize for dtype in self.stored]
-        self._stored_share = float(np.mean(sizes)) / self.dtype.itemsize
+        self._stored_share = sum(sizes) / max(1, len(sizes) * self.dtype.itemsize)
         self.chunk = int(np.median(lengths)), 1
         wide = [kind is not None and is_wide_integer(np.dtype(kind.to_pandas_dtype())) for kind in self.kinds]
         self.is_wide = np.array([feature.level is None and wide[feature.column] for feature in features])

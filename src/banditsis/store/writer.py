@@ -46,7 +46,7 @@ def shuffle(
     columns: Patterns = (),
     drop: Patterns = (),
     id: str | None = None,
-    one_hot: bool = False,
+    one_hot: bool | int = False,
     dates: str = "skip",
     na: Patterns = (),
     force: bool = False,
