@@ -296,3 +296,17 @@ def test_marks_in_the_files_of_a_folder(tmp_path, limit):
     (tmp_path / "2.csv").write_text("a,b\n2,0.06\n")
     with pytest.raises(ValueError, match=r"numbers with different units or separators in column 'b'"):
         open_source(tmp_path, memory_limit=limit)
+
+
+def test_indicators_that_do_not_fit_in_memory(tmp_path):
+    """A few columns of text may be many features, which are then made when they are read."""
+    columns = {name: [f"{name}{k}" for k in rng.integers(0, 100, 300)] for name in "abc"}
+    path = write_cells(tmp_path / "x.csv", columns)
+    whole, limited = open_source(path, one_hot=True), open_source(path, one_hot=True, memory_limit=50_000)
+    assert (type(whole).__name__, type(limited).__name__) == ("ArraySource", "FrameSource")
+    assert (whole.names, whole.contents, whole.notes) == (limited.names, limited.contents, limited.notes)
+    np.testing.assert_array_equal(read_all(whole), read_all(limited))
+    expected = [
+        [cell == name.split("=")[1] for name in whole.names if name[0] == "a"] for cell in columns["a"]
+    ]
+    np.testing.assert_array_equal(read_all(whole)[:, : len(expected[0])], expected)

@@ -66,9 +66,12 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
         _check_text_columns(files, tables, chosen, options.one_hot)
         memory = in_memory(dialect.names, _concatenate(files, tables).columns, path)
         opened = open_table(memory, apart, options, index=index, make=FrameSource)
-        source = ArraySource(opened.source.read(slice(0, opened.source.shape[0]), None), opened.source.names)
-        source.notes, source.contents = opened.source.notes, opened.source.contents
-        source.encoding = opened.source.encoding
+        source = opened.source
+        n, p = source.shape
+        if n * p * source.dtype.itemsize <= limit:  # many indicators of text may need more
+            source = ArraySource(source.read(slice(0, n), None), source.names)
+            for attribute in ("notes", "contents", "encoding"):
+                setattr(source, attribute, getattr(opened.source, attribute))
     used = {*opened.labels, *(dialect.names[j] for j in chosen)}
     read = [f"{name} ({marks})" if str(marks) else name for name, marks in marked.items() if name in used]
     if read:

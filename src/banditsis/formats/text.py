@@ -240,7 +240,8 @@ class MarkedNumbers:
 
         Further calls parse further rows of the same column.
         """
-        head = (value.strip() for value in _first_values(column) if value is not None)
+        values = column[:100] if isinstance(column, list) else column[:100].to_pylist()
+        head = (value.strip() for value in values if value is not None)
         first = next((value for value in head if value not in self.missing), None)
         if first is not None and re.fullmatch(MARKED_NUMBER, first) is None:
             return None  # most columns of text
@@ -277,10 +278,6 @@ class MarkedNumbers:
         marks = [*([self.unit] if self.unit else []), *(["thousands separators"] if self.has_groups else [])]
         without = [f"without {' and '.join(marks)}"] if marks else []
         return ", ".join([*without, *(["blank cells are missing"] if self.has_blanks else [])])
-
-
-def _first_values(column: Any) -> list[str | None]:
-    return column[:1000] if isinstance(column, list) else column[:1000].to_pylist()
 
 
 def text_size(path: Path) -> int:
