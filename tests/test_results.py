@@ -163,6 +163,27 @@ def test_interval_of_gappy_columns_counts_what_is_present():
     np.testing.assert_allclose(few.interval(), same.interval(), atol=1e-10)
 
 
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_p_values_that_were_not_computed(sampling):
+    """They can be requested, so the message says how; it is not that the statistic has none."""
+    sampled = screen(X, Y, Plan(2000, 60, ((300, 20), (600, 6))), sampling=sampling, random_state=0)
+    assert sampled.parameters["sampling"] == sampling
+    for ask in (
+        sampled.select,
+        lambda: sampled.pvalues,
+        lambda: sampled.qvalues,
+        lambda: sampled.log10_pvalues,
+        lambda: sampled.log10_qvalues,
+        ScreeningResults([sampled, sampled]).select,
+        lambda: ScreeningResults([sampled, sampled]).pvalues,
+    ):
+        with pytest.raises(ValueError, match=r"^p-values were not computed: set pvalues=True \(--pvalues\)"):
+            ask()
+    distances = screen(X, Y, Plan(2000, 60, ((300, 20), (600, 6))), statistic="distance", random_state=0)
+    with pytest.raises(ValueError, match="null distribution of 'distance' is not known"):
+        distances.select()
+
+
 def test_frozen(result):
     with pytest.raises(AttributeError):
         result.scores = None

@@ -82,6 +82,73 @@ def test_selection_by_error_rate():
         SIS("fdr", statistic="distance").fit(X, y)
 
 
+@pytest.mark.parametrize("shape", [(4000, 200), (2000, 3)])
+def test_selection_by_error_rate_finds_what_exact_screening_finds(shape):
+    """A feature that was dropped has no p-value, so BanditSIS drops none unless it is told what to read."""
+    n, p = shape
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(shape)
+    y = 0.08 * X.sum(axis=1) + rng.standard_normal(n)
+    expected = SIS("fdr").fit(X, y).result_
+    found = BanditSIS("fdr", random_state=0).fit(X, y).result_
+    assert len(expected.selected) > p / 2
+    np.testing.assert_array_equal(found.selected, expected.selected)
+    assert [note for note in found.notes if "needs the p-value of every feature" in note] == [found.notes[0]]
+    assert not any("needs the p-value" in note for note in expected.notes)
+
+
+def test_a_budget_limits_what_can_be_discovered():
+    """The result says how many features were tested; if all rows are read after all, all of them are."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 200))
+    y = 0.05 * X.sum(axis=1) + rng.standard_normal(20_000)
+    few = BanditSIS("fdr", alpha=0.5, random_state=0).fit(X, y).result_
+    sentence = "100 of 200 features were tested; those dropped before cannot be discovered."
+    assert describe_associated(few).endswith(sentence)
+    assert sentence in str(few).replace("\n  ", " ")
+    slow = BanditSIS("fdr", budget=0.9, random_state=0).fit(X, y).result_
+    assert slow.is_exact
+    assert len(slow.selected) == len(SIS("fdr").fit(X, y).result_.selected) > 100
+    assert "tested" not in describe_associated(slow)
+
+
+def test_one_criterion_for_selected_and_for_marked_features():
+    """Selection by false discovery rate: the selected features are the discoveries, and all are marked."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 400))
+    y = 0.07 * X[:, :200].sum(axis=1) + rng.standard_normal(2000)
+    result = SIS("fdr", fdr=0.1).fit(X, y).result_
+    assert len(result.select(0.05, "holm")) < len(result.selected)
+    np.testing.assert_array_equal(result.associated, result.selected)
+    sentence = f"{len(result.selected)} discoveries at a false discovery rate of 10%."
+    assert describe_associated(result) == sentence
+    assert result.to_frame()["associated"].all()
+    for text in (str(result), result.to_html(), result._repr_html_()):
+        assert sentence in text
+        assert "noise" not in text.split("<style>")[0]
+        assert "after Holm's correction" not in text
+    nothing = SIS("fdr").fit(X, rng.standard_normal(2000)).result_
+    assert describe_associated(nothing) == "no discoveries at a false discovery rate of 5%."
+    assert describe_associated(nothing) in str(nothing)
+
+
+@pytest.mark.parametrize("selector", [SIS("fdr"), BanditSIS("fdr", alpha=0.5, random_state=0)])
+def test_no_detection_floor_with_selection_by_error_rate(selector):
+    """Features are selected by p-value, so no |r| tells what was kept."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 100))
+    for y in (X[:, 3] + rng.standard_normal(5000), rng.standard_normal(5000)):
+        result = selector.fit(X, y).result_
+        assert result.why_no_floor() == "features were selected by p-value"
+        with pytest.raises(ValueError, match="no detection floor: features were selected by p-value"):
+            result.detection_floor()
+        assert json.loads(result.to_json(full=False))["no_floor_reason"] == result.why_no_floor()
+        for text in (str(result), result.to_html(), result._repr_html_()):
+            assert "was kept" not in text
+            assert "was dropped" not in text
+            assert "detection floor |r|" not in text
+
+
 def test_an_empty_selection():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 20)), rng.standard_normal(300)

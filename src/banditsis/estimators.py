@@ -23,7 +23,7 @@ from banditsis.formats.opening import is_frame, is_sparse, open_features, open_s
 from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import Workers
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import make_plan
+from banditsis.plans.factory import WHY_EXACT, make_plan
 from banditsis.plans.plan import Plan, default_size
 from banditsis.results import ScreeningResult
 from banditsis.screening import drop_unweighted, run_plan
@@ -491,8 +491,10 @@ class BanditSIS(Screener):
     ----------
     n_features_to_select : int or "fdr", optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
-        "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none.
-        With ``min_correlation``, None keeps all that pass.
+        "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none. This
+        needs the p-value of every feature, so all rows are read. With ``alpha``, ``budget`` or
+        ``min_correlation`` only the features that are left at the end are tested, and the result says how
+        many. With ``min_correlation``, None keeps all that pass.
     fdr : float
         False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
     alpha : float, optional
@@ -619,6 +621,9 @@ class BanditSIS(Screener):
 
     def _faster_plan(self, plan: Plan, source: Source, settings: Settings) -> tuple[Plan, list[str]]:
         """The exact plan, if the one for a budget or a guarantee would not be faster."""
+        by_pvalue = self.n_features_to_select == "fdr"
+        if by_pvalue and plan.name == "exact":
+            return plan, [WHY_EXACT]
         if self.budget is None and self.min_correlation is None:
             return plan, []
         n_reread = plan.n_keep if settings.pvalues else 0
@@ -627,4 +632,7 @@ class BanditSIS(Screener):
             return plan, []
         requested = "the guarantee" if self.budget is None else f"a budget of {self.budget!r}"
         note = f"all rows were read, because that is about as fast here as {requested}; the result is exact."
-        return plan.as_exact(), [note]
+        exact = plan.as_exact()
+        if by_pvalue and not exact.by_evidence:
+            exact = Plan.exact(*source.shape, source.shape[1]).rereading(plan.rereads)  # tests all features
+        return exact, [note]

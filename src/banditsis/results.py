@@ -18,6 +18,7 @@ from banditsis.formatting import (
     count,
     encodable,
     format_duration,
+    format_share,
     printable,
     rounds_table,
     to_single_line,
@@ -25,6 +26,7 @@ from banditsis.formatting import (
     write_text,
 )
 from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor, error_level, excess_inflation
+from banditsis.statistics import STATISTICS
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import (
     METHODS,
@@ -146,8 +148,8 @@ class ScreeningResult:
         Name of the response, name of the file, and time of the run; empty if not known.
     n_candidates : int
         Number of features that screening kept, of which the selected ones were chosen because they are not
-        redundant (``avoid_redundancy=True``); 0 if there was no such choice. The detection floor is about
-        the candidates.
+        redundant (``avoid_redundancy=True``) or because they are significant (selection by false discovery
+        rate); 0 if there was no such choice. The detection floor is about the candidates.
     near_duplicates : dict of int to ndarray of int
         For a selected feature, the candidates with an absolute correlation above 0.95 that were not selected
         because it stands for them.
@@ -288,14 +290,15 @@ class ScreeningResult:
         """As :attr:`log10_pvalues`, which are kept; Python 3.11 computes those in one thread at a time."""
         tested = self.tested
         if self.null_distribution is None:
-            statistic = repr(self.parameters.get("statistic", "pearson"))
-            strata = " for rows sampled in strata" if self.parameters.get("sampling") == "stratified" else ""
-            raise ValueError(f"no p-values: the null distribution of {statistic} is not known{strata}.")
-        if not tested.any():
+            name = str(self.parameters.get("statistic", "pearson"))
+            kind = STATISTICS.get(name)
+            if kind is None or not kind.has_pvalues():
+                raise ValueError(f"no p-values: the null distribution of {name!r} is not known.")
+        if self.null_distribution is None or not tested.any():
             raise ValueError(
-                f"no p-values: the features were selected by {self.rounds[-1].n_rows:,} of {self.n_rows:,} "
-                "rows, and a test on the same rows would be biased. Request p-values, which reads all rows "
-                "of the selected features, or read every row."
+                "p-values were not computed: set pvalues=True (--pvalues), which reads all rows of the "
+                f"selected features. They were selected by {self.rounds[-1].n_rows:,} of {self.n_rows:,} "
+                "rows, and a test on the same rows would be biased."
             )
         if tested.all():
             return np.asarray(self.null_distribution.log10_pvalues(self.scores))
@@ -371,8 +374,9 @@ class ScreeningResult:
     def associated(self) -> Indices | None:
         """Selected features that are clearly associated with the response, best first; None if not known.
 
-        With probability 95%, no feature without association is among them. If features have p-values, they
-        are those with p ≤ 0.05 after Holm's correction for all features. Otherwise they are those whose
+        If features were selected by false discovery rate, they are the selected features, which have that
+        rate. Otherwise, with probability 95%, no feature without association is among them. If features have
+        p-values, they are those with p ≤ 0.05 after Holm's correction for all features. If not, those whose
         95% interval, simultaneous for all features, does not contain 0. It is longer if few rows are
         informative: J = E_x E_y / m of the m rows read for feature and response together, as many as rare
         values of both would meet in by chance. The normal quantile z then becomes z + z² / (6 √J), by the
@@ -394,6 +398,8 @@ class ScreeningResult:
         >>> len(result.selected), result.associated
         (10, array([ 7, 42]))
         """
+        if "fdr" in self.parameters:
+            return self.selected
         if self.has_pvalues:
             if np.isnan(self.log10_pvalues[self.selected]).any():  # they were not checked
                 return None
@@ -535,6 +541,8 @@ class ScreeningResult:
             informative=None if self.informative is None else self.informative[kept],
             effects=None if self.effects is None else self.effects.take(np.flatnonzero(kept)),
             flags={k: flag for k, flag in self.flags.items() if k in left},
+            n_candidates=len(self.selected),
+            no_floor_reason="features were selected by p-value",
             near_duplicates={k: group for k, group in self.near_duplicates.items() if k in left},
             correlation=None if self.correlation is None else self.correlation[np.ix_(kept, kept)],
             rounds=(*self.rounds[:-1], last),
@@ -689,6 +697,8 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
 def describe_associated(result: ScreeningResult) -> str:
     """How many of the selected features are clearly associated, in one sentence; empty if not known."""
     clear, n = result.associated, len(result.selected)
+    if clear is not None and "fdr" in result.parameters:
+        return _describe_discoveries(result, n)
     if clear is None or n == 0:
         return ""
     rest = n - len(clear)
@@ -700,6 +710,18 @@ def describe_associated(result: ScreeningResult) -> str:
         return f"none of the {n:,} selected features is clearly associated: they may all be noise."
     others = "the other one is" if rest == 1 else f"the other {rest:,} are"
     return f"{len(clear):,} of {n:,} clearly associated; {others} indistinguishable from noise."
+
+
+def _describe_discoveries(result: ScreeningResult, n: int) -> str:
+    """The same for selection by false discovery rate."""
+    found = "no discoveries" if n == 0 else "1 discovery" if n == 1 else f"{n:,} discoveries"
+    text = f"{found} at a false discovery rate of {format_share(result.parameters['fdr'])}"
+    if result.n_candidates == result.n_features:
+        return f"{text}."
+    return (
+        f"{text}; {result.n_candidates:,} of {count(result.n_features, 'feature')} were tested; those dropped "
+        "before cannot be discovered."
+    )
 
 
 def describe_sampling(result: ScreeningResult) -> list[str]:

@@ -172,7 +172,8 @@ Examples:
             "--fdr",
             type=float,
             metavar="RATE",
-            help="Keep what is significant at this false discovery rate instead of --keep.",
+            help="Keep what is significant at this false discovery rate instead of --keep; reads every row "
+            "unless --alpha or --budget is set.",
         ),
         flag("--exact", help="Read every row (SIS)."),
         *PLANNING,

@@ -35,7 +35,7 @@ from banditsis.formatting import count, format_bytes, format_share, to_single_li
 from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import Workers, count_jobs
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import check_exclusive, make_plan
+from banditsis.plans.factory import WHY_EXACT, check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar
 from banditsis.results import Interrupted, ScreeningResult
@@ -305,6 +305,8 @@ def _screen(
     results = [found] if isinstance(found, ScreeningResult) else list(found)
     if options.fdr is not None:
         results = [result.keep_significant(options.fdr) for result in results]
+        if not any((options.exact, options.alpha, options.budget)):
+            results = [result.with_notes([WHY_EXACT, *result.notes]) for result in results]
     return {
         target: replace(result, response=target, data=shown(options.data))
         for target, result in zip(responses, results, strict=True)

@@ -12,6 +12,8 @@ from banditsis.plans.plan import Plan, default_size
 from banditsis.validation import check_integer, check_real
 
 DEFAULT_ALPHA = 0.5
+#: Why selection by false discovery rate reads all rows, unless the user says what to read.
+WHY_EXACT = "all rows were read, because a false discovery rate needs the p-value of every feature."
 
 
 def make_plan(
@@ -35,7 +37,8 @@ def make_plan(
 
     ``exact``, ``max_samples``, ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without
     any of them the plan is the paper's with α = 0.5, but in fewer rounds: :meth:`Plan.with_few_steps`. A
-    statistic that rereads its rows gets the optimal plan of the same cost instead.
+    statistic that rereads its rows gets the optimal plan of the same cost instead, and d = "fdr" gets the
+    exact plan.
 
     Parameters
     ----------
@@ -43,8 +46,8 @@ def make_plan(
         Rows and features.
     d : int or "fdr", optional
         Features to keep. By default :func:`~banditsis.plans.plan.default_size`, but with ``min_correlation``
-        every feature that passes. "fdr" keeps all features in exact runs and the default number in others,
-        because p-values decide afterwards.
+        every feature that passes. "fdr" keeps all features in exact runs, because p-values decide afterwards,
+        and the default number in others.
     exact : bool
         Read every row: :meth:`Plan.exact`.
     max_samples : int or float, optional
@@ -81,6 +84,9 @@ def make_plan(
             "minimum correlation": min_correlation,
         }
     )
+    if isinstance(d, str):
+        # The threshold of Benjamini and Hochberg depends on all p-values, and no sample has these.
+        exact = exact or all(given is None for given in (max_samples, alpha, budget, min_correlation))
     size = (p if exact else None) if isinstance(d, str) else d
     if size is not None:
         check_integer("the number of features to keep", size, 1)

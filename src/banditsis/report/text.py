@@ -111,11 +111,11 @@ def _list_distinct(values: Iterable[str]) -> str:
 
 def answer(result: ScreeningResult) -> str:
     """What was found, in one sentence."""
-    if not len(result.selected):
-        return "No feature was selected."
     if sentence := describe_associated(result):
         return sentence[0].upper() + sentence[1:]
     n = len(result.selected)
+    if n == 0:
+        return "No feature was selected."
     which = "whether it is" if n == 1 else "which of them are"
     return f"{count(n, 'feature')} selected; {which} clearly associated is not known."
 
@@ -175,7 +175,13 @@ def reliability(result: ScreeningResult) -> list[str]:
         sentences.append(
             "P-values (p) are not adjusted for multiple testing; q-values (q) are, by Benjamini and Hochberg."
         )
-    if result.associated is not None and len(result.selected):
+    if "fdr" in result.parameters:
+        rate = format_share(result.parameters["fdr"])
+        sentences.append(
+            f"Features were selected by Benjamini and Hochberg: on average at most {rate} of such a selection "
+            "are not associated."
+        )
+    elif result.associated is not None and len(result.selected):
         rule = (
             "p ≤ 0.05 after Holm's correction for all features"
             if result.has_pvalues
