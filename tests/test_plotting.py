@@ -235,7 +235,7 @@ def test_volcano():
     np.testing.assert_allclose(clear.get_offsets(), expected[result.associated])
     assert len(others.get_offsets()) + len(clear.get_offsets()) == 80
     assert drawn(axes)
-    with pytest.raises(ValueError, match="no p-values"):
+    with pytest.raises(ValueError, match="p-values were not computed"):
         plotting.volcano(screen(X, Y, Plan.paper(3000, 80, 6), random_state=0))
 
 

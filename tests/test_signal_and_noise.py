@@ -93,7 +93,7 @@ def test_selection_by_error_rate_finds_what_exact_screening_finds(shape):
     found = BanditSIS("fdr", random_state=0).fit(X, y).result_
     assert len(expected.selected) > p / 2
     np.testing.assert_array_equal(found.selected, expected.selected)
-    assert [note for note in found.notes if "needs the p-value of every feature" in note] == [found.notes[0]]
+    assert sum("needs the p-value of every feature" in note for note in found.notes) == 1
     assert not any("needs the p-value" in note for note in expected.notes)
 
 
@@ -125,7 +125,8 @@ def test_one_criterion_for_selected_and_for_marked_features():
     assert result.to_frame()["associated"].all()
     for text in (str(result), result.to_html(), result._repr_html_()):
         assert sentence in text
-        assert "noise" not in text.split("<style>")[0]
+        assert "indistinguishable from noise" not in text
+        assert "clearly associated" not in text
         assert "after Holm's correction" not in text
     nothing = SIS("fdr").fit(X, rng.standard_normal(2000)).result_
     assert describe_associated(nothing) == "no discoveries at a false discovery rate of 5%."

@@ -79,16 +79,16 @@ print(first.to_frame()[["name", "score", "pvalue", "flag"]].to_string(index=Fals
 # %%
 # Leakage
 # -------
-# A correlation of 1 is too good. ``result.flags`` marks features that are nearly copies of the
-# response:
+# A correlation of 1 is too good. ``result.flags`` marks features that may be made from the
+# response, such as copies of it and features that separate the two classes:
 
 for feature, flag in first.flags.items():
     print(f"{first.name(feature)}: {flag}")
 
 # %%
-# Flags only find copies. The departure and arrival delays are not copies, but they are not known
-# before the departure either, and no program can tell that from the numbers. They stand out
-# because their correlations are far above all others:
+# Flags are questions, and they do not find everything: which columns are known only after the
+# departure, no program can tell from the numbers. Such columns stand out because their
+# correlations are above those of the others:
 
 import matplotlib.pyplot as plt
 

@@ -141,7 +141,7 @@ class Screener(SelectorMixin, BaseEstimator):
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         if n_keep == "fdr":
             results = [result.keep_significant(self.fdr) for result in results]
-        results = [result.with_notes([*result.notes, *notes]) for result in results]
+        results = [result.with_notes([*result.notes, *dict.fromkeys(notes)]) for result in results]
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]
         self.scores_ = scores[0] if single else np.column_stack(scores)
@@ -434,7 +434,7 @@ class SIS(Screener):
 
     See Also
     --------
-    BanditSIS : nearly the same selection for a small share of the cells.
+    BanditSIS : the same strong features for a small share of the cells.
 
     References
     ----------
@@ -483,9 +483,9 @@ class SIS(Screener):
 class BanditSIS(Screener):
     r"""Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
 
-    Gives nearly the same selection as :class:`SIS` but reads a few times √n rows of each feature instead of
-    n. If a budget or a guarantee would take as long as reading everything, everything is read and the result
-    says so.
+    Finds the same strong features as :class:`SIS` but reads a few times √n rows of each feature instead of n.
+    The other features of a fixed number are mostly noise, and not the same. If a budget or a guarantee would
+    take as long as reading everything, everything is read and the result says so.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from banditsis.alignment import align_rows
 from banditsis.arrays import Floats, Indices
 from banditsis.formatting import count, printable, shorten, text_table, to_single_line, write_text
 from banditsis.parallel import Workers, count_jobs, map_in_threads
-from banditsis.results import ScreeningResult
+from banditsis.results import ScreeningResult, count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 from banditsis.validation import check_choice, check_real
 
@@ -158,7 +158,7 @@ class ScreeningResults(Sequence[ScreeningResult]):
     def __str__(self) -> str:
         rows = []
         for name, result in zip(self.names, self.results, strict=True):
-            clear = "unknown" if result.associated is None else f"{len(result.associated):,}"
+            clear = "unknown" if (n := count_associated(result)) is None else f"{n:,}"
             best = [
                 f"{to_single_line(result.name(k))} ({result.scores[k]:+.3f})" for k in result.selected[:1]
             ]

@@ -38,6 +38,8 @@ from banditsis.validation import check_choice, check_real
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
+#: Flag of features that may be made from the response.
+LEAKAGE = "possible leakage"
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,9 @@ class ScreeningResult:
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
     flags : dict of int to str
-        Selected features that look like a mistake: "possible leakage" if the score is nearly 1, and "distinct
-        integers" for what may be an id.
+        Features that look like a mistake: "possible leakage" for what may be made from the response, and
+        "distinct integers" for what may be an id; see :doc:`/tables`. Features of the first kind are not
+        counted among the clearly associated ones.
     cells_reread : int
         Cells that were read again to check small p-values or to compute correlations among candidates; not
         part of :attr:`cells_read`.
@@ -480,7 +483,7 @@ class ScreeningResult:
         It follows from the rows and the cutoff of every round, the variance inflation of the data, the
         kurtosis of the features, and the outliers of the response among the rows that were not read. It does
         not cover the features in :attr:`undecided`. A run that reads every row is exact, and its floor is its
-        last cutoff.
+        last cutoff. The fewer features are kept, the higher are the cutoffs and the floor.
 
         Parameters
         ----------
@@ -494,7 +497,8 @@ class ScreeningResult:
         ------
         ValueError
             If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
-            with missing values or sample weights, and if the rows read are not a simple random sample.
+            with missing values or sample weights, if the rows read are not a simple random sample, and if
+            features were selected by false discovery rate.
 
         Examples
         --------
@@ -540,9 +544,9 @@ class ScreeningResult:
             present=None if self.present is None else self.present[kept],
             informative=None if self.informative is None else self.informative[kept],
             effects=None if self.effects is None else self.effects.take(np.flatnonzero(kept)),
-            flags={k: flag for k, flag in self.flags.items() if k in left},
+            flags={k: flag for k, flag in self.flags.items() if k in left or flag == LEAKAGE},
             n_candidates=len(self.selected),
-            no_floor_reason="features were selected by p-value",
+            no_floor_reason=self.no_floor_reason or "features were selected by p-value",
             near_duplicates={k: group for k, group in self.near_duplicates.items() if k in left},
             correlation=None if self.correlation is None else self.correlation[np.ix_(kept, kept)],
             rounds=(*self.rounds[:-1], last),
@@ -696,30 +700,54 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
 
 def describe_associated(result: ScreeningResult) -> str:
     """How many of the selected features are clearly associated, in one sentence; empty if not known."""
-    clear, n = result.associated, len(result.selected)
+    clear, n = count_associated(result), len(result.selected)
+    n_leaks = sum(result.flags.get(int(k)) == LEAKAGE for k in result.selected)
     if clear is not None and "fdr" in result.parameters:
-        return _describe_discoveries(result, n)
+        return _describe_discoveries(result, clear, n_leaks)
     if clear is None or n == 0:
         return ""
-    rest = n - len(clear)
+    rest = n - clear - n_leaks
+    if n_leaks:
+        if n == 1:
+            return f"the selected feature is {LEAKAGE}."
+        text = f"{clear:,} of {n:,} clearly associated; {n_leaks:,} {LEAKAGE}"
+        return f"{text}; {_describe_rest(rest)}" if rest else f"{text}."
     if n == 1:
         return f"the selected feature is {'indistinguishable from noise' if rest else 'clearly associated'}."
     if rest == 0:
         return f"{'both' if n == 2 else f'all {n:,}'} selected features are clearly associated."
     if rest == n:
         return f"none of the {n:,} selected features is clearly associated: they may all be noise."
-    others = "the other one is" if rest == 1 else f"the other {rest:,} are"
-    return f"{len(clear):,} of {n:,} clearly associated; {others} indistinguishable from noise."
+    return f"{clear:,} of {n:,} clearly associated; {_describe_rest(rest)}"
 
 
-def _describe_discoveries(result: ScreeningResult, n: int) -> str:
+def _describe_rest(n: int) -> str:
+    others = "the other one is" if n == 1 else f"the other {n:,} are"
+    return f"{others} indistinguishable from noise."
+
+
+def count_associated(result: ScreeningResult) -> int | None:
+    """How many of the selected features are clearly associated and no possible leakage; None if not known."""
+    if result.associated is None:
+        return None
+    return sum(result.flags.get(int(k)) != LEAKAGE for k in result.associated)
+
+
+def name_of_associated(result: ScreeningResult) -> str:
+    """What a legend calls the features in :attr:`ScreeningResult.associated`."""
+    return "discovery" if "fdr" in result.parameters else "clearly associated"
+
+
+def _describe_discoveries(result: ScreeningResult, n: int, n_leaks: int) -> str:
     """The same for selection by false discovery rate."""
     found = "no discoveries" if n == 0 else "1 discovery" if n == 1 else f"{n:,} discoveries"
     text = f"{found} at a false discovery rate of {format_share(result.parameters['fdr'])}"
+    if n_leaks:
+        text += f"; {n_leaks:,} more {'is' if n_leaks == 1 else 'are'} {LEAKAGE}"
     if result.n_candidates == result.n_features:
         return f"{text}."
     return (
-        f"{text}; {result.n_candidates:,} of {count(result.n_features, 'feature')} were tested; those dropped "
+        f"{text}; {result.n_candidates:,} of {result.n_features:,} features were tested; those dropped "
         "before cannot be discovered."
     )
 

@@ -235,7 +235,10 @@ def run_plan(
             except Exception as error:
                 attach_partial(error, _partial_results(runs, "ended by an error", single))
                 raise
-    results: list[Any] = flag_features([result for result in _results(runs) if result is not None], source)
+    found = [result for result in _results(runs) if result is not None]
+    results: list[Any] = flag_features(
+        found, source, responses if settings.statistic.n_columns == 1 else None
+    )
     return results[0] if single else ScreeningResults(results)
 
 

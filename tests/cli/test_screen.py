@@ -993,9 +993,14 @@ def test_standard_input_that_cannot_be_read(tmp_path):
 
 def test_selection_by_false_discovery_rate(folder):
     expected = screen(X, Y, Plan.exact(N, P, P)).select(0.01)
-    for plan in ("--exact",), ("--alpha", 0.5):
+    for plan in (), ("--exact",), ("--alpha", 0.5):
         record = json.loads(screened(folder, *plan, "--fdr", 0.01, "--json").stdout)
         assert {feature["index"] for feature in record["features"]} == set(expected)
+        assert (record["fraction_read"] == 1) == (plan != ("--alpha", 0.5))
+        assert any("needs the p-value of every feature" in note for note in record["notes"]) == (not plan)
+    printed = " ".join(screened(folder, "--fdr", 0.01).stdout.split())
+    assert f"{len(expected)} discoveries at a false discovery rate of 1%" in printed
+    assert "was kept" not in printed
     for options, message in (
         (("--fdr", 0.1, "--keep", 3), "--keep and --fdr are mutually exclusive"),
         (("--fdr", 2), "--fdr must be in (0, 1), got 2"),

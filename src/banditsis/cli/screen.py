@@ -306,7 +306,7 @@ def _screen(
     if options.fdr is not None:
         results = [result.keep_significant(options.fdr) for result in results]
         if not any((options.exact, options.alpha, options.budget)):
-            results = [result.with_notes([WHY_EXACT, *result.notes]) for result in results]
+            results = [result.with_notes([*result.notes, WHY_EXACT]) for result in results]
     return {
         target: replace(result, response=target, data=shown(options.data))
         for target, result in zip(responses, results, strict=True)

@@ -149,6 +149,8 @@ class MomentAccumulator:
             present = statistic.present(sums, left)
             assert present is not None
             trace.record_present(self.features(left), present, n_read, statistic.min_present)
+            if not trace.rounds and (found := statistic.missingness(sums, summary, k, left)) is not None:
+                trace.record_missingness(*found, present, n_read)
         if not self.strata.is_uniform(self.counts):
             trace.null_distribution = None
         if informative is not None:

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from banditsis.engine.evidence import VarianceInflation
 from banditsis.formatting import count, were
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.plan import Plan
-from banditsis.results import Round, ScreeningResult, strength
+from banditsis.results import ERROR_RATE, LEAKAGE, Round, ScreeningResult, strength
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
 from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -66,6 +67,8 @@ class Trace:
         #: features present in too few rows to be scored
         self.mostly_missing: set[int] = set()
         self.min_present = MIN_PRESENT
+        #: features whose missing values depend on the response
+        self.not_missing_at_random: Indices = np.arange(0)
         self.notes: list[str] = []
         #: features that the second stage chose, in its order; None without one
         self.chosen: Indices | None = None
@@ -127,6 +130,17 @@ class Trace:
         self.mostly_missing -= set(features[~few].tolist())
         self.mostly_missing |= set(features[few].tolist())
 
+    def record_missingness(self, r: Floats, alike: Array, present: Floats, n_read: int) -> None:
+        """Record for which features, of all, the presence of a value predicts the response.
+
+        It does if that is clear after Bonferroni's correction, and explains a quarter of the variance of the
+        response or implies its value.
+        """
+        z = -NormalDist().inv_cdf(ERROR_RATE / self.scores.size / 2) / np.sqrt(max(n_read - 3, 1))
+        with np.errstate(divide="ignore"):
+            clear = (np.arctanh(np.abs(r)) > z) & (present >= MIN_PRESENT)
+        self.not_missing_at_random = np.flatnonzero(clear & (alike | (np.abs(r) >= 0.5)))
+
     def record_effects(self, factors: Floats, null: NullDistribution | None) -> None:
         """Record the effect sizes of the selected features: their scores times some factors."""
         if self.present is not None:
@@ -182,6 +196,7 @@ class Trace:
             null_distribution=None if unfinished else self.null_distribution,
             informative_response=self.informative_response,
             unread=self.unread,
+            flags=dict.fromkeys(self.not_missing_at_random.tolist(), LEAKAGE),
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
             notes=(*notes, *self.notes),
             **self.redundancy,

@@ -10,13 +10,13 @@ import numpy as np
 from banditsis.arrays import Array, Floats, Indices
 from banditsis.formatting import count, short_labels, shorten
 from banditsis.plotting.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
-from banditsis.results import ScreeningResult, describe_associated
+from banditsis.results import ScreeningResult, describe_associated, name_of_associated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Marks of features that are clearly associated, and of those that are not.
-SIGNAL: dict[str, Any] = {"marker": "o", "ls": "", "color": BLUE, "label": "clearly associated"}
+SIGNAL: dict[str, Any] = {"marker": "o", "ls": "", "color": BLUE}
 NOISE: dict[str, Any] = {
     "marker": "D",
     "ls": "",
@@ -60,7 +60,7 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
         colours = [SKY if c else PALE for c in clear]
         width = 0.8 if n > MAX_NAMES else 1.8 if dense else 3
         axes.hlines(ranks, low, high, color=colours, linewidth=width, label="95% interval")
-    for chosen, style in ((clear, SIGNAL), (~clear, NOISE)):
+    for chosen, style in ((clear, SIGNAL | {"label": name_of_associated(result)}), (~clear, NOISE)):
         label = style["label"] if result.associated is not None else "score"
         size = 2.5 if n > MAX_NAMES else 4 if dense else 6
         if chosen.any():
@@ -220,7 +220,7 @@ def volcano(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     clear = result.associated if result.associated is not None else result.selected[:0]
     others = np.setdiff1d(np.flatnonzero(np.isfinite(heights)), clear)
     axes.scatter(x[others], heights[others], s=6, color=GREY, linewidths=0, rasterized=True)
-    axes.scatter(x[clear], heights[clear], s=22, color=BLUE, linewidths=0, label=SIGNAL["label"])
+    axes.scatter(x[clear], heights[clear], s=22, color=BLUE, linewidths=0, label=name_of_associated(result))
     axes.axvline(0, color=GREY, linewidth=0.8)
     _draw_threshold(axes, result)
     _label_points(axes, result, clear, x, heights)

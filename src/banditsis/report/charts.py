@@ -10,14 +10,14 @@ from banditsis.arrays import Floats
 from banditsis.formatting import short_labels
 from banditsis.report import svg
 from banditsis.report.tables import ROUND_HEADS, escape_text, evidence, heading, round_rows, signed
-from banditsis.results import ScreeningResult
+from banditsis.results import ScreeningResult, name_of_associated
 
 #: Features of the ranked chart: shown at once, and after a click.
 SHOWN, MAX_CHARTED = 25, 200
 #: Longest label, which fits a phone.
 MAX_LABEL = 24
 KEYS = {
-    "signal": "clearly associated",
+    "signal": "",
     "noise": "indistinguishable from noise",
     "unknown": "score",
 }
@@ -53,7 +53,7 @@ def ranked_chart(result: ScreeningResult) -> str:
         )
     head = heading(["feature", "score" if limits is None else "score and 95% interval", "score"])
     return (
-        f'{_legend(kinds, cutoffs, limits is not None)}<table class="ranked">{head}'
+        f'{_legend(result, kinds, cutoffs, limits is not None)}<table class="ranked">{head}'
         f"<tbody>{''.join(rows[:SHOWN])}{axis}</tbody></table>{more}"
     )
 
@@ -76,8 +76,9 @@ def _cutoffs(result: ScreeningResult) -> list[float]:
     return [cutoff, -cutoff] if negative and cutoff else [cutoff]
 
 
-def _legend(kinds: list[str], cutoffs: list[float], has_intervals: bool) -> str:
-    items = [f"{svg.key(kind)}{text}" for kind, text in KEYS.items() if kind in kinds]
+def _legend(result: ScreeningResult, kinds: list[str], cutoffs: list[float], has_intervals: bool) -> str:
+    keys = KEYS | {"signal": name_of_associated(result)}
+    items = [f"{svg.key(kind)}{text}" for kind, text in keys.items() if kind in kinds]
     if has_intervals:
         items.append(
             '<svg class="key" viewBox="0 0 20 14"><path class="interval" d="M1 7h18"/></svg>95% interval'

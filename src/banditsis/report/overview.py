@@ -9,7 +9,7 @@ import numpy as np
 from banditsis.formatting import short_labels
 from banditsis.multiresponse import ScreeningResults
 from banditsis.report.tables import escape_text, signed
-from banditsis.results import ScreeningResult
+from banditsis.results import ScreeningResult, count_associated
 
 #: Columns that a phone does not show.
 MINOR = {"selected", "5% FDR over all tests"}
@@ -22,7 +22,7 @@ def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]
         "response": short_labels(several.names, 40),
         "selected": [f"{len(result.selected):,}" for result in several],
         "clearly associated": [
-            "unknown" if result.associated is None else f"{len(result.associated):,}" for result in several
+            "unknown" if (n := count_associated(result)) is None else f"{n:,}" for result in several
         ],
     }
     if all(result.has_pvalues for result in several):

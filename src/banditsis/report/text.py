@@ -178,8 +178,8 @@ def reliability(result: ScreeningResult) -> list[str]:
     if "fdr" in result.parameters:
         rate = format_share(result.parameters["fdr"])
         sentences.append(
-            f"Features were selected by Benjamini and Hochberg: on average at most {rate} of such a selection "
-            "are not associated."
+            f"The selected features are significant at a false discovery rate of {rate}, by Benjamini and "
+            f"Hochberg: on average at most {rate} of features selected in this way are not associated."
         )
     elif result.associated is not None and len(result.selected):
         rule = (

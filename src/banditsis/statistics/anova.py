@@ -172,6 +172,17 @@ class Anova(MomentStatistic):
         k = self.n_classes
         return sums[k + 1 :, columns].sum(axis=0) if self.sample_weight is None else sums[k + 2, columns]
 
+    def missingness(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> tuple[Floats, Array] | None:
+        if not self.pairwise:
+            return None
+        total, present = summary[: self.n_classes, None], self.class_counts(sums, summary, columns)
+        m, n = present.sum(axis=0), total.sum()
+        between = ratio(np.square(present), np.broadcast_to(total, present.shape)).sum(axis=0) - m * (m / n)
+        eta = np.sqrt(np.clip(ratio(between, m - m * (m / n)), 0.0, 1.0))
+        return eta, np.count_nonzero(present > 1e-12 * total, axis=0) <= 1
+
     def row_sizes(self) -> RowSizes | None:
         """Large in rare classes, whose means are the least certain: √((1 - π) / π) for a class of share π."""
         share = self.summary(slice(0, len(self.y)))[: self.n_classes] / len(self.y)

@@ -346,6 +346,15 @@ class MomentStatistic(Statistic):
         """Number of rows in which each column is present, or None if no cell can be missing."""
         return None
 
+    def missingness(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> tuple[Floats, Array] | None:
+        """Correlation of the response with the presence of each column, and where present rows are alike.
+
+        Present rows are alike if the response is constant among them. None if this is not known.
+        """
+        return None
+
 
 def is_mostly_missing(n_present: Floats, n_read: float, min_present: int = MIN_PRESENT) -> Array:
     """Which features have missing values and are present in too few rows to be scored."""

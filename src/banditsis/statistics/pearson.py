@@ -311,6 +311,16 @@ class Pearson(MomentStatistic):
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         return sums[self.n_linear + 2, columns] if self.pairwise else None
 
+    def missingness(
+        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
+    ) -> tuple[Floats, Array] | None:
+        if not self.pairwise:
+            return None
+        (n, sy, syy), (m, my, myy) = summary[:3, response], self.moments(sums, response, columns)[3:]
+        spread = max(syy - sy * (sy / n), 0.0)
+        r = ratio(my - m * (sy / n), np.sqrt(np.maximum(m - m * (m / n), 0.0) * spread))
+        return np.clip(r, -1.0, 1.0), myy - my * ratio(my, m) <= 1e-9 * (spread / n) * m
+
     def drift(self, rows: Rows, n: int) -> float:
         alone = (self.subset([k]) for k in range(self.n_responses))
         return max(mean_drift(one.scaled(slice(0, n)), rows) for one in alone)

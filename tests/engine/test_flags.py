@@ -1,0 +1,173 @@
+"""Features that look like a mistake: leakage and ids, and ordinary data that have neither."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import datasets
+from sklearn.metrics import roc_auc_score
+
+from banditsis import SIS, BanditSIS, Plan, screen
+from banditsis.results import describe_associated
+
+LEAKAGE = "possible leakage"
+N = 4000
+rng = np.random.default_rng(5)
+CASES = rng.random(N) < 0.24
+#: One honest feature, and noise.
+X = rng.standard_normal((N, 30))
+X[:, 3] += 0.9 * CASES
+SELECTORS = [SIS(8), BanditSIS(8, random_state=0), BanditSIS(8, alpha=0.5, random_state=0)]
+
+
+def with_column(values):
+    """The features with one that leaks, as the first."""
+    return np.column_stack([values, X])
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+@pytest.mark.parametrize("labels", [(0.0, 1.0), ("No", "Yes")])
+def test_a_feature_that_separates_two_classes(selector, labels):
+    """However skewed it is: its correlation is that of an ordinary feature."""
+    skewed = np.where(CASES, 1 + rng.lognormal(0, 2, N), rng.random(N))
+    assert np.corrcoef(skewed, CASES)[0, 1] < 0.5
+    y = np.where(CASES, labels[1], labels[0])
+    result = selector.fit(with_column(skewed), y).result_
+    assert result.flags == {0: LEAKAGE}
+    assert any("'x0' (separates the two classes)" in note for note in result.notes)
+    assert selector.fit(with_column(-skewed), y).result_.flags == {0: LEAKAGE}
+
+
+def test_rows_that_are_sorted_by_class_or_have_rare_cases():
+    order = np.argsort(CASES, kind="stable")
+    copy = with_column(CASES + rng.normal(0, 0.05, N))
+    assert SIS(8).fit(copy[order], CASES[order] * 1.0).result_.flags == {0: LEAKAGE}
+    rare = np.zeros(N)
+    rare[-15:] = 1
+    leak = np.where(rare, rng.lognormal(0, 2, N) + 0.1, 0.1 * rng.random(N))
+    assert SIS(8).fit(with_column(leak), rare).result_.flags == {0: LEAKAGE}
+
+
+@pytest.mark.parametrize("n_missing", [0, 500])
+def test_a_class_that_is_nearly_separated_is_not_flagged(n_missing):
+    """An AUC of 0.99 is that of a strong feature."""
+    x = CASES + rng.normal(0, 0.3, N)
+    x[:n_missing] = np.nan
+    known = np.isfinite(x)
+    assert 0.98 < roc_auc_score(CASES[known], x[known]) < 0.998
+    assert SIS(8, missing="pairwise").fit(with_column(x), CASES * 1.0).result_.flags == {}
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_score_far_above_all_others(selector):
+    y = X[:, 4] + rng.standard_normal(N)
+    leak = y + 0.41 * y.std() * rng.standard_normal(N)  # |r| = 0.925, and 0.7 is the next
+    result = selector.fit(with_column(leak), y).result_
+    assert result.flags == {}
+    y = 0.5 * X[:, 4] + rng.standard_normal(N)  # 0.45
+    leak = y + 0.41 * y.std() * rng.standard_normal(N)
+    result = selector.fit(with_column(leak), y).result_
+    assert result.flags == {0: LEAKAGE}
+    assert any("'x0' (|r| far above all others)" in note for note in result.notes)
+    twice = np.column_stack([leak, with_column(-leak)])
+    assert selector.fit(twice, y).result_.flags == {0: LEAKAGE, 1: LEAKAGE}
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+@pytest.mark.parametrize("labels", [(0.0, 1.0), ("No", "Yes"), ("No", "Yes", "Maybe")])
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_a_column_filled_only_for_one_class(selector, labels, share):
+    """It has no score, because the response is constant where it is present, so it is not selected."""
+    filled = CASES & (rng.random(N) < share)
+    y = np.where(CASES, labels[1], labels[0])
+    if len(labels) == 3:
+        y[~CASES & (rng.random(N) < 0.3)] = labels[2]
+    selector = selector.__class__(**selector.get_params() | {"missing": "pairwise"})
+    result = selector.fit(with_column(np.where(filled, rng.random(N), np.nan)), y).result_
+    assert result.flags == {0: LEAKAGE}
+    assert 0 not in result.selected
+    assert any("'x0' (missing values depend on the response)" in note for note in result.notes)
+    assert selector.set_params(n_features_to_select="fdr").fit(
+        with_column(np.where(filled, rng.random(N), np.nan)), y
+    ).result_.flags == {0: LEAKAGE}
+
+
+def test_missing_values_that_say_little_about_the_response_are_not_flagged():
+    """Neither at random, nor twice as often in one class, nor a test that only some were offered."""
+    holes = np.column_stack([rng.random(N), rng.random(N) / (1 + CASES), rng.random(N)])
+    values = with_column(rng.standard_normal((N, 3)))
+    values[:, :2][holes[:, :2] < 0.1] = np.nan
+    offered = np.where(rng.random(N) < 0.2, True, CASES & (rng.random(N) < 0.5))
+    values[~offered, 2] = np.nan
+    for y in (CASES * 1.0, rng.standard_normal(N), np.where(CASES, "Yes", "No")):
+        assert SIS(8, missing="pairwise").fit(values, y).result_.flags == {}
+
+
+def test_flagged_features_are_not_findings():
+    leak = with_column(CASES + rng.normal(0, 0.05, N))
+    result = SIS(8).fit(leak, CASES * 1.0).result_
+    assert set(result.associated) == {0, 4}  # x3 before the column was added
+    sentence = "1 of 8 clearly associated; 1 possible leakage; the other 6 are indistinguishable from noise."
+    assert describe_associated(result) == sentence
+    assert sentence in result.to_html()
+    assert describe_associated(SIS(1).fit(leak, CASES * 1.0).result_) == (
+        "the selected feature is possible leakage."
+    )
+    assert describe_associated(SIS(2).fit(leak, CASES * 1.0).result_) == (
+        "1 of 2 clearly associated; 1 possible leakage."
+    )
+    both = SIS(8).fit(leak, np.column_stack([CASES, X[:, 0]]) * 1.0).result_
+    assert [line.split()[:3] for line in str(both).splitlines()[2:]] == [["y0", "8", "1"], ["y1", "8", "0"]]
+    found = SIS("fdr").fit(leak, CASES * 1.0).result_
+    n = len(found.selected) - 1
+    noun = "discovery" if n == 1 else "discoveries"
+    assert describe_associated(found) == (
+        f"{n} {noun} at a false discovery rate of 5%; 1 more is possible leakage."
+    )
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits", "diabetes"])
+def test_real_data_are_not_flagged(name):
+    """Also classes that several features separate, such as the first species of iris."""
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    responses = [y] if name == "diabetes" else [1.0 * (y == label) for label in np.unique(y)]
+    for response in responses:
+        for selector in (SIS(1), SIS(X.shape[1]), BanditSIS(random_state=0)):
+            assert selector.fit(X, response).result_.flags == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_features_that_separate_few_rows_are_not_flagged(seed):
+    """As genes do that differ between two tissues."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0.0, 1.0], [27, 11])
+    X = rng.standard_normal((38, 2000))
+    X[:, :100] += np.outer(y, rng.uniform(2, 6, 100))
+    for d in (1, 5, 50):
+        assert SIS(d).fit(X, y).result_.flags == {}
+
+
+@pytest.mark.parametrize("kind", ["consecutive", "multiples", "permuted", "named", "spread"])
+def test_ids(kind):
+    """Distinct integers are ids by their name, by constant steps, or if measurements would repeat."""
+    n = 2000
+    rng = np.random.default_rng(0)
+    ids = {
+        "consecutive": np.arange(n),
+        "multiples": 100_000 * np.arange(n),
+        "permuted": rng.permutation(n),
+        "named": rng.choice(10**9, n, replace=False),
+        "spread": rng.choice(200_000, n, replace=False),
+    }[kind]
+    frame = pd.DataFrame({"customer_id" if kind == "named" else "number": ids, "a": rng.random(n)})
+    y = ids + 0.5 * ids.std() * rng.standard_normal(n)
+    assert SIS(1).fit(frame, y).result_.flags == {0: "distinct integers"}
+
+
+@pytest.mark.parametrize("n", [38, 1000])
+def test_measurements_are_not_ids(n):
+    """Intensities of 38 samples are nearly always distinct; so are larger ones of 1,000 samples."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 100 * n**2, (n, 200)).astype(float)
+    assert all(len(np.unique(column)) > 0.99 * n for column in X.T)
+    y = X[:, :5].sum(axis=1)
+    assert screen(X, y, Plan.exact(n, 200, 20)).flags == {}
