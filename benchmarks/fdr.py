@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,8 @@ N, P, LEVEL = 1000, 1000, 0.05
 N_WEAK, WEAK = 10, 0.13
 MARKER = "<!-- false discoveries: written by benchmarks/fdr.py -->"
 
-Data = tuple[str, np.ndarray, np.ndarray]
+#: The statistic, the features, the response, and covariates if there are any.
+Data = tuple[Any, ...]
 Generator = np.random.Generator
 
 
@@ -69,6 +71,25 @@ def weak_signals(rng: Generator) -> Data:
     return "pearson", X, WEAK * X[:, :N_WEAK].sum(axis=1) + rng.standard_normal(N)
 
 
+def adjusted(
+    statistic: str, n: int, n_covariates: int = 1, skewed: bool = True
+) -> Callable[[Generator], Data]:
+    """Features and the response depend on the first covariate alone."""
+
+    def draw(rng: Generator) -> Data:
+        Z = rng.standard_normal((n, n_covariates))
+        X = Z[:, :1] + rng.standard_normal((n, P))
+        if statistic == "cox":
+            time, censoring = rng.exponential(np.exp(-Z[:, 0])), rng.exponential(size=n)
+            y = np.column_stack([np.minimum(time, censoring), time <= censoring])
+        else:
+            y = rng.random(n) < 1 / (1 + np.exp(-Z[:, 0]))
+        return statistic, np.exp(X) if skewed else X, y, Z
+
+    draw.__name__ = f"{statistic}_{n}_{n_covariates}_{'lognormal' if skewed else 'normal'}"
+    return draw
+
+
 CASES: dict[str, Callable[[Generator], Data]] = {
     "`logistic`, 5% cases, allele frequency 2%": rare_cases,
     "`anova`, classes of 3%, 7% and 90%, allele frequency 2%": rare_classes,
@@ -77,6 +98,14 @@ CASES: dict[str, Callable[[Generator], Data]] = {
     "`poisson`, counts with 5 times their mean as variance": overdispersed,
     "`pearson`, both normal": normal,
     "`pearson`, normal response, binary feature of 1%": rare_feature,
+    **{
+        f"`{statistic}`, n = {n}, {shape} features that depend on one of {k} covariates": adjusted(
+            statistic, n, k, shape == "lognormal"
+        )
+        for statistic in ("logistic", "cox")
+        for n, k in ((50, 1), (100, 1), (100, 2), (400, 4))
+        for shape in ("normal", "lognormal")
+    },
     "power: `pearson`, both normal, r = 0.12": weak_signals,
 }
 
@@ -85,7 +114,7 @@ def select_as_usual(result: ScreeningResult) -> np.ndarray:
     """Select by Student's t, F or χ² alone."""
     null = result.null_distribution
     if result.parameters["statistic"] == "poisson":
-        null = NormalNull(np.sqrt(N))
+        null = NormalNull(np.sqrt(result.n_rows))
     elif isinstance(null, CorrectedNull):
         null = null.usual
     assert null is not None
@@ -96,14 +125,15 @@ def measure(draw: Callable[[Generator], Data], runs: int) -> tuple[float, float,
     """Share of runs with a selection (or of weak features selected) as usual and now, and of cells reread."""
     usual = now = reread = 0.0
     for seed in range(runs):
-        statistic, X, y = draw(np.random.default_rng(seed))
-        result = SIS(10, statistic=statistic, pvalues=True).fit(X, y).result_
+        statistic, X, y, *given = draw(np.random.default_rng(seed))
+        covariates = given[0] if given else None
+        result = SIS(10, statistic=statistic, pvalues=True).fit(X, y, covariates=covariates).result_
         chosen = select_as_usual(result), result.select(LEVEL)
         if draw is weak_signals:
             before, after = (np.count_nonzero(found < N_WEAK) / N_WEAK for found in chosen)
         else:
             before, after = (float(found.size > 0) for found in chosen)
-        usual, now, reread = usual + before, now + after, reread + result.cells_reread / (N * P)
+        usual, now, reread = usual + before, now + after, reread + result.cells_reread / X.size
     return usual / runs, now / runs, reread / runs
 
 

@@ -94,7 +94,7 @@ def test_pvalues_hold_under_the_null(statistic, given):
     for seed in range(12):
         generator = np.random.default_rng(seed)
         x, y = NULLS[statistic](generator, 600, 1500)
-        z = generator.standard_normal((600, 2)) if given else None
+        z = generator.standard_normal((600, 1)) if given else None
         result = exact(x, y, statistic=statistic, covariates=z)
         found.append(result.pvalues)
     p = np.concatenate(found)

@@ -20,7 +20,7 @@ from banditsis.plans.keeping import strongest
 from banditsis.results import Round
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
-from banditsis.statistics.null_distributions import CorrectedNull, NullDistribution
+from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
 from banditsis.validation import raise_nonfinite
 
@@ -93,6 +93,10 @@ def _correct_response(
     """
     robust, null = pvalues == "robust", trace.null_distribution
     if null is None:
+        return
+    if (reason := statistic.few_events(rows)) is not None:
+        trace.null_distribution = NormalNull(np.nan)
+        trace.notes.append(reason)
         return
     last = len(trace.rounds) - 1
     tested = None if last == 0 else np.flatnonzero(trace.last_round == last)  # None for all

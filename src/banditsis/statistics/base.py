@@ -225,6 +225,10 @@ class Statistic(ABC):
         """
         return None
 
+    def few_events(self, rows: Rows) -> str | None:
+        """Why these rows have no p-values because events are few; None if they have."""
+        return None
+
     def with_sample_weight(self, sample_weight: Floats) -> Self:
         """The statistic with weights of the rows; its sampling distribution is not known."""
         return self.copy_with(sample_weight=sample_weight / sample_weight.mean(), is_correlation=False)

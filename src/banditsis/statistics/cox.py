@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from banditsis import kernels
 from banditsis.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
 from banditsis.statistics.base import MIN_PRESENT, RowSizes, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.likelihood import describe_few_events, log_pvalue
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import check_residual_rows
 from banditsis.statistics.regression import maximise, whiten
@@ -178,7 +180,12 @@ class Cox(SampleStatistic):
         residuals[model.order], risks[model.order] = model.linear[0], model.risk
         if self.covariates is None:
             return ScoreParts(residuals[:, None])
-        return ScoreParts(residuals[:, None], self.covariates.design(rows), risks)
+        by_likelihood = partial(_log_pvalue, model, self.covariates.columns(rows)[model.order])
+        return ScoreParts(residuals[:, None], self.covariates.design(rows), risks, by_likelihood)
+
+    def few_events(self, rows: Rows) -> str | None:
+        rank = 0 if self.covariates is None else self.covariates.rank
+        return describe_few_events(int(self.y[rows, 1].sum()), rank)
 
     def drift(self, rows: Rows, n: int) -> float:
         return mean_drift(np.column_stack([rank_values(self.y[:, 0]), self.y[:, 1]]), rows)
@@ -267,6 +274,34 @@ def evaluate(
     likelihood = event @ predictor - events @ (np.log(at_risk) + predictor.max(initial=0.0))
     model = NullModel(order, risk, linear, square, ends, events, at_risk, white, white @ gradient)
     return model, float(likelihood), gradient, information
+
+
+def _log_pvalue(model: NullModel, Z: Floats, x: Array) -> float:
+    """By the partial likelihood: in each risk set, the row with the event is drawn by its relative risk."""
+    last, d, risk = model.ends - 1, model.events, model.risk
+    g = x[model.order] - x.mean(dtype=np.float64)
+    g = g - Z @ (model.white.T @ (model.white @ (model.linear[1:] @ g)))
+
+    def moments(t: float) -> tuple[Floats, Floats, Floats]:
+        tilted = risk * np.exp(np.clip(t * g, -700.0, 700.0))
+        total, first, second = (np.cumsum(tilted * g**k)[last] for k in range(3))
+        return total, first / total, second / total
+
+    total, mean, square = moments(0.0)
+    information = float(d @ (square - np.square(mean)))
+    if not information > 0:
+        return -np.inf
+    g /= np.sqrt(information)
+    expected = float(d @ mean) / np.sqrt(information)
+
+    def cumulants(t: float) -> tuple[float, float, float]:
+        tilted, first, second = moments(t)
+        value = float(d @ np.log(tilted / total)) - t * expected
+        return value, float(d @ first) - expected, float(d @ (second - np.square(first)))
+
+    # As in a t test, each covariate takes a degree of freedom of the events.
+    freedom = max(1.0 - Z.shape[1] / d.sum(), 0.0)
+    return log_pvalue(cumulants, float(model.linear[0] @ g) * np.sqrt(freedom))
 
 
 def _sum_from_end(values: Floats) -> Floats:

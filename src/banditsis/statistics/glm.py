@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,10 +12,12 @@ import numpy as np
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, special, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.likelihood import describe_few_events, log_pvalue
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import PartialStatistic
 from banditsis.statistics.pearson import Pearson
-from banditsis.statistics.regression import maximise
+from banditsis.statistics.regression import maximise, whiten
+from banditsis.statistics.saddlepoint import ScoreParts
 
 SAMPLE_SIZE = 20_000
 TOLERANCE = 1e-10
@@ -215,6 +218,8 @@ class PartialScoreTest(PartialStatistic):
 
     def calibrate(self, rows: Rows) -> Self:
         if self.coefficients is None:  # and not again in a copy that is calibrated with other rows
+            for k in self.constant_responses(slice(0, len(self.y))):
+                raise self.constant_response(k, self.y[0, k])
             models = [self.plain.subset([k]) for k in range(self.n_responses)]
             self.coefficients = np.column_stack([fit_null_model(model, self.covariates) for model in models])
         return super().calibrate(rows)
@@ -228,6 +233,40 @@ class PartialScoreTest(PartialStatistic):
         A = self.covariates.design(rows)
         mean = self.plain.family.mean(A @ self.coefficients[:, 0])
         return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.family.variance(mean)
+
+    def few_events(self, rows: Rows) -> str | None:
+        total = float(self.plain.values(rows)[:, 0].sum())
+        rarer = total if self.plain.family.dispersed else min(total, count_rows(rows) - total)
+        return describe_few_events(int(rarer), self.covariates.rank)
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        parts = super().score_parts(rows)
+        if parts is None or self.plain.family.dispersed:
+            return parts
+        assert self.coefficients is not None
+        predictor = self.covariates.design(rows) @ self.coefficients[:, 0]
+        return parts._replace(by_likelihood=partial(self._log_pvalue, parts, predictor))
+
+    def _log_pvalue(self, parts: ScoreParts, predictor: Floats, x: Array) -> float:
+        """By the distribution that the null model gives to the response of each row."""
+        family, A, v = self.plain.family, parts.design, parts.variances
+        assert A is not None
+        assert v is not None
+        g = x - x.mean(dtype=np.float64)
+        g = g - A @ (white := whiten(A.T @ (A * v[:, None]))).T @ (white @ (A.T @ (v * g)))
+        information = float(v @ np.square(g))
+        if not information > 0:
+            return -np.inf
+        g /= np.sqrt(information)
+        mean, start = float(g @ family.mean(predictor)), float(family.cumulant(predictor).sum())
+
+        def cumulants(t: float) -> tuple[float, float, float]:
+            tilted = predictor + t * g
+            means = family.mean(tilted)
+            value = float(family.cumulant(tilted).sum()) - start - t * mean
+            return value, float(g @ means) - mean, float(np.square(g) @ family.variance(means))
+
+        return log_pvalue(cumulants, float(g @ parts.residuals[:, 0]))
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         if self.has_missing(sums, summary, columns):

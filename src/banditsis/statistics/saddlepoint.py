@@ -27,7 +27,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -70,6 +70,8 @@ class ScoreParts(NamedTuple):
     design: Floats | None = None
     #: variances of the residuals, up to a factor; None if they are equal
     variances: Floats | None = None
+    #: logarithm of the p-value of a feature by the likelihood of the model; None if rows are exchangeable
+    by_likelihood: Callable[[Floats], float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +226,8 @@ class TailTest:
     @property
     def has_normal_residuals(self) -> bool:
         """Whether the response is like normal data, so scores are normal for any feature."""
-        return all(is_like_normal(self.n, r.skewness, r.kurtosis) for r in self.residuals)
+        exchangeable = self.parts.by_likelihood is None
+        return exchangeable and all(is_like_normal(self.n, r.skewness, r.kurtosis) for r in self.residuals)
 
     def project(self, values: Floats) -> Floats:
         """Residuals of some values given the design, in lines if there are several columns."""
@@ -239,6 +242,9 @@ class TailTest:
 
     def log_pvalues(self, columns: Sequence[Array], log_usual: Floats, robust: bool = False) -> list[float]:
         """Logarithms of p-values of some features: the usual ones, or larger ones that the data call for."""
+        if (likelihood := self.parts.by_likelihood) is not None:
+            columns = [x / max(float(_reach(x)), SMALLEST) for x in columns]  # squares stay in range
+            return [max(log, likelihood(x)) for x, log in zip(columns, log_usual, strict=True)]
         scores = self._find_scores(columns, robust) if self.residuals else [None] * len(columns)
         return [self._log_pvalue(*given, robust) for given in zip(scores, log_usual, strict=True)]
 
