@@ -34,7 +34,7 @@ from banditsis import Plan, screen
 from banditsis.cli.errors import _is_user_error
 from banditsis.cli.info import run_info
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.targets import open_with_targets
+from banditsis.formats.targets import open_data
 from banditsis.formatting import text_table
 from banditsis.progress import ProgressBar
 from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
@@ -117,7 +117,7 @@ def find_answer(case: Case, path: Path, root: Path) -> str:
     if case.pack is not None:
         case.pack(path)
     data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
-    source, (y,), *_ = open_with_targets(data, [target], ReadOptions(memory_limit=case.memory_limit))
+    source, y, *_ = open_data(data, target, memory_limit=case.memory_limit)
     n, p = source.shape
     cells = source.read(np.unique([0, n // 2, n - 1]), np.unique([0, p // 2, p - 1]))
     result = screen(source, y, Plan.exact(n, p, p), n_jobs=1)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_data, open_source, screen
 from banditsis.parallel import Workers
 from banditsis.sources.base import Calibration, SumContext
 from banditsis.statistics import Weights
@@ -37,7 +37,7 @@ def warm_up() -> None:
 def measure_screen(path: str, kind: str) -> dict[str, object]:
     """Open a store and screen it."""
     started, before = time.perf_counter(), bytes_read()
-    source, y = open_source(path, target="y")
+    source, y, *_ = open_data(path, target="y")
     n, p = source.shape
     d = min(100, p // 5)
     plan = Plan.exact(n, p, d) if kind == "exact" else Plan.paper(n, p, d, alpha=0.5)

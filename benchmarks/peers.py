@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 
-from banditsis import SIS, BanditSIS, open_source
+from banditsis import SIS, BanditSIS, open_data
 from banditsis.formatting import format_duration
 from reporting import machine, replace_between
 from screening import make
@@ -119,7 +119,7 @@ def parquet(repeats: int) -> Iterator[Row]:
         del X, frame
         query = f"SELECT {', '.join(f'corr(y, {name})' for name in names)} FROM '{path}'"
         lazy = pl.scan_parquet(path).select(pl.corr("y", name).alias(name) for name in names)
-        source, response = open_source(path, target="y")
+        source, response, *_ = open_data(path, target="y")
         programs = {
             "`SIS`": lambda: SIS(TOP).fit(source, response).result_.selected,
             "`BanditSIS`": lambda: BanditSIS(TOP, random_state=0).fit(source, response).result_.selected,

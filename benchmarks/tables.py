@@ -64,10 +64,10 @@ def dropped_columns(path: Path, repeats: int) -> Iterator[Figure]:
 
 DUCKDB = """
 import sys, duckdb
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_data, screen
 path, how = sys.argv[1:]
 data = path if how == "parquet" else duckdb.read_parquet(path)
-source, y = open_source(data, target="y", columns=[f"x{j}" for j in range(200)])
+source, y, *_ = open_data(data, target="y", columns=[f"x{j}" for j in range(200)])
 screen(source, y, Plan.exact(*source.shape, 10), progress=False)
 """
 

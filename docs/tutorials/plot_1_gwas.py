@@ -117,22 +117,23 @@ print(samples.round(2).head(4).to_string(index=False))
 # %%
 # Screening
 # ---------
-# ``open_source`` joins the columns of the table to the genotypes by sample id: first the response,
-# then the covariates.
+# ``open_data`` joins the response and the covariates to the genotypes by sample id. The prefix
+# ``cohort`` stands for the three files, and the table without names of columns for all of its
+# columns besides ids and the response.
 #
 # ``missing="pairwise"`` uses, for each variant, the people whose genotype is known. With 3,000
 # people reading everything takes less than a second, so exact screening with ``SIS`` is the right
 # choice. ``pvalues=True`` also checks the small p-values of variants that are not selected.
 
-from banditsis import SIS, open_source
+from banditsis import SIS, open_data
 
-columns = [f"{folder / 'samples.txt'}:{name}" for name in ["height", *covariates]]
-source, table = open_source(folder / "cohort.bed", target=columns)
-y, Z = table[:, 0], table[:, 1:]
+table = folder / "samples.txt"
+data = open_data(folder / "cohort", f"{table}:height", covariates=table)
+print(data.joined[0], *data.covariates)
 
 screener = SIS(50, missing="pairwise", pvalues=True)
-plain = screener.fit(source, y).result_
-adjusted = screener.fit(source, y, covariates=Z).result_
+plain = screener.fit(data.features, data.target).result_
+adjusted = screener.fit(data.features, data.target, covariates=data.covariates).result_
 adjusted
 
 # %%
@@ -264,9 +265,8 @@ else:
 #
 # .. code-block:: bash
 #
-#     banditsis screen cohort.bed --target samples.txt:height \
-#         --covariates samples.txt:sex,age,PC1,PC2,PC3,PC4 \
-#         --exact --pvalues --keep 50 --output hits.csv --report hits.html
+#     banditsis screen cohort --target samples.txt:height --covariates samples.txt \
+#         --exact --pvalues --keep 50 --output all.csv --all-features --report hits.html
 #
 # For cohorts so large that reading all genotypes takes too long, shuffle the file once with
 # ``banditsis shuffle``. ``BanditSIS`` then reads a small part of it.

@@ -129,21 +129,19 @@ print(f"{len(genes):,} genes are left; the file has {path.stat().st_size / 1e6:.
 # %%
 # Genes that differ between types
 # -------------------------------
-# ``open_source`` takes names from ``var`` and responses from ``obs``. A sparse matrix is loaded if
+# ``open_data`` takes names from ``var`` and responses from ``obs``. A sparse matrix is loaded if
 # it fits in ``memory_limit`` bytes, by default half of the free memory. With a lower limit it stays
 # in the file and is read in runs of cells, so its size does not matter.
 
-from banditsis import SIS, open_source
+from banditsis import SIS, open_data
 
-columns = ["cell_type", "donor"]
-source, table = open_source(path, target=columns, memory_limit=20_000_000)
-cell_type, donor_id = table.T
+source, cell_type, donor, *_ = open_data(path, "cell_type", covariates="donor", memory_limit=20_000_000)
 
 # %%
 # The response has labels, so the statistic is ``anova``: which genes differ between the types at
 # all? All ten types are tested together, in one pass over the file. The donor is a covariate.
 
-overall = SIS(300).fit(source, cell_type, covariates=donor_id).result_
+overall = SIS(300).fit(source, cell_type, covariates=donor).result_
 overall
 
 # %%
@@ -161,10 +159,10 @@ print(f"{is_clear.sum()} are clearly associated, {is_marker[is_clear].sum()} of 
 # Several responses share the pass over the data. Here they are screened with and without the donor.
 # This file is small, so it is opened in memory now.
 
-source, _ = open_source(path, target="cell_type")
+source = open_data(path, "cell_type").features
 indicators = pd.get_dummies(cell_type)
 unadjusted = SIS(100).fit(source, indicators).result_
-adjusted = SIS(100).fit(source, indicators, covariates=donor_id).result_
+adjusted = SIS(100).fit(source, indicators, covariates=donor).result_
 print(adjusted)
 
 # %%

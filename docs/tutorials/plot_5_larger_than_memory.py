@@ -58,7 +58,7 @@ PROCESS = """
 import json, sys, time
 from pathlib import Path
 import numpy as np, pyarrow.parquet, zarr
-from banditsis import SIS, BanditSIS, Plan, open_source, screen, shuffle
+from banditsis import SIS, BanditSIS, Plan, open_data, screen, shuffle
 
 def count(file, key):
     return int(Path("/proc/self", file).read_text().split(key + ":")[1].split()[0])
@@ -96,7 +96,7 @@ def run(title, code):
 exact = run(
     "exact, all targets",
     """
-source, Y = open_source(table, target=targets)
+source, Y, *_ = open_data(table, target=targets)
 answer = [result.selected.tolist() for result in SIS(10).fit(source, Y).result_]
 """,
 )
@@ -111,9 +111,9 @@ answer = [result.selected.tolist() for result in SIS(10).fit(source, Y).result_]
 import textwrap
 import warnings
 
-from banditsis import BanditSIS, open_source
+from banditsis import BanditSIS, open_data
 
-source, y = open_source(table, target=targets[0], drop=targets)
+source, y, *_ = open_data(table, target=targets[0], drop=targets)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     groups = BanditSIS(10, budget=0.02, random_state=0).fit(source, y).result_
@@ -138,14 +138,14 @@ answer = str(shuffle(table, store, random_state=0, memory_limit=100 * 2**20))
 one = run(
     "adaptive, one target",
     """
-source, y = open_source(store, target=targets[0], drop=targets)
+source, y, *_ = open_data(store, target=targets[0], drop=targets)
 answer = BanditSIS(10, budget=0.02, random_state=0).fit(source, y).result_.selected.tolist()
 """,
 )
 adaptive = run(
     "adaptive, all targets",
     """
-source, Y = open_source(store, target=targets)
+source, Y, *_ = open_data(store, target=targets)
 results = BanditSIS(10, budget=0.02, random_state=0).fit(source, Y).result_
 answer = [result.selected.tolist() for result in results]
 """,

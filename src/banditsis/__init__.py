@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from banditsis.estimators import SIS, BanditSIS
     from banditsis.formats.opening import open_source
+    from banditsis.formats.targets import Dataset, open_data
     from banditsis.iterative import IterativeSIS
     from banditsis.multiresponse import ScreeningResults
     from banditsis.plans.design import SamplingDesign
@@ -26,6 +27,7 @@ __version__ = "1.0.0rc1"
 __all__ = [
     "SIS",
     "BanditSIS",
+    "Dataset",
     "EvidenceStep",
     "Interactions",
     "Interrupted",
@@ -36,6 +38,7 @@ __all__ = [
     "ScreeningResult",
     "ScreeningResults",
     "Step",
+    "open_data",
     "open_source",
     "screen",
     "shuffle",
@@ -55,6 +58,8 @@ _HOME = {
     "ScreeningResult": "results",
     "ScreeningResults": "multiresponse",
     "Interactions": "sources.interactions.source",
+    "Dataset": "formats.targets",
+    "open_data": "formats.targets",
     "open_source": "formats.opening",
     "screen": "screening",
     "shuffle": "store.writer",

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import zarr
 
 import files
-from banditsis import SIS, open_source
-from banditsis.formats.opening import open_data
+from banditsis import SIS, open_data, open_source
+from banditsis.formats.opening import open_parts
 from banditsis.formats.registry import open_file
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (60, 8)).astype("f4")
@@ -36,7 +36,7 @@ def test_layers_and_raw_counts(store):
     expected = {"layers/counts": COUNTS[:, :5] + 1, "layers/sparse": COUNTS[:, :5], "raw/X": COUNTS}
     for inner, cells in (expected | {"X": COUNTS[:, :5]}).items():
         for path in (store / inner, f"{store}:/{inner}"):
-            source, y = open_source(path, target="age")
+            source, y, *_ = open_data(path, target="age")
             np.testing.assert_array_equal(source.read(slice(0, 60), None), cells)
             assert list(source.names) == NAMES[: cells.shape[1]]
             np.testing.assert_array_equal(y, np.arange(60.0))
@@ -130,7 +130,7 @@ def test_files_of_anndata(adata, kind):
 
 
 def test_objects_of_anndata(adata):
-    opened = open_data(adata, ["age", "kind", "doses"])
+    opened = open_parts(adata, ["age", "kind", "doses"])
     np.testing.assert_array_equal(opened.source.read(slice(0, 60), None), COUNTS[:, :5])
     assert list(opened.source.names) == NAMES[:5]
     assert opened.ids[:2].tolist() == ["cell0", "cell1"]
@@ -153,7 +153,7 @@ def test_backed_objects_of_anndata(adata):
     path = files.new_path("data.h5ad")
     adata.write_h5ad(path)
     backed = anndata.read_h5ad(path, backed="r")
-    source, age = open_source(backed, target="age", memory_limit=1)
+    source, age, *_ = open_data(backed, target="age", memory_limit=1)
     np.testing.assert_array_equal(source.read(slice(0, 60), None), COUNTS[:, :5])
     np.testing.assert_array_equal(age, np.arange(60))
     with pytest.raises(ValueError, match="view of an AnnData file"):

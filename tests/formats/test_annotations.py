@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import files
-from banditsis import Plan, ScreeningResult, open_source, screen, shuffle
+from banditsis import Plan, ScreeningResult, open_data, open_source, screen, shuffle
 from banditsis.cli.app import app
 from banditsis.formats.plink import Entries
-from banditsis.formats.targets import open_with_targets
 
 pytest.importorskip("pgenlib")
 
@@ -74,9 +73,9 @@ def test_further_phenotypes_of_a_fam_file():
     path = write_bed()
     samples = path.with_suffix(".fam")
     samples.write_text("".join(f"{line}\tNA\t0.5\n" for line in samples.read_text().splitlines()))
-    opened = open_with_targets(path, ["phenotype"])
-    assert list(opened.source.names) == NAMES
-    np.testing.assert_array_equal(opened.values[0], Y)
+    opened = open_data(path, "phenotype")
+    assert list(opened.features.names) == NAMES
+    np.testing.assert_array_equal(opened.target, Y)
 
 
 @pytest.mark.parametrize("write", [write_bed, write_pgen])
@@ -103,7 +102,7 @@ def test_frame(write, all_features):
 def test_columns_that_are_left_out():
     source = open_source(write_bed(), columns=["rs0", "rs2"])
     assert source.annotations["position"].tolist() == [100, 300]
-    source, _ = open_source(write_bed(), target="rs0")
+    source, *_ = open_data(write_bed(), target="rs0")
     assert source.annotations["a2"].tolist() == ["CTT", "G"]
 
 

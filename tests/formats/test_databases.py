@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from banditsis import Plan, open_source, screen, shuffle
+from banditsis import Plan, open_data, open_source, screen, shuffle
 from banditsis.cli.app import app
 from banditsis.formats.opening import column_names
 from banditsis.formats.registry import find_format
@@ -53,7 +53,7 @@ def read_all(source):
 @pytest.mark.parametrize("limit", [None, 10_000])
 def test_a_relation_in_memory_and_stored(limit):
     relation = duckdb.connect().from_df(FRAME)
-    source, y = open_source(relation, target="y", memory_limit=limit)
+    source, y, *_ = open_data(relation, target="y", memory_limit=limit)
     assert source.names == [*"abcde", "count"]
     np.testing.assert_array_equal(read_all(source), X)
     np.testing.assert_array_equal(y, FRAME["y"])
@@ -93,7 +93,7 @@ def test_types_of_duckdb():
 
 @pytest.mark.parametrize(("inner", "n_rows"), [("my orders", 3000), ("old.orders", 7), ("best", 9)])
 def test_tables_of_a_database(database, inner, n_rows):
-    source, y = open_source(f"{database}:/{inner}", target="y")
+    source, y, *_ = open_data(f"{database}:/{inner}", target="y")
     assert source.shape[0] == n_rows
     if inner != "best":
         np.testing.assert_array_equal(read_all(source), X[:n_rows])
@@ -120,7 +120,7 @@ def test_tables_that_do_not_exist(database, sqlite_file, tmp_path):
 
 @pytest.mark.parametrize("limit", [None, 10_000])
 def test_a_table_of_sqlite(sqlite_file, limit):
-    source, y = open_source(f"{sqlite_file}:/orders", target="y", memory_limit=limit)
+    source, y, *_ = open_data(f"{sqlite_file}:/orders", target="y", memory_limit=limit)
     np.testing.assert_array_equal(read_all(source), X)
     np.testing.assert_array_equal(y, FRAME["y"])
     assert column_names(f"{sqlite_file}:/orders") == list(FRAME.columns)
@@ -135,11 +135,11 @@ def test_values_of_sqlite_with_types_of_their_own(sqlite_file):
 def test_queries(tmp_path):
     FRAME.to_parquet(tmp_path / "big.parquet")
     query = f"duckdb:SELECT a, b, 4 // 2 AS two, y FROM '{tmp_path}/big.parquet' WHERE count >= 10"
-    source, y = open_source(query, target="y")
+    source, y, *_ = open_data(query, target="y")
     np.testing.assert_array_equal(read_all(source), np.column_stack([X[10:, :2], np.full(2990, 2)]))
     assert column_names(query) == ["a", "b", "two", "y"]
     (tmp_path / "y.csv").write_text("response\n" + "\n".join(map(str, y)))
-    np.testing.assert_array_equal(open_source(query, target=f"{tmp_path}/y.csv")[1], y)
+    np.testing.assert_array_equal(open_data(query, target=f"{tmp_path}/y.csv")[1], y)
 
 
 def test_queries_that_fail():
@@ -152,7 +152,7 @@ def test_queries_that_fail():
     with pytest.raises(ValueError, match="the DuckDB query has several columns called 'a'"):
         open_source("duckdb:SELECT 1 AS a, 2 AS a")
     with pytest.raises(ValueError, match="the DuckDB relation has no column 'z'"):
-        open_source(duckdb.sql("SELECT 1 AS a"), target="z")
+        open_data(duckdb.sql("SELECT 1 AS a"), target="z")
     with pytest.raises(ValueError, match="the DuckDB query has no rows"):
         open_source("duckdb:SELECT 1.5 AS a WHERE false")
 
@@ -195,9 +195,9 @@ def test_columns_that_are_not_used_are_not_read(tmp_path):
     relation = duckdb.sql(broken)
     assert len(frame) == 3000
     with pytest.raises(ValueError, match="Conversion Error"):
-        open_source(relation, target="y")
+        open_data(relation, target="y")
     for options in ({"drop": "broken"}, {"columns": ["a", "order_id", "2"]}):
-        source, y = open_source(relation, target="y", **options)
+        source, y, *_ = open_data(relation, target="y", **options)
         assert "broken" not in source.names
         np.testing.assert_array_equal(y, FRAME["y"])
     assert source.names == ["a", "b", "order_id"]  # an id that was asked for is a feature

@@ -24,7 +24,7 @@ from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
 
 import files
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_data, open_source, screen
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((400, 6))
@@ -335,7 +335,7 @@ def test_texts_that_cannot_be_split(text, use):
     path = files.new_path("data.csv")
     path.write_bytes(text)
     with pytest.raises(ValueError, match=r"data\.csv") as caught:
-        open_source(path) if use == "data" else open_source(X, target=f"{path}:1")
+        open_source(path) if use == "data" else open_data(X, target=f"{path}:1")
     assert str(caught.value).startswith(f"{path} {TEXTS_WITH_A_REMEDY[text]}")
     assert "\n" not in str(caught.value)
 
@@ -519,7 +519,7 @@ def test_codes_outside_the_categories(code):
     with h5py.File(path, "a") as file:
         file["obs/kind/codes"][3] = code
     with pytest.raises(ValueError, match="for 2 categories"):
-        open_source(path, target="kind")
+        open_data(path, target="kind")
 
 
 @pytest.mark.parametrize("codec", ["zlib", "gzip", "blosc", "zstd"])
@@ -590,7 +590,7 @@ def test_zarr_codecs_that_run_code_are_not_used(member, monkeypatch):
         more = {"dtype": dtype, "filters": filters, "compressor": compressor}
         (path / member / ".zarray").write_text(json.dumps(about | more))
         with pytest.raises(ValueError, match=r"codec|metadata"):
-            open_source(path, target="y").read(slice(0, 2), None)
+            open_data(path, target="y").features.read(slice(0, 2), None)
         assert not RunsCode.mark.exists()
 
 

@@ -22,7 +22,7 @@ import zarr
 from bed_reader import to_bed
 
 import files
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_data, open_source, screen
 from banditsis.formats.arrow import CELLS_AT_ONCE
 from banditsis.formats.registry import open_file
 from banditsis.formats.zarr import ZarrSource
@@ -55,7 +55,7 @@ def path(request):
 
 @pytest.mark.parametrize(("target", "column"), [("c", 2), ("a", 0), ("6", 5)])
 def test_a_column_is_taken_out_as_target(path, target, column):
-    source, y = open_source(path, target=target)
+    source, y, *_ = open_data(path, target=target)
     np.testing.assert_array_equal(y, X[:, column])
     rest = np.delete(np.arange(6), column)
     np.testing.assert_array_equal(source.read(slice(0, 90), None), X[:, rest])
@@ -64,7 +64,7 @@ def test_a_column_is_taken_out_as_target(path, target, column):
 
 def test_a_target_that_is_not_there(path):
     with pytest.raises(ValueError, match=r"no column 'nothing'"):
-        open_source(path, target="nothing")
+        open_data(path, target="nothing")
 
 
 def kinds():
@@ -139,7 +139,7 @@ def test_nested_columns_are_skipped_over():
     assert source.names == ["x"]
     assert source.notes[0].startswith("skipped s (nested values), l (nested values)")
     pq.write_table(pa.table({"s": nested, "x": [5.0, 6.0]}), path)
-    source, _ = open_source(path, target="s")
+    source, *_ = open_data(path, target="s")
     np.testing.assert_array_equal(source.read(slice(0, 2), None), [[5], [6]])
 
 
@@ -249,12 +249,12 @@ def test_zarr_groups():
     for name, values in {"X": X, "other": X[:, :2], "y": X[:, 0] * 2}.items():
         group.create_array(name, data=values)
     group.attrs["feature_names"] = NAMES
-    source, y = open_source(path, target="y")
+    source, y, *_ = open_data(path, target="y")
     assert source.names == NAMES
     np.testing.assert_array_equal(y, 2 * X[:, 0])
     assert open_source(path / "other").shape == (90, 2)
     with pytest.raises(ValueError, match=r"no column 'z'.*Arrays of 90 values: y\."):
-        open_source(path, target="z")
+        open_data(path, target="z")
     shutil.rmtree(path / "X")
     group.create_array("more", data=X)
     with pytest.raises(ValueError, match=r"2 two-dimensional arrays.* X: open one of .*more"):
@@ -275,7 +275,7 @@ def test_hdf5_paths_within_files():
         file["group/first"], file["group/second"], file["group/y"] = X, 2 * X, X[:, 0]
     with pytest.raises(ValueError, match=r"two\.h5:/group/first, "):
         open_source(path)
-    source, y = open_source(f"{path}:/group/second", target="y")
+    source, y, *_ = open_data(f"{path}:/group/second", target="y")
     assert isinstance(source, ArraySource)  # a memory map
     np.testing.assert_array_equal(source.array, 2 * X)
     np.testing.assert_array_equal(y, X[:, 0])
@@ -319,7 +319,7 @@ def test_text_tables(ending):
 def test_marks_and_blank_lines_above_a_table():
     path = files.new_path("data.csv")
     path.write_bytes(b"\xef\xbb\xbf\n\n" + b"a;b\n1;2\n\n3;4\n")
-    source, y = open_source(path, target="b")
+    source, y, *_ = open_data(path, target="b")
     assert source.names == ["a"]
     assert y.tolist() == [2, 4]
     path.write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
@@ -332,7 +332,7 @@ def test_hdf5_of_truth_values():
 
 
 def test_a_table_without_a_header():
-    source, y = open_source(files.write_csv(X, None), target="x2")
+    source, y, *_ = open_data(files.write_csv(X, None), target="x2")
     assert [source.name(j) for j in range(5)] == ["x0", "x1", "x3", "x4", "x5"]
     np.testing.assert_array_equal(y, X[:, 2])
 
@@ -342,7 +342,7 @@ def test_a_table_larger_than_memory_is_converted_once():
     with pytest.warns(UserWarning, match=r"GB may be used: it was converted once to .*\.parquet"):
         source = open_source(path, memory_limit=1000)
     np.testing.assert_array_equal(source.read(slice(0, 90), None), X)
-    again, y = open_source(path, target="b", memory_limit=1000)  # without a warning
+    again, y, *_ = open_data(path, target="b", memory_limit=1000)  # without a warning
     assert again.shape == (90, 5)
     np.testing.assert_array_equal(y, X[:, 1])
 
@@ -490,12 +490,12 @@ def test_line_ends_in_quotes(monkeypatch):
     for limit in (None, 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            source, y = open_source(path, target="comment", memory_limit=limit)
+            source, y, *_ = open_data(path, target="comment", memory_limit=limit)
         assert source.names == ["the\nnumber"]
         np.testing.assert_array_equal(source.read(slice(0, n), None)[:, 0], range(n))
         assert y.tolist() == [f'first, {k}\n\nlast "{k}"' for k in range(n)]
     np.save(path.with_name("x.npy"), np.zeros((n, 2)))
-    _, numbers = open_source(path.with_name("x.npy"), target=f"{path}:the\nnumber")
+    _, numbers, *_ = open_data(path.with_name("x.npy"), target=f"{path}:the\nnumber")
     np.testing.assert_array_equal(numbers, range(n))
 
 
@@ -538,7 +538,7 @@ def test_packed_integers_are_decoded(kind, dtype):
     y = cells[:, 2].copy()
     path = write_packed(kind, cells, {"_FillValue": 200, "scale_factor": 0.25, "add_offset": -3.0}, y)
     expected = np.where(cells == 200, np.nan, cells * 0.25 - 3.0)
-    source, target = open_source(path, target="y")
+    source, target, *_ = open_data(path, target="y")
     np.testing.assert_array_equal(source.read(slice(0, 90), None), expected[target_rows(expected)])
     np.testing.assert_array_equal(target, expected[target_rows(expected), 2])
     source = open_source(path)
@@ -653,7 +653,7 @@ def test_layers_and_raw_counts_of_anndata():
         file["raw/var"].attrs["_index"] = "_index"
     expected = {"/layers/counts": X[:, :5] + 1, "/layers/sparse": X[:, :5], "/raw/X": X, "/X": X[:, :5]}
     for inner, cells in expected.items():
-        source, y = open_source(f"{path}:{inner}", target="age")
+        source, y, *_ = open_data(f"{path}:{inner}", target="age")
         np.testing.assert_array_equal(source.read(slice(0, 60), None), cells)
         assert list(source.names) == list("abcdefgh")[: cells.shape[1]]
         np.testing.assert_array_equal(y, np.arange(60.0))
@@ -679,7 +679,7 @@ def test_nullable_text_of_anndata():
             group["values"] = np.array(labels, dtype=object)
             group["mask"] = np.zeros(len(labels), bool)
         file["obs/site/mask"][1] = True
-    source, y = open_source(path, target="site")
+    source, y, *_ = open_data(path, target="site")
     assert list(source.names) == list("abc")
     assert y.tolist() == ["A", "A", "B", "A", "B"]
     np.testing.assert_array_equal(source.read(slice(0, 5), None), X[[0, 2, 3, 4, 5]])

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 import files
-from banditsis import SIS, Plan, open_source, screen
-from banditsis.formats.opening import open_data
+from banditsis import SIS, Plan, open_data, open_source, screen
+from banditsis.formats.opening import open_parts
 from banditsis.formats.registry import open_file
 
 rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_one_of_several_variables(kind):
     with pytest.raises(ValueError, match=r"2 two-dimensional arrays.*open one of .*level, .*other"):
         open_source(path)
     separator = ":/" if kind == "netCDF" else "/"
-    source, y = open_source(f"{path}{separator}other", target="y")
+    source, y, *_ = open_data(f"{path}{separator}other", target="y")
     np.testing.assert_array_equal(source.read(slice(0, 60), None), 2 * X)
     assert source.names == NAMES
     np.testing.assert_array_equal(y, Y)
@@ -69,7 +69,7 @@ def test_dimensions_without_coordinates(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_names_but_not_ids(kind):
     dataset = make_dataset().assign_coords(sample=np.arange(60) + 100, gene=[10, 20, 30, 40, 50])
-    for opened in (open_file(write(dataset, kind)), open_data(dataset["level"])):
+    for opened in (open_file(write(dataset, kind)), open_parts(dataset["level"])):
         assert opened.source.names == ["10", "20", "30", "40", "50"]
         assert opened.ids is None
 
@@ -80,7 +80,7 @@ def test_a_target_file_is_joined_on_the_coordinate(kind):
     table = files.new_path("y.csv")
     table.write_text("id,y\n" + "".join(f"{IDS[i]},{float(Y[i])!r}\n" for i in order))
     for data in (write(make_dataset(), kind), make_dataset()["level"]):
-        source, y = open_source(data, target=f"{table}:y")
+        source, y, *_ = open_data(data, target=f"{table}:y")
         np.testing.assert_array_equal(y, Y)
         assert source.shape == (60, 5)
 
@@ -89,7 +89,7 @@ def test_a_target_file_is_joined_on_the_coordinate(kind):
 def test_arrays_in_memory(chunks):
     array = make_dataset()["level"]
     array = array if chunks is None else array.chunk(chunks)
-    opened = open_data(array, ["age"])
+    opened = open_parts(array, ["age"])
     assert list(opened.source.names) == NAMES
     assert opened.ids.tolist() == IDS
     np.testing.assert_array_equal(opened.values[0], np.arange(60))

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from banditsis import SIS, BanditSIS, Plan, open_source, screen, shuffle
+from banditsis import SIS, BanditSIS, Plan, open_data, open_source, screen, shuffle
 from banditsis.cli.app import app
 from banditsis.formats.options import ReadOptions, choose_columns
 from banditsis.sources.views import ColumnSubset
@@ -63,7 +63,7 @@ def mixed(request, tmp_path):
 
 
 def test_ids_dates_and_text_are_skipped_with_a_note(mixed):
-    source, y = open_source(mixed, target="spent")
+    source, y, *_ = open_data(mixed, target="spent")
     assert list(source.names) == NUMERIC
     skipped = "skipped customer_id (id), signed_up (dates), last_seen (dates), city (text), comment (text)"
     assert source.contents == f"33 numeric features; {skipped}"
@@ -74,13 +74,13 @@ def test_ids_dates_and_text_are_skipped_with_a_note(mixed):
 
 
 def test_columns_that_are_asked_for(mixed):
-    source, _ = open_source(mixed, target="spent", columns=["customer_id", "noise_1?", 6], drop="*_13")
+    source, *_ = open_data(mixed, target="spent", columns=["customer_id", "noise_1?", 6], drop="*_13")
     assert list(source.names) == [
         "customer_id",
         "age",
         *(f"noise_{k}" for k in range(10, 20) if k != 13),
     ]
-    source, _ = open_source(mixed, target="spent", dates="numeric", one_hot=True, drop=["noise_*", "comment"])
+    source, *_ = open_data(mixed, target="spent", dates="numeric", one_hot=True, drop=["noise_*", "comment"])
     assert list(source.names) == [
         "signed_up",
         "last_seen",
@@ -123,7 +123,7 @@ def test_columns_of_matrices_count_the_target(tmp_path):
     X = np.random.default_rng(0).standard_normal((50, 6))
     np.save(tmp_path / "x.npy", X)
     for data in (X, tmp_path / "x.npy", shuffle(X, tmp_path / "x.zarr", random_state=0)):
-        source, y = open_source(data, target="2", columns=["1", "2", "4"])
+        source, y, *_ = open_data(data, target="2", columns=["1", "2", "4"])
         assert [source.name(j) for j in range(2)] == ["x0", "x3"]
         assert source.shape == (50, 2)
         assert sorted(y) == sorted(X[:, 1])
@@ -146,11 +146,11 @@ def test_ids_are_chosen_by_name(tmp_path, ending):
         getattr(table, f"to_{ending}")(path, index=False)
     target = pd.DataFrame({"who": who, "spent": FRAME["spent"]}).sample(frac=1, random_state=0)
     target.to_csv(tmp_path / "y.csv", index=False)
-    source, y = open_source(path, target=f"{tmp_path / 'y.csv'}:spent", id="who")
+    source, y, *_ = open_data(path, target=f"{tmp_path / 'y.csv'}:spent", id="who")
     np.testing.assert_allclose(y, FRAME["spent"], rtol=1e-12)
     assert "who" not in (source.names or ())
     target.rename(columns={"who": "id"}).to_csv(tmp_path / "z.csv", index=False)
-    _, backwards = open_source(path, target=f"{tmp_path / 'z.csv'}:spent", id="number")
+    _, backwards, *_ = open_data(path, target=f"{tmp_path / 'z.csv'}:spent", id="number")
     np.testing.assert_allclose(backwards[::-1], FRAME["spent"], rtol=1e-12)
     with pytest.raises(ValueError, match="no column 'whom'"):
         open_source(path, id="whom")
@@ -238,7 +238,7 @@ def test_ordered_categories_are_numbers_and_others_are_classes():
     assert source.names == ["size", "a", "year"]
     np.testing.assert_array_equal(source.read(slice(0, 4), slice(0, 1))[:, 0], [0, 2, 1, np.nan])
     np.testing.assert_array_equal(source.read(slice(0, 4), slice(2, 3))[:, 0], [1, 2, 1, 2])
-    assert set(open_source(frame, target="size")[1]) == {"S", "M", "L"}
+    assert set(open_data(frame, target="size")[1]) == {"S", "M", "L"}
 
 
 def test_leakage_and_ids_are_flagged():
@@ -316,11 +316,11 @@ def test_ten_targets_in_one_run(tmp_path):
     table = pd.read_csv(output)
     assert list(table["target"]) == [target for target in targets for _ in range(2)]
     assert list(table.loc[table["rank"] == 1, "name"]) == [f"g{k}" for k in range(10)]
-    source, Y = open_source(tmp_path / "x.parquet", target=targets[:4])
+    source, Y, *_ = open_data(tmp_path / "x.parquet", target=targets[:4])
     assert Y.shape == (400, 4)
     assert np.isnan(Y[:, 3]).sum() == 50
     assert source.shape == (400, 45)  # without the four, and without t7, which is text
-    alone = screen(*open_source(tmp_path / "x.parquet", target="t3", drop="t*"), Plan.exact(350, 40, 2))
+    alone = screen(*open_data(tmp_path / "x.parquet", target="t3", drop="t*")[:2], Plan.exact(350, 40, 2))
     assert [f["score"] for f in records["t3"]["features"]] == pytest.approx(alone.scores[alone.selected])
 
 

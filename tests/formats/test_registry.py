@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
 
-from banditsis import BanditSIS, Plan, open_source, screen
+from banditsis import BanditSIS, Plan, open_data, open_source, screen
 from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats import registry
 from banditsis.formats.options import ReadOptions, find_column
@@ -67,12 +67,12 @@ def test_every_file_gives_the_same_selection(path):
 
 def test_a_column_of_the_same_file_is_the_target(path):
     if "svm" in path.name:
-        source, y = open_source(path, target="label")
+        source, y, *_ = open_data(path, target="label")
         np.testing.assert_allclose(y, Y)
         assert source.shape == (N, P)
         return
     for wanted in ("x3", "4"):
-        source, y = open_source(path, target=wanted)
+        source, y, *_ = open_data(path, target=wanted)
         np.testing.assert_allclose(y, X[:, 3], rtol=1e-12)
         assert source.shape == (N, P - 1)
         assert [source.name(j) for j in (0, 3, 10)] == ["x0", "x4", "x11"]
@@ -104,11 +104,11 @@ def named_of(source, selector):
 
 def test_arrays_beside_the_matrix_of_a_npz(tmp_path):
     np.savez(tmp_path / "both.npz", X=X, y=Y)
-    source, y = open_source(tmp_path / "both.npz", target="y")
+    source, y, *_ = open_data(tmp_path / "both.npz", target="y")
     assert source.shape == (N, P)
     np.testing.assert_array_equal(y, Y)
     with pytest.raises(ValueError, match="has no column 'why': did you mean 'y'"):
-        open_source(tmp_path / "both.npz", target="why")
+        open_data(tmp_path / "both.npz", target="why")
 
 
 def test_maps_larger_than_memory_know_their_pages(tmp_path, monkeypatch):

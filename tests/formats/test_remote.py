@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from moto.server import ThreadedMotoServer
 
 import files
-from banditsis import Plan, open_source, screen, shuffle
+from banditsis import Plan, open_data, open_source, screen, shuffle
 from banditsis.cli.app import app
 from banditsis.formats.registry import is_url
 
@@ -140,7 +140,7 @@ def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"^s3://data/bad\.csv has 1 values in line 2"):
         open_source(f"{bucket}/bad.csv")
     with pytest.raises(ValueError, match=r"^s3://data/bad\.csv has 1 values in line 2"):
-        open_source(X, target=f"{bucket}/bad.csv:a")
+        open_data(X, target=f"{bucket}/bad.csv:a")
     assert not list((tmp_path / "temporary").iterdir())
 
 
@@ -149,7 +149,7 @@ def test_anndata_in_a_bucket(bucket, inner):
     path = files.write_anndata_zarr(X, [f"g{j}" for j in range(30)], "csr_matrix")
     zarr.open_group(str(path)).create_array("layers/counts", data=X + 1)
     s3fs.S3FileSystem().put(str(path), "data/cells.zarr", recursive=True)
-    source, age = open_source(f"{bucket}/cells.zarr{inner}", target="age")
+    source, age, *_ = open_data(f"{bucket}/cells.zarr{inner}", target="age")
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X + bool(inner))
     np.testing.assert_array_equal(age, np.arange(400))
     assert source.names[29] == "g29"
@@ -161,7 +161,7 @@ def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
     pd.DataFrame(X).assign(id=range(400))[::-1].to_parquet(tmp_path / "x.parquet", index=False)
     for name in ("y.csv.gz", "x.parquet"):
         remote.put(str(tmp_path / name), f"{bucket}/{name}")
-    source, y = open_source(f"{bucket}/x.parquet", target=f"{bucket}/y.csv.gz:y")
+    source, y, *_ = open_data(f"{bucket}/x.parquet", target=f"{bucket}/y.csv.gz:y")
     np.testing.assert_array_equal(y, Y[::-1])
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X[::-1])
     command = ["screen", f"{bucket}/x.parquet", "--target", f"{bucket}/y.csv.gz:y", "--exact", "--keep", "2"]
@@ -175,7 +175,7 @@ def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
     done = CliRunner().invoke(app, ["shuffle", command[1], str(store), "--target", command[3], "--quiet"])
     assert done.exit_code == 0, done.stderr
     with pytest.raises(FileNotFoundError, match=r"s3://data/none\.csv does not exist or is not readable"):
-        open_source(X, target=f"{bucket}/none.csv:y")
+        open_data(X, target=f"{bucket}/none.csv:y")
 
 
 def test_a_part_of_a_file_in_a_bucket(bucket, tmp_path):

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 import zarr
 
-from banditsis import Plan, open_source, screen
-from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import Opened
-from banditsis.formats.targets import join, open_with_targets, read_target, read_targets, split_target
+from banditsis import Plan, open_data, open_source, screen
+from banditsis.formats.targets import read_target, read_targets, split_target
 from banditsis.sources.views import RowSubset
 from banditsis.store.writer import shuffle
 
@@ -116,16 +114,21 @@ def test_forms_of_a_target(tmp_path, monkeypatch):
             split_target(target)
 
 
+def with_ids(ids):
+    return pd.DataFrame(X, index=ids, columns=list("abc"))
+
+
 def test_joined_on_ids(tmp_path):
     file = write(tmp_path / "t.csv", "id,y\ns5,50\ns1,10\nother,7\ns3,NA\ns0,0\n")
-    target = join(Opened(open_source(X), IDS), read_target(file, "y"), file)
-    np.testing.assert_array_equal(target.values[0], [0, 10, 50])
-    np.testing.assert_array_equal(target.source.read(slice(0, 3), None), X[[0, 1, 5]])
-    assert isinstance(target.source, RowSubset)
-    assert not isinstance(target.source.base, RowSubset)
-    assert target.how[0].endswith(
-        "joined on sample ids: 4 of 6 rows have a value, 1 of its ids are not in the data; "
-        "1 row without a value was left out."
+    target = open_data(with_ids(IDS), f"{file}:y")
+    np.testing.assert_array_equal(target.target, [0, 10, 50])
+    np.testing.assert_array_equal(target.features.read(slice(0, 3), None), X[[0, 1, 5]])
+    np.testing.assert_array_equal(target.ids, ["s0", "s1", "s5"])
+    assert target.names == ("y",)
+    assert isinstance(target.features, RowSubset)
+    assert not isinstance(target.features.base, RowSubset)
+    assert target.joined[0].endswith(
+        "joined on sample ids: 3 of 6 rows have a value; 1 of its ids are not in the data."
     )
 
 
@@ -133,27 +136,27 @@ def test_joined_on_ids(tmp_path):
 def test_families_and_individuals(tmp_path, text):
     file = write(tmp_path / "t.txt", text)
     for ids in (PAIRS, IDS):
-        target = join(Opened(open_source(X), ids), read_target(file, "y"), file)
-        np.testing.assert_array_equal(target.values[0], [10, 50])
-        np.testing.assert_array_equal(target.source.read(slice(0, 2), None), X[[1, 5]])
+        target = open_data(with_ids(ids), f"{file}:y")
+        np.testing.assert_array_equal(target.target, [10, 50])
+        np.testing.assert_array_equal(target.features.read(slice(0, 2), None), X[[1, 5]])
 
 
 def test_by_row_order(tmp_path):
     file = write(tmp_path / "t.txt", "\n".join(map(str, range(N))))
-    target = open_with_targets(X, [str(file)])
-    assert target.how[0] == f"{file} was taken in row order: 6 values."
-    np.testing.assert_array_equal(target.values[0], range(N))
+    target = open_data(X, str(file))
+    assert target.joined[0] == f"{file} was taken in row order: 6 of 6 rows have a value."
+    np.testing.assert_array_equal(target.target, range(N))
     short = write(tmp_path / "short.txt", "1\n2\n")
     with pytest.raises(
         ValueError, match=r"2 values for the 6 rows of the data, and .*short\.txt has no sample ids"
     ):
-        open_with_targets(X, [str(short)])
+        open_data(X, str(short))
 
 
 def test_the_index_of_a_pandas_frame(tmp_path):
     frame = pd.DataFrame(X, index=IDS, columns=list("abc"))
     file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in reversed(range(N))))
-    source, y = open_source(frame, target=f"{file}:y")
+    source, y, *_ = open_data(frame, target=f"{file}:y")
     np.testing.assert_array_equal(y, range(N))
     assert source.names == ["a", "b", "c"]
     screen(source, y, Plan.exact(N, 3, 1))
@@ -174,7 +177,7 @@ def test_what_is_refused(name, tmp_path):
     text, column, message = REFUSED[name]
     file = write(tmp_path / "t.csv", text)
     with pytest.raises(ValueError, match=message):
-        join(Opened(open_source(X), IDS), read_target(file, column), file)
+        open_data(with_ids(IDS), str(file) if column is None else f"{file}:{column}")
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -195,11 +198,11 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_ids_of_the_data_must_be_unique(tmp_path):
     file = write(tmp_path / "t.csv", "id,y\ns1,1\n")
     with pytest.raises(ValueError, match="'s0' occurs 6 times in the data"):
-        join(Opened(open_source(X), np.array(["s0"] * N)), read_target(file, "y"), file)
+        open_data(with_ids(["s0"] * N), f"{file}:y")
 
 
 def names_and_target(data, target):
-    source, y = open_source(data, target=str(target))
+    source, y, *_ = open_data(data, target=str(target))
     return list(source.names), y
 
 
@@ -227,10 +230,10 @@ def test_a_column_of_ids_in_the_data(tmp_path, name, kind, suffix):
 def test_a_pair_of_ids_in_the_data(tmp_path):
     write(tmp_path / "x.csv", "FID,IID,a\n1,1,5\n1,2,6\n2,1,7\n")
     write(tmp_path / "t.txt", "FID IID y\n2 1 3\n1 2 2\n1 1 -9.0\n")
-    target = open_with_targets(tmp_path / "x.csv", [f"{tmp_path / 't.txt'}:y"])
-    np.testing.assert_array_equal(target.values[0], [2, 3])
-    np.testing.assert_array_equal(target.source.read(slice(0, 2), None), [[6], [7]])
-    assert "; -9 counts as missing in it; 1 row without a value was left out" in target.how[0]
+    target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.txt'}:y")
+    np.testing.assert_array_equal(target.target, [2, 3])
+    np.testing.assert_array_equal(target.features.read(slice(0, 2), None), [[6], [7]])
+    assert target.joined[0].endswith(": 2 of 3 rows have a value; -9 counts as missing in it.")
 
 
 def test_ids_of_a_table_too_large_for_memory(tmp_path):
@@ -238,11 +241,9 @@ def test_ids_of_a_table_too_large_for_memory(tmp_path):
     pd.DataFrame({"id": ids, "a": ids * 2.0, "b": 1.0}).to_csv(tmp_path / "x.csv", index=False)
     pd.DataFrame({"id": ids, "y": ids}).iloc[::-1].to_csv(tmp_path / "t.csv", index=False)
     with pytest.warns(UserWarning, match="converted once"):
-        target = open_with_targets(
-            tmp_path / "x.csv", [f"{tmp_path / 't.csv'}:y"], ReadOptions(memory_limit=1 << 14)
-        )
-    np.testing.assert_array_equal(target.values[0], ids)
-    assert list(target.source.names) == ["a", "b"]
+        target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=1 << 14)
+    np.testing.assert_array_equal(target.target, ids)
+    assert list(target.features.names) == ["a", "b"]
 
 
 def test_repeated_ids_are_a_feature_where_the_target_has_no_ids(tmp_path):
@@ -270,10 +271,10 @@ def test_the_index_of_pandas_in_a_target_file(tmp_path, suffix):
 def test_ids_on_one_side_alone(tmp_path):
     file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in range(N)))
     with pytest.warns(UserWarning, match=r"t\.csv has sample ids, and the data have none: .*order alone"):
-        open_source(X, target=f"{file}:y")
+        open_data(X, target=f"{file}:y")
     np.save(tmp_path / "y.npy", np.arange(N))
     with pytest.warns(UserWarning, match=r"the data have sample ids, and .*y\.npy has none") as caught:
-        open_source(pd.DataFrame(X, index=IDS), target=str(tmp_path / "y.npy"))
+        open_data(pd.DataFrame(X, index=IDS), target=str(tmp_path / "y.npy"))
     assert caught[0].filename == __file__
 
 
@@ -313,14 +314,14 @@ def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
     for name in ("price", "y.csv", "2"):
         write(tmp_path / name, "q\n0\n0\n0\n")
     for target, expected in (("price", [2, 5, 8]), ("y.csv", [3, 6, 1]), ("2", [2, 5, 8])):
-        np.testing.assert_array_equal(open_source("x.csv", target=target)[1], expected)
+        np.testing.assert_array_equal(open_data("x.csv", target=target)[1], expected)
     assert (
-        open_with_targets("x.csv", ["2"]).how[0]
-        == "the target is the column 'price' of the data, its column 2."
+        open_data("x.csv", "2").joined[0]
+        == "the column 'price' of the data, its column 2: 3 of 3 rows have a value."
     )
     write(tmp_path / "nothing", "q\n0\n")
     with pytest.raises(ValueError, match="nothing cannot be a target"):
-        open_source("x.csv", target="nothing")
+        open_data("x.csv", target="nothing")
 
 
 def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
@@ -335,14 +336,14 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
     np.testing.assert_array_equal(y, range(N))
     target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):
-        open_source(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")
+        open_data(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")
 
 
 def test_a_path_as_target(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N))
-    np.testing.assert_array_equal(open_source(X, target=tmp_path / "y.npy")[1], range(N))
+    np.testing.assert_array_equal(open_data(X, target=tmp_path / "y.npy")[1], range(N))
     store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", random_state=0)
-    np.testing.assert_array_equal(open_source(store, target="y")[1], open_source(store).original_rows)
+    np.testing.assert_array_equal(open_data(store, target="y")[1], open_source(store).original_rows)
 
 
 KEYS = {
@@ -375,12 +376,12 @@ def test_a_key_that_both_files_have(tmp_path, kind, suffix, target):
     values = pd.DataFrame({"Customer_ID": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
     file = tmp_path / f"t.{target}"
     values.to_csv(file, index=False) if target == "csv" else values.to_parquet(file)
-    joined = open_with_targets(data, [f"{file}:y"])
-    assert [joined.source.name(j) for j in range(2)] == ["a", "b"]
-    np.testing.assert_array_equal(joined.values[0], range(N))
-    note = f"{file} was joined on the column 'Customer_ID' of both: 6 of 6 rows have a value"
-    assert joined.how[0] == f"{note}."
-    result = screen(joined.source, joined.values[0], Plan.exact(N, 2, 1))
+    joined = open_data(data, f"{file}:y")
+    assert [joined.features.name(j) for j in range(2)] == ["a", "b"]
+    np.testing.assert_array_equal(joined.target, range(N))
+    note = f"{file} was joined on the column 'Customer_ID' of both"
+    assert joined.joined[0] == f"{note}: 6 of 6 rows have a value."
+    result = screen(joined.features, joined.target, Plan.exact(N, 2, 1))
     assert f"{note}; the column is not a feature." in result.notes
 
 
@@ -426,23 +427,23 @@ def test_keys_that_do_not_match(tmp_path, name):
     pd.DataFrame({"customer": ours, "a": [1.0, 2, 4]}).to_csv(tmp_path / "x.csv", index=False)
     pd.DataFrame({"customer": theirs, "y": [1.0, 2, 4]}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=message):
-        open_source(tmp_path / "x.csv", target=f"{tmp_path / 't.csv'}:y")
+        open_data(tmp_path / "x.csv", target=f"{tmp_path / 't.csv'}:y")
 
 
 def test_shared_measurements_are_not_keys(tmp_path):
     frame = pd.DataFrame({"a": X[:, 0] + 0.25 * np.arange(N), "group": [1, 1, 1, 2, 2, 2], "b": X[:, 1]})
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame[["a", "group"]].assign(y=range(N)).to_csv(tmp_path / "t.csv", index=False)
-    target = open_with_targets(tmp_path / "x.csv", [f"{tmp_path / 't.csv'}:y"])
-    assert list(target.source.names) == ["a", "group", "b"]
-    assert "row order" in target.how[0]
+    target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
+    assert list(target.features.names) == ["a", "group", "b"]
+    assert "row order" in target.joined[0]
 
 
 def test_a_key_of_a_shuffled_store(tmp_path):
     frame = pd.DataFrame({"customer": KEYS["numbers"], "a": X[:, 0], "b": X[:, 1]})
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame.assign(y=frame["a"] * 2)[::-1].to_csv(tmp_path / "t.csv", index=False)
-    source, y = open_source(
+    source, y, *_ = open_data(
         shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", random_state=0), target=f"{tmp_path / 't.csv'}:y"
     )
     assert [source.name(j) for j in range(2)] == ["a", "b"]
@@ -456,10 +457,10 @@ def test_keys_with_many_digits(tmp_path):
     target = f"{tmp_path / 't.csv'}:y"
     for suffix in ("csv", "parquet", "frame"):
         np.testing.assert_array_equal(
-            open_source(write_data(frame, suffix, tmp_path), target=target)[1], [1, 2, 4]
+            open_data(write_data(frame, suffix, tmp_path), target=target)[1], [1, 2, 4]
         )
     with pytest.raises(ValueError, match=r"sample ids such as 900719925474099\d have too many digits"):
-        open_source(write_data(frame, "zarr", tmp_path), target=target)
+        open_data(write_data(frame, "zarr", tmp_path), target=target)
 
 
 def test_an_index_of_several_levels(tmp_path):
@@ -487,3 +488,70 @@ def test_columns_of_one_file_are_what_each_is_alone(tmp_path, suffix):
         assert one.column == alone.column == {"3": "b"}.get(name, name)
         np.testing.assert_array_equal(one.values, alone.values)
         np.testing.assert_array_equal(one.ids, IDS)
+
+
+def write_samples(tmp_path):
+    """A phenotype and covariates in another order than the data, without s0, and an id that is not there."""
+    order = [4, 1, 9, 3, 5, 2]
+    table = pd.DataFrame({"IID": [f"s{k}" for k in order], "y": order, "age": [40.0, 10, 90, None, 50, 20]})
+    table["sex"], table["w"] = ["f", "m", "f", "m", None, "f"], 1.0
+    table.to_csv(tmp_path / "samples.cov", sep="\t", index=False, na_rep="NA")
+    return tmp_path / "samples.cov"
+
+
+def test_a_dataset_has_covariates_weights_and_ids(tmp_path):
+    file = write_samples(tmp_path)
+    data = open_data(with_ids(IDS), f"{file}:y", covariates=f"{file}:age, sex", weights=f"{file}:w")
+    np.testing.assert_array_equal(data.target, [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(data.features.read(slice(0, 5), None), X[1:])
+    np.testing.assert_array_equal(data.covariates["age"], [10, 20, np.nan, 40, 50])
+    assert data.covariates["sex"].tolist() == ["m", "f", "m", "f", None]
+    np.testing.assert_array_equal(data.weights, np.ones(5))
+    np.testing.assert_array_equal(data.ids, IDS[1:])
+    assert data.names == ("y",)
+    assert [" 4 of 6 rows" in how or " 5 of 6 rows" in how for how in data.joined] == [True] * 4
+    no_target = open_data(with_ids(IDS), covariates=f"{file}:age")
+    assert no_target.target is None
+    np.testing.assert_array_equal(no_target.covariates["age"], [np.nan, 10, 20, np.nan, 40, 50])
+
+
+def test_a_file_alone_is_all_its_covariates(tmp_path):
+    """But not the ids, nor what is the target or the weights, by name or by number."""
+    file = write_samples(tmp_path)
+    for target in ("y", "2"):
+        data = open_data(with_ids(IDS), f"{file}:{target}", covariates=file, weights=f"{file}:w")
+        assert list(data.covariates) == ["age", "sex"]
+    pd.read_csv(file, sep="\t").to_parquet(tmp_path / "samples.parquet")
+    data = open_data(with_ids(IDS), covariates=tmp_path / "samples.parquet")
+    assert list(data.covariates) == ["y", "age", "sex", "w"]
+    write(tmp_path / "only.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in range(N)))
+    with pytest.raises(ValueError, match=r"only\.csv has no covariates"):
+        open_data(with_ids(IDS), f"{tmp_path}/only.csv:y", covariates=tmp_path / "only.csv")
+
+
+@pytest.mark.parametrize("name", ["x.eigenvec", "x.cov"])
+def test_covariates_of_plink_without_a_header(name, tmp_path):
+    """Family and individual come first."""
+    lines = [f"fam{k // 2} s{k} {k}.5 {-k}" for k in reversed(range(N))]
+    file = write(tmp_path / name, "\n".join(lines))
+    data = open_data(with_ids(PAIRS), "a", covariates=file)
+    assert list(data.covariates) == ["3", "4"]
+    np.testing.assert_array_equal(data.covariates["4"], -np.arange(N))
+    np.testing.assert_array_equal(data.ids, PAIRS)
+
+
+def test_covariates_of_several_files(tmp_path):
+    """Names that occur twice keep their files; columns of the data and of arrays are covariates too."""
+    for k in (1, 2):
+        write(tmp_path / f"z{k}.csv", "id,age\n" + "".join(f"s{i},{k * i}\n" for i in range(N)))
+    np.save(tmp_path / "pcs.npy", X[:, :2])
+    np.save(tmp_path / "one.npy", X[:, 0])
+    first, second = tmp_path / "z1.csv", tmp_path / "z2.csv"
+    data = open_data(with_ids(IDS), "a", covariates=["b", first, f"{second}:age"])
+    assert list(data.covariates) == ["b", f"{first}:age", f"{second}:age"]
+    np.testing.assert_array_equal(data.covariates[f"{second}:age"], 2 * np.arange(N))
+    np.testing.assert_array_equal(data.covariates["b"], X[:, 1])
+    assert data.features.names == ["c"]
+    data = open_data(X, "1", covariates=[tmp_path / "pcs.npy", tmp_path / "one.npy"])
+    assert list(data.covariates) == ["1", "2", "one.npy"]
+    np.testing.assert_array_equal(np.column_stack(list(data.covariates.values())), X[:, [0, 1, 0]])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from banditsis import open_source
+from banditsis import open_data, open_source
 from banditsis.formats.targets import read_target
 
 
@@ -32,7 +32,7 @@ def read_all(source):
 def test_compressed_text(suffix, limit, tmp_path, recwarn):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](TEXT))
-    source, y = open_source(path, target="y", memory_limit=limit)
+    source, y, *_ = open_data(path, target="y", memory_limit=limit)
     np.testing.assert_array_equal(read_all(source), X[:, :2])
     np.testing.assert_array_equal(y, X[:, 2])
     assert [str(warning.message).count("converted once") for warning in recwarn] == [1] * (limit is not None)
@@ -102,7 +102,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("limit", [None, 20_000])
 @pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
 def test_a_folder_of_csv_files_is_one_table(folder, limit):
-    source, y = open_source(folder, target="y", memory_limit=limit)
+    source, y, *_ = open_data(folder, target="y", memory_limit=limit)
     assert source.names == ["a", "b"]
     np.testing.assert_array_equal(read_all(source), X[:, :2])
     np.testing.assert_array_equal(y, X[:, 2])
@@ -160,7 +160,7 @@ def test_codes_for_missing_values(tmp_path, limit):
     path.write_text("a,b,kind,y\n1,-9,u,1\n-9.0,2,-9,?\n?,3,?,4\n")
     with pytest.raises(ValueError, match=r"numbers and text in column 'a': '\?' in line 4"):
         open_source(path)
-    source, y = open_source(path, target="y", one_hot=True, na=["-9", "?"], memory_limit=limit)
+    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"], memory_limit=limit)
     assert source.names == ["a", "b", "kind=u"]
     np.testing.assert_array_equal(read_all(source), [[1, np.nan, 1], [np.nan, 3, 0]])  # rows with a target
     np.testing.assert_array_equal(y, [1, 4])
@@ -179,7 +179,7 @@ def test_codes_for_missing_values_of_a_first_row_without_a_header(tmp_path):
 def test_codes_for_missing_values_of_a_target(tmp_path):
     (tmp_path / "y.csv").write_text("y,kind\n-9,?\n-9.0,b\n2,c\n")
     assert read_target(tmp_path / "y.csv", "kind", na=["?"]).values.tolist() == [None, "b", "c"]
-    source, y = open_source(np.eye(3), target=f"{tmp_path}/y.csv:y", na="-9")
+    source, y, *_ = open_data(np.eye(3), target=f"{tmp_path}/y.csv:y", na="-9")
     np.testing.assert_array_equal(y, [-9, 2])
     np.testing.assert_array_equal(read_all(source), np.eye(3)[1:])
 
@@ -189,7 +189,7 @@ def test_codes_for_missing_values_apply_to_text_alone(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(3.0))
     for data, target in ((np.eye(3), None), (tmp_path / "x.npy", None), (tmp_path / "x.npy", "y.npy")):
         with pytest.raises(ValueError, match="na='-9' applies to CSV and other text files alone"):
-            open_source(data, target=target and str(tmp_path / target), na="-9")
+            open_data(data, target=target and str(tmp_path / target), na="-9")
 
 
 MARKED = {
@@ -226,17 +226,17 @@ def write_cells(path, columns):
 @pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
 def test_numbers_with_blanks_units_and_separators(tmp_path, limit):
     path = write_cells(tmp_path / "x.csv", {**MARKED, "y": "1234"})
-    source, y = open_source(path, target="y", memory_limit=limit)
+    source, y, *_ = open_data(path, target="y", memory_limit=limit)
     assert source.names == list(PLAIN)
     np.testing.assert_array_equal(read_all(source), np.column_stack(list(PLAIN.values())))
     assert source.notes == [f"read as numbers: {', '.join(LEFT_OUT.values())}."]
     assert source.contents == "5 numeric features"
     for name, expected in PLAIN.items():
         known = ~np.isnan(expected)
-        source, y = open_source(path, target=name, columns="y", memory_limit=limit)
+        source, y, *_ = open_data(path, target=name, columns="y", memory_limit=limit)
         np.testing.assert_array_equal(y, np.array(expected)[known])
         assert source.notes == [f"read as numbers: {LEFT_OUT[name]}."]
-        _, y = open_source(np.eye(4), target=f"{path}:{name}")
+        _, y, *_ = open_data(np.eye(4), target=f"{path}:{name}")
         np.testing.assert_array_equal(y, np.array(expected)[known])
 
 
@@ -258,7 +258,7 @@ def test_text_that_is_not_clearly_numeric_stays_text(tmp_path, cells):
     source = open_source(path, one_hot=True)
     assert source.contents == "1 numeric feature and a (3 levels)"
     assert source.notes == []
-    assert list(open_source(path, target="a")[1]) == cells
+    assert list(open_data(path, target="a")[1]) == cells
 
 
 def test_commas_beside_another_delimiter(tmp_path):

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from banditsis import BanditSIS, Plan, open_source, screen
+from banditsis import BanditSIS, Plan, open_data, open_source, screen
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import open_file
 from banditsis.sources.array import ArraySource
@@ -79,23 +79,23 @@ def test_the_dtype_holds_all_values():
 
 def test_a_target_is_taken_out(build):
     for wanted in ("b", "2"):
-        source, y = open_source(build(COLUMNS), target=wanted)
+        source, y, *_ = open_data(build(COLUMNS), target=wanted)
         np.testing.assert_array_equal(y, COLUMNS["b"])
         assert list(source.names) == ["a", "c", "d", "gaps", "few", "maybe"]
         np.testing.assert_allclose(source.read(slice(0, N), None), np.delete(EXPECTED, 1, axis=1), rtol=1e-7)
     with pytest.raises(ValueError, match="the frame has no column 'gap': did you mean 'gaps'"):
-        open_source(build(COLUMNS), target="gap")
+        open_data(build(COLUMNS), target="gap")
 
 
 def test_rows_without_a_target_are_left_out(build):
-    source, y = open_source(build(COLUMNS), target="few")
+    source, y, *_ = open_data(build(COLUMNS), target="few")
     known = np.arange(N) % 5 != 0
     np.testing.assert_array_equal(y, np.arange(N)[known])
     assert source.shape == (known.sum(), 6)
 
 
 def test_labels_as_target(build):
-    source, y = open_source(build({**COLUMNS, "colour": COLOURS}), target="colour")
+    source, y, *_ = open_data(build({**COLUMNS, "colour": COLOURS}), target="colour")
     known = [colour for colour in COLOURS if colour]
     assert list(y) == known
     assert source.shape == (len(known), 7)

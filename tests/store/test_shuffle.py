@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
-from banditsis import Plan, open_source, screen
+from banditsis import Plan, open_data, open_source, screen
 from banditsis.formats.registry import open_file
 from banditsis.sources.views import RowSubset
 from banditsis.store.layout import make_layout
@@ -98,7 +98,7 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
     frame = pd.DataFrame(normal(200, 3, "f8"), columns=["a", "b c", "größe"])
     frame.to_csv(tmp_path / "x.csv", index=False)
     path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="größe", random_state=0)
-    source, y = open_source(path, target="größe")
+    source, y, *_ = open_data(path, target="größe")
     assert list(source.names) == ["a", "b c"]
     np.testing.assert_allclose(y, frame["größe"].to_numpy()[source.original_rows])
     np.testing.assert_allclose(
@@ -306,7 +306,7 @@ def test_a_store_that_is_shuffled_again(tmp_path):
     np.testing.assert_array_equal(source.read(slice(0, 300), None), expected)
     other = pd.DataFrame({"id": frame.index, "z": np.arange(300.0)}).sample(frac=1, random_state=0)
     other.to_csv(tmp_path / "z.csv", index=False)
-    _, z = open_source(twice, target=f"{tmp_path / 'z.csv'}:z")
+    _, z, *_ = open_data(twice, target=f"{tmp_path / 'z.csv'}:z")
     np.testing.assert_array_equal(z, opened.values[0])
 
 
@@ -317,7 +317,7 @@ def test_an_outside_target_of_a_store_that_was_shuffled_again(tmp_path):
     once = shuffle(X, tmp_path / "once.zarr", target=str(tmp_path / "y.npy"), random_state=1)
     for k, target in enumerate((None, str(tmp_path / "y.npy"), "x3")):
         twice = shuffle(once, tmp_path / f"twice{k}.zarr", target=target, random_state=2)
-        source, again = open_source(twice, target=str(tmp_path / "y.npy"))
+        source, again, *_ = open_data(twice, target=str(tmp_path / "y.npy"))
         np.testing.assert_array_equal(again, source.read(slice(0, len(again)), None)[:, 2])
     both = shuffle(tmp_path / "twice0.zarr", tmp_path / "thrice.zarr", random_state=3, memory_limit=LEAST)
     np.testing.assert_array_equal(
@@ -349,7 +349,7 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     pq.write_table(pa.table({**columns, "y": pa.array(y, pa.string())}), tmp_path / "x.parquet")
     path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
     np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y[ShuffledSource(path).original_rows])
-    source, kept = open_source(path, target="y")
+    source, kept, *_ = open_data(path, target="y")
     assert source.shape == (200, 4)
     assert set(kept) == set(labels[:2])
     again = shuffle(path, tmp_path / "again.zarr", random_state=1)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, open_source, screen
+from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, open_data, open_source, screen
 from banditsis.formats.registry import open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.views import ColumnSubset
@@ -115,7 +115,7 @@ def test_rows_without_a_value_are_the_last_stratum(tmp_path, labels):
     store = ShuffledSource(path)
     assert store.stratum_sizes == (900, 30, 70)
     np.testing.assert_array_equal(kinds[store.original_rows], np.repeat([0, 1, 2], [900, 30, 70]))
-    source, y = open_source(path, target="y")
+    source, y, *_ = open_data(path, target="y")
     assert source.stratum_sizes == (900, 30)
     assert set(y) == set(labels[:2])
     again = shuffle(path, tmp_path / "again.zarr", random_state=1)
@@ -286,7 +286,7 @@ def test_a_target_of_some_rows_is_joined_by_id(tmp_path):
     path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
     z = (frame["b"] + rng.standard_normal(2000)).sample(1500, random_state=0)
     z.rename("z").to_frame().rename_axis("id").reset_index().to_csv(tmp_path / "z.csv", index=False)
-    source, stored = open_source(path, target=f"{tmp_path / 'z.csv'}:z")
+    source, stored, *_ = open_data(path, target=f"{tmp_path / 'z.csv'}:z")
     assert source.shape == (1500, 6)
     assert sum(source.stratum_sizes) == 1500
     assert len(source.stratum_sizes) == 2

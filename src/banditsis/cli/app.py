@@ -185,7 +185,9 @@ Examples:
         ),
         option(
             "--covariates",
-            help="Covariates to adjust for: columns of the data (age,sex) or FILE:age,sex. Text is expanded.",
+            multiple=True,
+            help="Covariates to adjust for: columns of the data (age,sex), FILE:age,sex, or FILE for all of "
+            "its columns. Text is expanded. Repeatable.",
         ),
         option("--weights", help="Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
         flag("--pvalues", help="Read all rows of the selected features to get p-values."),

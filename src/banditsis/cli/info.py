@@ -11,10 +11,9 @@ import numpy as np
 
 from banditsis.cli.terminal import print_output
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
-from banditsis.formats.opening import open_data
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, local_path
-from banditsis.formats.targets import open_with_targets
+from banditsis.formats.targets import open_dataset
 from banditsis.formatting import count, format_bytes, format_share, text_table, to_single_line
 from banditsis.plans.plan import Plan, default_size
 from banditsis.progress import ProgressBar, add_up
@@ -36,12 +35,10 @@ def run_info(
     verify: bool,
 ) -> None:
     """Print what a file contains; ``verify`` reads a shuffled store completely."""
-    opened: Any = (
-        open_data(path, (), options) if target is None else open_with_targets(path, [target], options)
-    )
+    data = open_dataset(path, target, options)
     if verify:
-        _verify(path, opened.source)
-    record = describe(path, opened.source, opened.ids is not None, keep, target)
+        _verify(path, data.features)
+    record = describe(path, data.features, data.ids is not None, keep, target)
     if verify:
         record["verified"] = True
     if as_json:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.cli.covariates import columns_in_data, id_names, read_covariates
 from banditsis.cli.errors import (
     INTERRUPTED,
     UsageError,
@@ -27,10 +26,9 @@ from banditsis.compilation import clock
 from banditsis.engine.redundancy import count_candidates
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
-from banditsis.formats.opening import stack_columns
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_query, is_url, local_path
-from banditsis.formats.targets import open_with_targets, split_target
+from banditsis.formats.targets import Dataset, open_dataset, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
 from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import Workers, count_jobs
@@ -43,7 +41,14 @@ from banditsis.screening import screen
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
-from banditsis.validation import Responses, check_choice, check_real, find_missing, rows_by_missingness
+from banditsis.validation import (
+    Responses,
+    check_choice,
+    check_real,
+    find_missing,
+    has_labels,
+    rows_by_missingness,
+)
 
 if TYPE_CHECKING:
     from banditsis.store.metadata import Record
@@ -68,7 +73,7 @@ class ScreenOptions(NamedTuple):
     min_correlation: float | None
     confidence: float | None
     statistic: str
-    covariates: str | None
+    covariates: tuple[str, ...]
     weights: str | None
     pvalues: bool
     robust_pvalues: bool
@@ -180,7 +185,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
     path = local_path(options.data)
     if path is not None:
         yield path
-    for given in filter(None, (*options.target, options.covariates, options.weights)):
+    for given in filter(None, (*options.target, *options.covariates, options.weights)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             file, _ = split_target(given)
             if isinstance(file, Path):
@@ -189,44 +194,33 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
 
 def _run(options: ScreenOptions) -> None:
     path, targets = options.data, list(options.target) or [_stored_target(options.data)]
-    na = options.opening["na"]
-    # Workers open the file by its targets alone, so the ids of the covariates must not matter.
-    files = (options.covariates, options.weights) if options.scheduler is None else ()
-    ids_like = next(filter(None, (id_names(path, file, na) for file in files)), None)
-    in_data = columns_in_data(path, options.covariates)
-    weight_in_data = columns_in_data(path, options.weights)
-    apart = [*in_data, *weight_in_data]
-    opened, values, joined, ids, _, others = open_with_targets(
-        path, targets, ReadOptions(**options.opening, ids_like=ids_like, command_line=True), others=apart
-    )
-    covariates = dict(zip(in_data, others[: len(in_data)], strict=True)) or None
-    if options.covariates is not None and not in_data:
-        pairwise = _missing(options) == "pairwise"
-        covariates = read_covariates(path, opened, ids, options.covariates, pairwise, na)
-    weights = others[len(in_data) :]
-    if options.weights is not None and not weight_in_data:
-        weights = list(read_covariates(path, opened, ids, options.weights, True, na).values())
-    if len(weights) > 1:
-        raise UsageError(f"--weights must name one column, got {options.weights}.")
-    source = _wrap(opened, options, targets, apart)
-    if find_statistic(options.statistic).n_columns > 1:  # the targets are the columns of one response
-        targets, values, joined = [", ".join(targets)], [stack_columns(values)], [" ".join(joined)]
+    given: dict[str, Any] = {"covariates": options.covariates, "weights": options.weights}
+    data = open_dataset(path, targets, ReadOptions(**options.opening, command_line=True), **given)
+    source = _wrap(data.features, options, {"target": tuple(targets), **given, **options.opening})
+    assert data.target is not None
+    is_one = find_statistic(options.statistic).n_columns > 1  # the targets are the columns of one response
+    targets = [", ".join(targets)] if is_one else targets
     results: dict[str, ScreeningResult] = {}
     started = clock()
-    for members, rows in group_responses(values):
-        results |= _screen(
-            options,
-            source if rows is None else take_rows(source, rows),
-            {targets[k]: values[k] if rows is None else values[k][rows] for k in members},
-            " ".join(joined[k] for k in members[:3]) + (" …" if len(members) > 3 else ""),
-            covariates
-            and {name: column if rows is None else column[rows] for name, column in covariates.items()},
-            next((column if rows is None else column[rows] for column in weights), None),
+    for members, rows in group_responses(data.target, is_one):
+        some = slice(None) if rows is None else rows
+        part = data._replace(
+            features=source if rows is None else take_rows(source, rows),
+            target=_single_or_all(data.target[some][:, members]),
+            covariates=data.covariates and {name: column[some] for name, column in data.covariates.items()},
+            weights=None if data.weights is None else data.weights[some],
         )
+        found = list(dict.fromkeys(data.joined[k] for k in members))
+        joined = [f"Target: {' '.join(found[:3])}" + " …" * (len(found) > 3)]
+        if data.covariates:
+            files = [how for how in data.joined[-len(data.covariates) :] if not how.startswith("the column")]
+            names = ", ".join([*list(data.covariates)[:10], *["…"] * (len(data.covariates) > 10)])
+            joined.append(" ".join([f"Covariates: {names}.", *dict.fromkeys(files)]))
+        results |= _screen(options, part, targets if is_one else [targets[k] for k in members], joined)
     seconds = clock() - started
     results = {target: results[target] for target in targets}
     try:
-        _write_files(options, results, source, values)
+        _write_files(options, results, source, data.target)
     finally:  # a full disk must not hide the result
         _print_results(options, results, source, seconds)
     if options.verbose:
@@ -234,33 +228,28 @@ def _run(options: ScreenOptions) -> None:
             print_message(f"Wrote {file}.")
 
 
-def group_responses(values: Sequence[Array]) -> Iterator[tuple[list[int], Indices | None]]:
+def group_responses(target: Array, is_one: bool) -> Iterator[tuple[list[int], Indices | None]]:
     """Group responses that can share a pass: all numbers or all labels, and known in the same rows.
 
-    A response of several columns is one group: the rows in which all columns are known.
+    The columns of one response are a group: the rows in which all of them are known.
     """
-    if values[0].ndim > 1:
-        known = ~find_missing(values[0]).any(axis=1)
-        yield [0], None if known.all() else np.flatnonzero(known)
+    if is_one:
+        known = ~find_missing(target).any(axis=1)
+        yield list(range(target.shape[1])), None if known.all() else np.flatnonzero(known)
         return
-    are_numbers = [response.dtype.kind in "fiub" for response in values]
-    for kind in dict.fromkeys(are_numbers):
-        numbers = [k for k, is_number in enumerate(are_numbers) if is_number == kind]
-        together = Responses(stack_columns([values[k] for k in numbers]), has_missing=True)
-        for members, rows in rows_by_missingness(together):
-            complete = rows is None or len(rows) == len(together.values)
-            yield [numbers[k] for k in members], None if complete else rows
+    are_labels = [has_labels(response) for response in target.T]
+    for kind in dict.fromkeys(are_labels):
+        alike = [k for k, is_label in enumerate(are_labels) if is_label == kind]
+        for members, rows in rows_by_missingness(Responses(target[:, alike], has_missing=True)):
+            complete = rows is None or len(rows) == len(target)
+            yield [alike[k] for k in members], None if complete else rows
 
 
 def _screen(
-    options: ScreenOptions,
-    source: Source,
-    responses: dict[str, Array],
-    joined: str,
-    covariates: dict[str, Array] | None,
-    weights: Array | None,
+    options: ScreenOptions, data: Dataset, targets: Sequence[str], joined: Sequence[str]
 ) -> dict[str, ScreeningResult]:
-    """Screen responses that are known in all rows of the source."""
+    """Screen responses that are known in all rows of the data."""
+    source = data.features
     n_choose = _count_to_choose(options, *source.shape)
 
     def plan(design: SamplingDesign | None) -> Plan:
@@ -271,20 +260,19 @@ def _screen(
             _print_task(options.data, source, joined, rounded, n_choose, blocks)
         return made
 
-    values = list(responses.values())
     started = clock()
     try:
         with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
             found = screen(
                 source,
-                values[0] if len(values) == 1 else stack_columns(values),
+                data.target,
                 plan,
                 statistic=options.statistic,
                 row_order=options.row_order,
                 sampling=options.sampling,
                 missing=_missing(options),
-                covariates=covariates,
-                sample_weight=weights,
+                covariates=data.covariates,
+                sample_weight=data.weights,
                 pvalues=options.pvalue_kind,
                 n_choose=n_choose,
                 n_jobs=options.jobs,
@@ -297,7 +285,7 @@ def _screen(
             fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
         finished = {
             target: result
-            for target, result in zip(responses, [partial] if len(values) == 1 else partial, strict=True)
+            for target, result in zip(targets, [partial] if len(targets) == 1 else partial, strict=True)
             if result is not None
         }
         _print_results(options, finished, source, clock() - started)
@@ -309,7 +297,7 @@ def _screen(
             results = [result.with_notes([*result.notes, WHY_EXACT]) for result in results]
     return {
         target: replace(result, response=target, data=shown(options.data))
-        for target, result in zip(responses, results, strict=True)
+        for target, result in zip(targets, results, strict=True)
     }
 
 
@@ -341,9 +329,7 @@ def _missing(options: ScreenOptions) -> str:
     return "pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise"
 
 
-def _wrap(
-    source: Source, options: ScreenOptions, targets: Sequence[str], covariates: Sequence[str]
-) -> Source:
+def _wrap(source: Source, options: ScreenOptions, opening: Mapping[str, Any]) -> Source:
     """Wrap the data for interactions or for a cluster."""
     if options.interactions:
         from banditsis.sources.interactions.source import Interactions
@@ -355,8 +341,7 @@ def _wrap(
         from banditsis.sources.dask.windows import FileOnWorkers
 
         path = options.data if is_url(options.data) else Path(options.data).resolve()
-        opening = options.opening | {"drop": (*options.opening["drop"], *covariates)}
-        return FileOnWorkers(path, source, target=tuple(targets), **opening)
+        return FileOnWorkers(path, source, **opening)
     return source
 
 
@@ -389,7 +374,7 @@ def _make_plan(
 
 
 def _print_task(
-    path: str, source: Source, joined: str, plan: Plan, n_choose: int | None, rounded_to: int | None
+    path: str, source: Source, joined: Sequence[str], plan: Plan, n_choose: int | None, rounded_to: int | None
 ) -> None:
     """Print what will be read; ``rounded_to`` are the rows of a block if the plan was rounded up."""
     n, p = source.shape
@@ -402,7 +387,7 @@ def _print_task(
     for line in (
         f"Data:   {to_single_line(str(path))}: {format_label(find_format(path))}, {count(n, 'row')} × "
         f"{count(p, 'feature')}, {source.dtype}, {size}.",
-        f"Target: {to_single_line(joined)}",
+        *map(to_single_line, joined),
         f"Plan:   {plan.name}, {count(plan.n_steps, 'round')}, {kept}, {cost}.",
         "",
     ):
@@ -442,16 +427,17 @@ def _all(results: Mapping[str, ScreeningResult]) -> ScreeningResult | ScreeningR
 
 
 def _write_files(
-    options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, values: Sequence[Array]
+    options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, target: Array
 ) -> None:
     """Write the files that were asked for; the report reads a sample of the data."""
     found = _all(results)
     if options.output is not None:
         with Workers(count_jobs(options.jobs)):
             write_output(found, options.output)
-    if options.report is None:
-        return
-    if isinstance(found, ScreeningResult):
-        found.to_html(options.report, X=source, y=values[0])
-    else:
-        found.to_html(options.report, X=source, y=stack_columns(values))
+    if options.report is not None:
+        found.to_html(options.report, X=source, y=_single_or_all(target))
+
+
+def _single_or_all(target: Array) -> Array:
+    """One response, or several as columns."""
+    return target[:, 0] if target.shape[1] == 1 else target

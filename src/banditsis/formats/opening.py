@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -35,43 +35,10 @@ from banditsis.validation import is_dask, is_on_gpu
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 
 
-@overload
-def open_source(
-    data: Any,
-    names: Sequence[str] | None = ...,
-    *,
-    target: None = ...,
-    columns: Patterns = ...,
-    drop: Patterns = ...,
-    id: str | None = ...,
-    one_hot: bool | int = ...,
-    dates: str = ...,
-    na: Patterns = ...,
-    memory_limit: int | None = ...,
-) -> Source: ...
-
-
-@overload
-def open_source(
-    data: Any,
-    names: Sequence[str] | None = ...,
-    *,
-    target: str | Sequence[str],
-    columns: Patterns = ...,
-    drop: Patterns = ...,
-    id: str | None = ...,
-    one_hot: bool | int = ...,
-    dates: str = ...,
-    na: Patterns = ...,
-    memory_limit: int | None = ...,
-) -> tuple[Source, Array]: ...
-
-
 def open_source(
     data: Any,
     names: Sequence[str] | None = None,
     *,
-    target: str | Sequence[str] | None = None,
     columns: Patterns = (),
     drop: Patterns = (),
     id: str | None = None,
@@ -79,7 +46,7 @@ def open_source(
     dates: str = "skip",
     na: Patterns = (),
     memory_limit: int | None = None,
-) -> Source | tuple[Source, Array]:
+) -> Source:
     """Open an array, a frame or a file as a source.
 
     Parameters
@@ -89,11 +56,6 @@ def open_source(
         be given as ``"duckdb:SELECT …"``.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
-    target : str or sequence of str, optional
-        The response: a column of the data by name or 1-based number, which is not a feature then;
-        ``file:column``; or a ``file`` with one column. A file is joined on sample ids if both sides have
-        them, else by row order. Rows without a response are left out. Several responses become the columns
-        of an array, with NaN or None where one of them is missing.
     columns, drop : str or sequence of str
         The features to use, or not to use: names, 1-based numbers, or patterns such as ``"snp_*"``. All by
         default.
@@ -113,7 +75,11 @@ def open_source(
 
     Returns
     -------
-    Source, or the source and the target if there is one
+    Source
+
+    See Also
+    --------
+    open_data : Also open a response, covariates and sample ids.
 
     Examples
     --------
@@ -125,18 +91,10 @@ def open_source(
     options = check_options(
         columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory_limit
     )
-    if target is None:
-        return open_data(data, (), options, names).source
-    from banditsis.formats.targets import open_with_targets  # which imports this module
-
-    if isinstance(target, (str, os.PathLike)):
-        joined = open_with_targets(data, [str(target)], options, names)
-        return joined.source, joined.values[0]
-    joined = open_with_targets(data, target, options, names)
-    return joined.source, stack_columns(joined.values)
+    return open_parts(data, (), options, names).source
 
 
-def open_data(
+def open_parts(
     data: Any,
     apart: Sequence[str] = (),
     options: ReadOptions = DEFAULTS,
@@ -166,7 +124,7 @@ def open_data(
 
 def open_features(X: Any) -> Source:
     """Open the features of a call: all columns of a frame must be numeric."""
-    return open_data(X, (), ReadOptions(strict=True)).source if is_frame(X) else open_source(X)
+    return open_parts(X, (), ReadOptions(strict=True)).source if is_frame(X) else open_source(X)
 
 
 def _open_labelled(
@@ -202,7 +160,7 @@ def _rename(opened: Opened, names: Sequence[str] | None) -> Opened:
 
 def stack_columns(columns: Sequence[Array]) -> Array:
     """Several columns as one array, of objects if some hold text."""
-    is_text = any(column.dtype.kind not in "fiub" for column in columns)
+    is_text = len(columns) > 1 and any(column.dtype.kind not in "fiub" for column in columns)
     return np.column_stack([column.astype(object) if is_text else column for column in columns])
 
 

@@ -68,7 +68,7 @@ def read_text(
         return np.array(["\t".join(cells) for cells in zip(*(columns[k] for k in numbers), strict=True)])
 
     read = []
-    for name in wanted:
+    for name in wanted or _other_columns(names, _find_key(names, None, data, ids_of)):
         key = _find_key(names, name, data, ids_of)
         column, id_columns = _choose_columns(path, names, name, key)
         ids, id_names = ids_of(*id_columns) if id_columns else None, [names[k] for k in id_columns]
@@ -108,7 +108,7 @@ def _default_names(path: Path, width: int) -> list[str]:
     names = [f"{k}" for k in range(1, width + 1)]
     if path.name.lower().endswith(".fam"):
         return [*FAM_COLUMNS, *names[6:]][:width]
-    if path.name.lower().endswith((".pheno", ".phen")) and width > 2:
+    if path.name.lower().endswith((".pheno", ".phen", ".cov", ".eigenvec")) and width > 2:
         names[:2] = "FID", "IID"
     return names
 
@@ -128,6 +128,12 @@ def _find_key(
         return []
     others = [k for k in shared if k not in usual and wanted not in (names[k], str(k + 1)) and len(names) > 1]
     return next(([k] for k in others if _are_keys(ids_of(k))), [])
+
+
+def _other_columns(names: Sequence[str], key: Sequence[int]) -> list[str]:
+    """All columns that are not sample ids."""
+    ids = key or find_id_columns(names)
+    return [name for k, name in enumerate(names) if k not in ids]
 
 
 def _are_keys(ids: Array) -> bool:
@@ -213,19 +219,21 @@ def _are_codes(values: Array) -> Array:
     )
 
 
-def read_npy(path: Path, wanted: str | None) -> TargetValues:
-    """Read a vector from a ``.npy`` file, or a column of a matrix by its number."""
+def read_npy(path: Path, wanted: Sequence[str | None]) -> list[TargetValues]:
+    """Read a vector from a ``.npy`` file, or columns of a matrix by their numbers."""
     array = load_npy(path)
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
-        if wanted not in (None, "1"):
-            raise ValueError(
-                f"{path} is a single column and has no column {wanted!r}: leave ':{wanted}' out."
-            )
-        return TargetValues(np.array(array).reshape(-1), None, path.name)
+        for name in wanted:
+            if name not in (None, "1", path.name):
+                raise ValueError(
+                    f"{path} is a single column and has no column {name!r}: leave ':{name}' out."
+                )
+        return [TargetValues(np.array(array).reshape(-1), None, path.name)] * max(1, len(wanted))
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}: a target has one or two dimensions.")
-    column, _ = _choose_columns(path, [f"{k + 1}" for k in range(array.shape[1])], wanted)
-    return TargetValues(np.array(array[:, column]), None, f"{column + 1}")
+    names = [f"{k + 1}" for k in range(array.shape[1])]
+    chosen = [_choose_columns(path, names, name)[0] for name in wanted or names]
+    return [TargetValues(np.array(array[:, k]), None, names[k]) for k in chosen]
 
 
 def read_arrow(path: Path, wanted: Sequence[str | None], data: DataColumns) -> list[TargetValues]:
@@ -238,7 +246,7 @@ def read_arrow(path: Path, wanted: Sequence[str | None], data: DataColumns) -> l
         return as_ids([table.values(k).tolist() for k in columns])
 
     read = []
-    for name in wanted:
+    for name in wanted or _other_columns(names, _find_key(names, None, data, ids_of, index) or index):
         key = _find_key(names, name, data, ids_of, index)
         column, id_columns = _choose_columns(path, names, name, key or index)
         ids, id_names = ids_of(*id_columns) if id_columns else None, [names[k] for k in id_columns]

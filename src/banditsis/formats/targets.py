@@ -1,17 +1,32 @@
-"""Open data with targets: columns of the data, or of other files joined on sample ids or by row order."""
+"""Open data with targets and covariates: columns of the data, or of other files joined to their rows."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.arrays import Array, Indices
-from banditsis.formats.opening import column_names, copy_url, is_text, named_as, open_data
-from banditsis.formats.options import DEFAULTS, ColumnNotFoundError, ReadOptions, as_ids
+from banditsis.formats.opening import (
+    column_names,
+    copy_url,
+    is_text,
+    named_as,
+    open_parts,
+    stack_columns,
+)
+from banditsis.formats.options import (
+    DEFAULTS,
+    ColumnNotFoundError,
+    Patterns,
+    ReadOptions,
+    as_ids,
+    check_options,
+)
 from banditsis.formats.registry import TEXT, Opened, find_format, is_url
 from banditsis.formats.tables import match_names
 from banditsis.formats.target_files import (
@@ -32,20 +47,44 @@ _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _TEXT = (*TEXT, ".dat", ".tab", ".fam", ".pheno", ".phen", ".cov", ".eigenvec")  # the last ones of PLINK
 
 
+class Dataset(NamedTuple):
+    """Features and what belongs to their rows, as :func:`open_data` finds it.
+
+    Attributes
+    ----------
+    features : Source
+        The features, in the rows that have a value of the target.
+    target : ndarray of shape (n,) or (n, responses), or None
+        The response; several have NaN or None where one of them is missing.
+    covariates : dict of str to ndarray, or None
+        Covariates by name, with NaN or None for missing values.
+    weights : ndarray of shape (n,) or None
+        Weights of the rows.
+    ids : ndarray of str, or None
+        Sample ids of the rows, if they are known; a family id and an individual id are separated by a tab.
+    names : tuple of str
+        Names of the responses.
+    joined : tuple of str
+        How each response, each covariate and the weights were found, in one sentence each.
+    """
+
+    features: Source
+    target: Array | None
+    covariates: dict[str, Array] | None
+    weights: Array | None
+    ids: Array | None
+    names: tuple[str, ...]
+    joined: tuple[str, ...]
+
+
 class Target(NamedTuple):
     """Features with their responses."""
 
     source: Source
     #: one array for each response; only if there are several they may have missing values, NaN or None
     values: list[Array]
-    #: a sentence about how rows and values were joined, for each response
-    how: list[str]
-    #: ids of all rows of the data, including rows without a value, if they are known
-    ids: Array | None = None
     #: the rows of the data that are left; None if all are
     rows: Indices | None = None
-    #: other columns of the data that are not features, in these rows
-    others: Sequence[Array] = ()
 
 
 class Place(NamedTuple):
@@ -53,6 +92,8 @@ class Place(NamedTuple):
 
     file: Path | str | None
     column: str | None
+    #: as the user wrote it
+    text: str = ""
 
 
 class Known(NamedTuple):
@@ -64,41 +105,130 @@ class Known(NamedTuple):
     how: str
 
 
-def open_with_targets(
+def open_data(
     data: Any,
-    targets: Sequence[str],
-    options: ReadOptions = DEFAULTS,
+    target: str | os.PathLike[str] | Sequence[str] | None = None,
+    *,
+    covariates: str | os.PathLike[str] | Sequence[str] = (),
+    weights: str | os.PathLike[str] | None = None,
     names: Sequence[str] | None = None,
-    others: Sequence[str] = (),
-) -> Target:
-    """Open data together with one target or several.
+    columns: Patterns = (),
+    drop: Patterns = (),
+    id: str | None = None,
+    one_hot: bool | int = False,
+    dates: str = "skip",
+    na: Patterns = (),
+    memory_limit: int | None = None,
+) -> Dataset:
+    """Open features together with a response, covariates, weights and sample ids.
+
+    Columns of other files are joined on sample ids if both sides have them, else by row order. Rows without
+    a response are left out.
 
     Parameters
     ----------
-    data : path, frame, array or sparse matrix
-        The features.
-    targets : sequence of str
-        Each is a ``column`` of the data, ``file:column``, or a ``file`` with one column. Columns by name or
-        1-based number.
-    options, names
-        See :func:`open_data`.
-    others : sequence of str
-        Further columns of the data that are not features, such as covariates.
+    data : path, frame, array-like or Source
+        The features, as in :func:`open_source`.
+    target : str or sequence of str, optional
+        The response: a column of the data by name or 1-based number, which is not a feature then;
+        ``file:column``; or a ``file`` with one column. Several responses become the columns of an array.
+    covariates : str or sequence of str
+        Columns of the data (``"age,sex"``) or of another file (``"file:age,sex"``). A ``file`` alone stands
+        for all its columns except sample ids, targets and weights.
+    weights : str, optional
+        Weights of the rows, as for ``target``.
+    names, columns, drop, id, one_hot, dates, na, memory_limit
+        As in :func:`open_source`.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"height": [1.7, None, 1.8], "sex": list("fmm"), "rs1": [0, 1, 2]})
+    >>> data = open_data(frame, "height", covariates="sex")
+    >>> data.features.names, data.target, data.covariates
+    (['rs1'], array([1.7, 1.8]), {'sex': array(['f', 'm'], dtype='<U1')})
     """
-    opened, places, files = open_unjoined(data, targets, options, names, others)
-    values, labels, known = iter(opened.values), iter(opened.labels), []
-    for target, place, read in zip(targets, places, files, strict=True):
-        if read is None or place.file is None:
-            label = next(labels)
-            number = f", its column {target}" if label != target else ""
-            how = f"the target is the column {label!r} of the data{number}"
-            column = next(values)
-            known.append(_leave_out_missing(np.arange(len(column)), column, how))
+    options = check_options(
+        columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory_limit
+    )
+    return open_dataset(data, target, options, names, covariates=covariates, weights=weights)
+
+
+def open_dataset(
+    data: Any,
+    target: str | os.PathLike[str] | Sequence[str] | None,
+    options: ReadOptions,
+    names: Sequence[str] | None = None,
+    *,
+    covariates: str | os.PathLike[str] | Sequence[str] = (),
+    weights: str | os.PathLike[str] | None = None,
+) -> Dataset:
+    """As :func:`open_data`, with options that were checked."""
+    places = [find_place(text) for text in _as_texts(target)]
+    q = len(places)
+    places += [find_place(text) for text in _as_texts(weights)]
+    n_before = len(places)
+    places += _find_covariates(_as_texts(covariates), places, column_names(data), options.na)
+    opened, places, files = open_unjoined(data, places, options, names)
+    known = [*_match_all(opened, places, files)]
+    joined = _combine(opened, known[:q]) if q else Target(opened.source, [])
+    rows = np.arange(opened.source.shape[0]) if joined.rows is None else joined.rows
+    others = [_expand(column, rows) for column in known[q:]]
+    labels = [
+        str(place.column) if read is None else read.column for place, read in zip(places, files, strict=True)
+    ]
+    keys = labels[n_before:]
+    if len(set(keys)) < len(keys):  # from different files
+        keys = [place.text for place in places[n_before:]]
+    single = isinstance(target, (str, os.PathLike))
+    return Dataset(
+        joined.source,
+        None if q == 0 else joined.values[0] if single else stack_columns(joined.values),
+        dict(zip(keys, others[n_before - q :], strict=True)) or None,
+        None if weights is None else others[0],
+        None if opened.ids is None else opened.ids[rows],
+        tuple(labels[:q]),
+        tuple(column.how for column in known),
+    )
+
+
+def _as_texts(given: str | os.PathLike[str] | Sequence[str] | None) -> list[str]:
+    """One text or path, several, or none."""
+    if given is None or isinstance(given, (str, os.PathLike)):
+        return [] if given is None else [str(given)]
+    return [str(text) for text in given]
+
+
+def _find_covariates(
+    texts: Sequence[str], others: Sequence[Place], data_columns: Sequence[str], na: Collection[str]
+) -> list[Place]:
+    """Where covariates are; a file alone stands for all its columns but sample ids and those of others."""
+    found = []
+    for text in texts:
+        parts = [text] if text in data_columns else [part.strip() for part in text.split(",")]
+        place = Place(None, None) if set(parts) <= set(data_columns) else find_place(text)
+        if place.file is None:
+            found += [Place(None, part, part) for part in parts]
+            continue
+        if place.column is not None:
+            columns = [column.strip() for column in place.column.split(",")]
         else:
-            known.append(match_rows(opened, read, place.file))
-    joined = _combine(opened, known)
-    rows = joined.rows
-    return joined._replace(others=[column if rows is None else column[rows] for column in values])
+            beside = [other.column for other in others if other.file == place.file]
+            taken = (
+                {read.column for read in read_targets(place.file, beside, data_columns, na)} if beside else ()
+            )
+            read = read_targets(place.file, (), data_columns, na)
+            columns = [values.column for values in read if values.column not in taken]
+            if not columns:
+                raise ValueError(
+                    f"{place.file} has no covariates: all its columns are sample ids or targets."
+                )
+        found += [Place(place.file, column, f"{place.file}:{column}") for column in columns]
+    return found
 
 
 class UnjoinedTargets(NamedTuple):
@@ -112,15 +242,12 @@ class UnjoinedTargets(NamedTuple):
 
 def open_unjoined(
     data: Any,
-    targets: Sequence[str],
+    places: Sequence[Place],
     options: ReadOptions = DEFAULTS,
     names: Sequence[str] | None = None,
-    others: Sequence[str] = (),
 ) -> UnjoinedTargets:
     """Open data and targets separately; columns of the data take precedence over files of the same name."""
-    targets = [str(target) for target in targets]  # they may be paths
-    places = [Place(*split_target(target)) for target in targets]
-    in_files = {target: place for target, place in zip(targets, places, strict=True) if place.file}
+    in_files = {place.text: place for place in places if place.file}
     columns: Sequence[str] = ()
     if in_files:
         columns = column_names(data) if options.id is None else [options.id]
@@ -132,26 +259,23 @@ def open_unjoined(
         and any(str(place.file).lower().endswith(_TEXT) for place in in_files.values())
     ):
         options = options._replace(na=())  # which applies to the target alone
-    for found in read.values():
+    for found in reversed(read.values()):  # the first one decides
         if found.ids is not None and not is_default_index(found.id_names, found.ids):
             options = options._replace(ids_like=found.id_names)
-    apart = [target for target in targets if target not in read]
-    opened = _open_columns(data, [*apart, *others], options, names)
+    apart = [place.text for place in places if place.text not in read]
+    opened = _open_columns(data, apart, options, names)
     features = opened.source.names
     if features is not None and not read.keys().isdisjoint(features):
         read = {target: found for target, found in read.items() if target not in set(features)}
-        apart = [target for target in targets if target not in read]
-        opened = _open_columns(data, [*apart, *others], options, names)
+        apart = [place.text for place in places if place.text not in read]
+        opened = _open_columns(data, apart, options, names)
     if read and not columns and opened.ids is None and features is not None:  # a matrix with names
         read = _read_places({target: in_files[target] for target in read}, set(features), na)
         key = next((found.key for found in read.values() if found.key is not None), None)
         opened = opened if key is None else _split_key(opened, key)
     labels = iter(opened.labels)
-    places = [
-        place if target in read else Place(None, next(labels))
-        for target, place in zip(targets, places, strict=True)
-    ]
-    return UnjoinedTargets(opened, places, [read.get(target) for target in targets])
+    found_at = [p if p.text in read else Place(None, next(labels), p.text) for p in places]
+    return UnjoinedTargets(opened, found_at, [read.get(place.text) for place in places])
 
 
 def _read_places(
@@ -171,7 +295,7 @@ def _open_columns(
     data: Any, columns: Sequence[str], options: ReadOptions, names: Sequence[str] | None
 ) -> Opened:
     try:
-        return open_data(data, columns, options, names)
+        return open_parts(data, columns, options, names)
     except ColumnNotFoundError:
         for column in columns:
             if Path(column).is_file():
@@ -185,6 +309,11 @@ def _split_key(opened: Opened, key: str) -> Opened:
     (column,) = match_names(source.names or (), [key])
     values = source.read(slice(0, source.shape[0]), slice(column, column + 1))[:, 0]
     return opened._replace(source=ColumnSubset.without(source, column), ids=as_ids([values.tolist()]))
+
+
+def find_place(target: str) -> Place:
+    """Where a target is, as far as its text tells."""
+    return Place(*split_target(target), target)
 
 
 def split_target(target: str) -> tuple[Path | str | None, str | None]:
@@ -224,8 +353,8 @@ def read_targets(
 ) -> list[TargetValues]:
     """Read the values of columns, and the sample ids if there are any, of a target file.
 
-    Sample ids may also be a column of unique values that has the name of a column of the data. In files of
-    text, ``na`` are missing values.
+    Without ``columns``, all that are not ids. Sample ids may also be a column of unique values that has the
+    name of a column of the data. In files of text, ``na`` are missing values.
     """
     if is_url(path):
         with tempfile.TemporaryDirectory(prefix="banditsis-") as folder:
@@ -241,7 +370,7 @@ def read_targets(
     with open(path, "rb") as file:
         check_supported(path, file.read(32))
     if name.endswith(".npy"):
-        return [read_npy(path, column) for column in columns]
+        return read_npy(path, columns)
     if name.endswith(_ARROW):
         return read_arrow(path, columns, DataColumns(data_columns))
     if name.endswith(_TEXT):
@@ -253,28 +382,46 @@ def read_targets(
 
 def join(opened: Opened, read: TargetValues, path: Path | str) -> Target:
     """Assign the values of a file to rows; leave out rows without a value."""
-    return _combine(opened, [match_rows(opened, read, path)])
+    return _combine(opened, [_match_rows(opened, read, path, {})])
 
 
-def match_rows(opened: Opened, read: TargetValues, path: Path | str) -> Known:
-    """Assign values to rows: by sample ids if both sides have them, else by row order."""
-    note = f"; {read.note}" if read.note else ""
+def _match_all(
+    opened: Opened, places: Sequence[Place], files: Sequence[TargetValues | None]
+) -> Iterator[Known]:
+    """Assign the values of all targets and covariates to rows."""
+    values, positions = iter(opened.values), dict[int, Indices]()
+    for place, read in zip(places, files, strict=True):
+        if read is not None and place.file is not None:
+            yield _match_rows(opened, read, place.file, positions)
+            continue
+        number = f", its column {place.text}" if place.column != place.text else ""
+        column, what = next(values), f"the column {place.column!r} of the data{number}"
+        yield _leave_out_missing(np.arange(len(column)), column, len(column), what, what)
+
+
+def _match_rows(opened: Opened, read: TargetValues, path: Path | str, positions: dict[int, Indices]) -> Known:
+    """Assign values to rows: by sample ids if both sides have them, else by row order.
+
+    Columns of a file share their ids, whose ``positions`` are found once.
+    """
     if opened.ids is None or read.ids is None:
-        return _match_by_order(opened, read, path, note)
-    n = opened.source.shape[0]
-    position = _match_ids(opened.ids, read.ids, path)
+        return _match_by_order(opened, read, path)
+    if id(read.ids) not in positions:
+        positions[id(read.ids)] = _match_ids(opened.ids, read.ids, path)
+    position = positions[id(read.ids)]
     rows = np.flatnonzero(position >= 0)
     unused = len(read.ids) - rows.size
     on = "sample ids" if read.key is None else f"the column {read.key!r} of both"
-    how = f"{path} was joined on {on}: {rows.size:,} of {n:,} rows have a value" + (
-        f", {unused:,} of its ids are not in the data" if unused else ""
-    )
+    how = f"{path} was joined on {on}"
     if read.key is not None:
-        opened.source.notes = [*opened.source.notes, f"{how}; the column is not a feature."]
-    return _leave_out_missing(rows, read.values[position[rows]], how + note)
+        notes = [*opened.source.notes, f"{how}; the column is not a feature."]
+        opened.source.notes = list(dict.fromkeys(notes))  # it may be said of each of several covariates
+    remarks = [read.note, f"{unused:,} of its ids are not in the data" if unused else ""]
+    values, what = read.values[position[rows]], f"{path}:{read.column}"
+    return _leave_out_missing(rows, values, opened.source.shape[0], how, what, *remarks)
 
 
-def _match_by_order(opened: Opened, read: TargetValues, path: Path | str, note: str) -> Known:
+def _match_by_order(opened: Opened, read: TargetValues, path: Path | str) -> Known:
     """Assign values in row order; those of a shuffled store are in the order before shuffling."""
     if (opened.ids is None) != (read.ids is None):
         has, lacks = (
@@ -297,8 +444,8 @@ def _match_by_order(opened: Opened, read: TargetValues, path: Path | str, note: 
         )
     if store is not None:
         values = values[store.original_rows]
-    how = f"{path} was taken in {order}: {n:,} values{note}"
-    return _leave_out_missing(np.arange(len(values)), values, how)
+    how, n = f"{path} was taken in {order}", len(values)
+    return _leave_out_missing(np.arange(n), values, n, how, f"{path}:{read.column}", read.note)
 
 
 def _match_ids(data_ids: Array, ids: Array, path: Path | str) -> Indices:
@@ -338,19 +485,17 @@ def _show(name: object) -> str:
     return repr(str(name).replace("\t", " "))
 
 
-def _leave_out_missing(rows: Indices, values: Array, how: str) -> Known:
-    """Leave out rows without a value."""
+def _leave_out_missing(rows: Indices, values: Array, n: int, how: str, what: str, *remarks: str) -> Known:
+    """Leave out rows without a value, and say how many of n have one."""
     missing = find_missing(values)
     if missing.all():
-        raise ValueError("the target has no value in any row: check that it is the right column.")
-    n_missing = np.count_nonzero(missing)
-    if n_missing:
+        raise ValueError(f"{what} has no value in any row: check that it is the right column.")
+    if missing.any():
         rows, values = rows[~missing], values[~missing]
-        were = "rows without a value were" if n_missing > 1 else "row without a value was"
-        how += f"; {n_missing:,} {were} left out"
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(str)
-    return Known(rows, values, f"{how}.")
+    how = f"{how}: {rows.size:,} of {n:,} rows have a value"
+    return Known(rows, values, "; ".join(filter(None, [how, *remarks])) + ".")
 
 
 def _combine(opened: Opened, known: Sequence[Known]) -> Target:
@@ -361,15 +506,17 @@ def _combine(opened: Opened, known: Sequence[Known]) -> Target:
     else:
         rows = np.unique(np.concatenate([response.rows for response in known]))
         values = [_expand(response, rows) for response in known]
-    how = [response.how for response in known]
     if rows.size == source.shape[0]:
-        return Target(source, values, how, opened.ids)
-    return Target(RowSubset(source, rows), values, how, opened.ids, rows)
+        return Target(source, values)
+    return Target(RowSubset(source, rows), values, rows)
 
 
 def _expand(known: Known, rows: Indices) -> Array:
-    """The values of a response in some rows, with NaN or None where it is not known."""
-    is_text = known.values.dtype.kind not in "fiub"
-    values = np.full(len(rows), None if is_text else np.nan, dtype=object if is_text else np.float64)
-    values[np.searchsorted(rows, known.rows)] = known.values
+    """The values in some rows, with NaN or None where they are not known."""
+    place = np.minimum(np.searchsorted(known.rows, rows), len(known.rows) - 1)
+    values, missing = known.values[place], known.rows[place] != rows
+    if missing.any():
+        is_text = values.dtype.kind not in "fiub"
+        values = values.astype(object if is_text else np.float64)
+        values[missing] = None if is_text else np.nan
     return values

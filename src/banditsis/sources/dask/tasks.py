@@ -45,11 +45,9 @@ def shift_rows(rows: Rows, by: int) -> Rows:
 @lru_cache(maxsize=8)
 def _open_file(path: str, options: Options) -> Source:
     """Open a file once in each worker."""
-    from banditsis.formats.opening import open_source  # formats import sources
+    from banditsis.formats.targets import open_data  # formats import sources
 
-    opened: Any = open_source(path, **dict(options))
-    source: Source = opened[0] if isinstance(opened, tuple) else opened
-    return source
+    return open_data(path, **dict(options)).features
 
 
 def _open_block(block: Any) -> tuple[Source, slice]:

@@ -26,18 +26,18 @@ class FileOnWorkers(TaskSource, SourceView):
     Parameters
     ----------
     path : str or path
-        As for :func:`open_source`.
+        As for :func:`open_data`.
     opened : Source, optional
-        The source that :func:`open_source` made from the path and the options, if it is open already.
+        The features that :func:`open_data` found with these options, if they are open already.
     **options
-        As for :func:`open_source`. A ``target`` is not a feature; it becomes the attribute ``y``.
+        As for :func:`open_data`. A ``target`` is not a feature; it becomes the attribute ``y``. Workers
+        must be able to read the files of targets and covariates too.
     """
 
     def __init__(self, path: Any, opened: Source | None = None, **options: Any) -> None:
-        from banditsis.formats.opening import open_source  # formats import sources
+        from banditsis.formats.targets import open_data  # formats import sources
 
-        found: Any = open_source(path, **options) if opened is None else opened
-        base, self.y = found if isinstance(found, tuple) else (found, None)
+        base, self.y = open_data(path, **options)[:2] if opened is None else (opened, None)
         super().__init__(base)
         edges = _task_edges(base.block_edges(), max(1, CELLS_PER_TASK // max(1, base.shape[1])))
         # Workers remember open files by these values, which must be hashable.
