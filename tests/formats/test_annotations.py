@@ -1,6 +1,7 @@
 """Chromosome, position and alleles of variants, from the file to the tables."""
 
 import csv
+import json
 import pickle
 
 import numpy as np
@@ -169,3 +170,33 @@ def test_entries_are_those_of_split(tmp_path, chromosomes, last):
     negative = [(*line[:3], f"-{line[3]}", *line[4:]) for line in lines]
     path.write_text("\n".join("\t".join(line) for line in negative), encoding="utf-8")
     np.testing.assert_array_equal(Entries(path).positions(3), [-int(text) for text in columns[3]])
+
+
+@pytest.mark.parametrize("write", [write_bed, write_pgen])
+def test_a_prefix_stands_for_the_files(write, tmp_path):
+    path = write()
+    prefix = path.with_suffix("")
+    assert list(open_source(prefix).names) == NAMES
+    target = "phenotype" if path.suffix == ".bed" else "y"
+    if path.suffix == ".pgen":
+        lines = ["#IID\ty", *(f"I{i}\t{y}" for i, y in enumerate(Y)), ""]
+        path.with_suffix(".psam").write_text("\n".join(lines))
+    command = ["--target", target, "--exact", "--keep", "2", "--json"]
+    by_prefix, by_name = (
+        CliRunner().invoke(app, ["screen", str(data), *command]).stdout for data in (prefix, path)
+    )
+    assert json.loads(by_prefix)["features"] == json.loads(by_name)["features"]
+    assert json.loads(by_prefix)["parameters"]["missing"] == "pairwise"
+    assert "3 features" in CliRunner().invoke(app, ["info", str(prefix)]).stdout
+    store = shuffle(prefix, tmp_path / "x.zarr", target=target)
+    record = json.loads(CliRunner().invoke(app, ["screen", str(store), *command[2:]]).stdout)
+    assert record["parameters"]["missing"] == "pairwise"
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        open_source(tmp_path / "gone")
+
+
+def test_a_prefix_of_two_data_sets_is_ambiguous(tmp_path):
+    for suffix in (".bed", ".pgen"):
+        (tmp_path / f"x{suffix}").write_bytes(b"\x6c\x1b\x01")
+    with pytest.raises(ValueError, match=r"both .*x\.bed and .*x\.pgen: name one"):
+        open_source(tmp_path / "x")

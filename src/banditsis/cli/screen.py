@@ -325,7 +325,7 @@ def _missing(options: ScreenOptions) -> str:
     if options.missing is not None:
         return options.missing
     record = _read_record(options.data)
-    original = options.data if record is None else record.source
+    original = str(local_path(options.data)) if record is None else record.source
     return "pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise"
 
 

@@ -109,7 +109,7 @@ def open_file(
     options : ReadOptions
         How to read it.
     """
-    path = Path(path)
+    path = Path(find_prefix(path))
     format_name = find_format(path)
     module, function = FORMATS[format_name].opener.split(":")
     module = module if "." in module else f"banditsis.formats.{module}"
@@ -224,7 +224,21 @@ def split_path(path: Path) -> tuple[Path, str | None]:
     """
     drive, name = path.drive, path.as_posix()  # Windows: C:/data.h5:/counts
     outer, colon, inner = name[len(drive) :].partition(":/")
-    return (Path(drive + outer), "/" + inner) if colon and not path.exists() else (path, None)
+    if colon and not path.exists():
+        return Path(drive + outer), "/" + inner
+    return Path(find_prefix(path)), None
+
+
+def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The file that a prefix of PLINK stands for, ``x.bed`` or ``x.pgen`` for ``x``; other names as they are."""
+    if is_url(path) or is_query(path) or Path(path).exists():
+        return path
+    found = [file for end in (".bed", ".pgen") if (file := Path(f"{path}{end}")).is_file()]
+    if not found:
+        return path
+    if len(found) > 1:
+        raise ValueError(f"{path} stands for both {found[0]} and {found[1]}: name one of them.")
+    return found[0]
 
 
 def split_url(url: str) -> tuple[str, str | None]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Indices
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.formats.registry import local_path
+from banditsis.formats.registry import find_prefix, local_path
 from banditsis.formats.targets import find_place, join, open_unjoined
 from banditsis.progress import Progress, report_progress
 from banditsis.sources.base import Source
@@ -196,7 +196,7 @@ class Data(NamedTuple):
 
 def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     """Open the data with their target; rows without a value in a target from another file are dropped."""
-    name = str(data) if isinstance(data, (str, os.PathLike)) else type(data).__name__
+    name = str(find_prefix(data)) if isinstance(data, (str, os.PathLike)) else type(data).__name__
     targets = [] if target is None else [find_place(str(target))]
     opened, places, files = open_unjoined(data, targets, options)
     source, ids, rows, y, label = opened.source, opened.ids, None, None, None
