@@ -563,7 +563,8 @@ class ScreeningResult:
         Parameters
         ----------
         all_features : bool
-            Whether to list every feature, by rank.
+            Whether to list every feature, by rank. Intervals, effects and whether a feature is clearly
+            associated are only known of selected features.
         """
         try:
             import pandas as pd
@@ -686,7 +687,11 @@ def feature_columns(result: ScreeningResult, chosen: Indices) -> dict[str, Any]:
         columns |= {"pvalue": 10.0**log10, "log10_pvalue": log10}
         columns |= {"qvalue": 10.0**adjusted, "log10_qvalue": adjusted}
     if result.associated is not None:
-        columns["associated"] = np.isin(chosen, result.associated)
+        marks = np.isin(chosen, result.associated)
+        if (place < 0).any():  # which is only known of selected features
+            marks = marks.astype(object)
+            marks[place < 0] = None
+        columns["associated"] = marks
     if result.effects is not None:
         effects = {name: v for name, v in result.effects._asdict().items() if not np.isnan(v).all()}
         columns |= {name: np.append(v, np.nan)[place] for name, v in effects.items()}

@@ -200,6 +200,31 @@ def test_features_that_are_not_redundant(tmp_path):
     assert f"keeps {P + 1} features and chooses 2 of them" in said_by_plan
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_all_features_are_written(folder, tmp_path, monkeypatch, ending):
+    """With p-values of all, without selecting all; a few at a time, as for many features."""
+    monkeypatch.setattr("banditsis.cli.output.FEATURES_AT_ONCE", 7)
+    file = tmp_path / f"all.{ending}"
+    result = screened(folder, "--exact", "--pvalues", "--keep", 2, "--output", file, "--all-features")
+    assert result.exit_code == 0, result.stderr
+    assert "2 of 60 features selected" in result.stdout
+    written = pd.read_csv(file, keep_default_na=False) if ending == "csv" else pd.read_parquet(file)
+    expected = screen(X, Y, Plan.exact(N, P, 2), pvalues=True).to_frame(all_features=True)
+    assert list(written) == list(expected)
+    assert written["name"].tolist() == expected["name"].tolist()
+    np.testing.assert_allclose(written["log10_pvalue"], expected["log10_pvalue"])
+    np.testing.assert_array_equal(written["rank"], np.arange(1, P + 1))
+    marks = ["True", "True", *[""] * 58] if ending == "csv" else [True, True, *[None] * 58]
+    assert written["associated"].astype(object).tolist() == marks  # only selected features are marked
+
+
+@pytest.mark.parametrize("options", [(), ("--output", "all.json")])
+def test_all_features_need_a_table(folder, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    result = screened(folder, "--all-features", *options)
+    assert (result.exit_code, "set --output to a .csv or .parquet file" in said(result)) == (2, True)
+
+
 def test_a_report(folder, tmp_path):
     result = screened(folder, "--keep", 3, "--report", tmp_path / "out.html")
     assert result.exit_code == 0, result.stderr

@@ -213,6 +213,7 @@ Examples:
             help="stratified reads more of the rows that carry most information, such as rare classes.",
         ),
         option("--output", "-o", type=Path, help="Write the features: .csv, .parquet or .json."),
+        flag("--all-features", help="Write every feature to --output, not only the selected ones."),
         option("--report", type=Path, help="Write a report: .html."),
         AS_JSON,
         QUIET,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ from banditsis.results import (
 )
 
 MAX_FEATURES_SHOWN = 20
+#: Features of a file that are made into text at once, which bounds the memory.
+FEATURES_AT_ONCE = 1 << 16
 #: How far names are shortened on a narrow terminal, and how long they are on a wide one.
 MIN_NAME, MAX_NAME = 16, 32
 
@@ -114,37 +116,73 @@ def _is_within(path: Path, given: Path) -> bool:
     return path.exists() and given.exists() and path.samefile(given)
 
 
-def write_output(result: ScreeningResult | ScreeningResults, path: Path) -> None:
-    """Write the selected features as CSV or Parquet, or the whole result as JSON."""
+def write_output(
+    result: ScreeningResult | ScreeningResults, path: Path, *, all_features: bool = False
+) -> None:
+    """Write the selected features, or all, as CSV or Parquet, or the whole result as JSON."""
     suffix = path.suffix.lower()
     with replacing(path) as part:
         if suffix == ".json":
             part.write_text(result.to_json() + "\n", encoding="utf-8")
         elif suffix == ".csv":
-            _write_csv(output_columns(result), part)
+            _write_csv(_output_tables(result, all_features), part)
         else:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            pq.write_table(pa.table(output_columns(result)), part)
+            _write_parquet(_output_tables(result, all_features), part)
 
 
-def output_columns(result: ScreeningResult | ScreeningResults) -> dict[str, list[Any]]:
-    """The columns of :meth:`ScreeningResult.to_frame`, those of several targets one below the other."""
-    if isinstance(result, ScreeningResult):
-        columns = feature_columns(result, result.selected)
-        return {name: list(np.asarray(values).tolist()) for name, values in columns.items()}
-    parts = map_in_threads(output_columns, result)
-    joined: dict[str, list[Any]] = {"target": []}
-    for name, part in zip(result.names, parts, strict=True):
-        joined["target"] += [encodable(name)] * len(part["rank"])
-    for column in dict.fromkeys(column for part in parts for column in part):
-        joined[column] = [value for part in parts for value in part.get(column, [None] * len(part["rank"]))]
-    return joined
+def _output_tables(
+    result: ScreeningResult | ScreeningResults, all_features: bool
+) -> Iterator[dict[str, list[Any]]]:
+    """The columns of :meth:`ScreeningResult.to_frame`, a table for some of the features of each target.
+
+    The first table is an example of all columns, with one feature.
+    """
+    results = [result] if isinstance(result, ScreeningResult) else list(result)
+    examples = map_in_threads(_example, results)
+    columns: dict[str, list[Any]] = {}
+    targets = [""]
+    if isinstance(result, ScreeningResults):
+        columns, targets = {"target": [""]}, result.names
+    for example in examples:
+        columns |= {k: v for k, v in example.items() if columns.get(k, [None]) == [None]}
+    yield columns
+    for one, target in zip(results, targets, strict=True):
+        chosen = np.argsort(one.ranking) if all_features else one.selected
+        for start in range(0, len(chosen), FEATURES_AT_ONCE):
+            some = chosen[start : start + FEATURES_AT_ONCE]
+            found = _as_lists(feature_columns(one, some)) | {"target": [encodable(target)] * len(some)}
+            yield {name: found.get(name, [None] * len(some)) for name in columns}
 
 
-def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
+def _example(result: ScreeningResult) -> dict[str, list[Any]]:
+    """All columns, with the first selected feature if there is one."""
+    return _as_lists(feature_columns(result, result.selected[:1] if len(result.selected) else np.arange(1)))
+
+
+def _as_lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
+    return {name: list(np.asarray(values).tolist()) for name, values in columns.items()}
+
+
+def _write_csv(tables: Iterator[dict[str, list[Any]]], path: Path) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        writer.writerow(next(tables))
+        for table in tables:
+            writer.writerows(zip(*table.values(), strict=True))
+
+
+def _write_parquet(tables: Iterator[dict[str, list[Any]]], path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.table(next(tables)).schema
+    waiting, n_rows = [schema.empty_table()], 0
+    with pq.ParquetWriter(path, schema) as writer:
+        for table in tables:
+            waiting.append(pa.table(table, schema=schema))
+            n_rows += len(waiting[-1])
+            if n_rows >= FEATURES_AT_ONCE:  # those of many targets share a row group
+                writer.write_table(pa.concat_tables(waiting))
+                waiting, n_rows = [], 0
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))

@@ -83,6 +83,7 @@ class ScreenOptions(NamedTuple):
     row_order: str
     sampling: str
     output: Path | None
+    all_features: bool
     report: Path | None
     as_json: bool
     quiet: bool
@@ -177,6 +178,8 @@ def check_options(options: ScreenOptions) -> None:
     inputs = list(_input_files(options))
     if options.output is not None:
         check_output(options.output, (".csv", ".parquet", ".json"), "--output", inputs)
+    if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
+        raise UsageError("--all-features needs a table to write: set --output to a .csv or .parquet file.")
     if options.report is not None:
         check_output(options.report, (".html",), "--report", inputs)
 
@@ -433,7 +436,7 @@ def _write_files(
     found = _all(results)
     if options.output is not None:
         with Workers(count_jobs(options.jobs)):
-            write_output(found, options.output)
+            write_output(found, options.output, all_features=options.all_features)
     if options.report is not None:
         found.to_html(options.report, X=source, y=_single_or_all(target))
 

@@ -230,7 +230,7 @@ def split_path(path: Path) -> tuple[Path, str | None]:
 
 
 def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The file that a prefix of PLINK stands for, ``x.bed`` or ``x.pgen`` for ``x``; other names as they are."""
+    """The file that a prefix of PLINK stands for, ``x.bed`` or ``x.pgen`` for ``x``; else the path itself."""
     if is_url(path) or is_query(path) or Path(path).exists():
         return path
     found = [file for end in (".bed", ".pgen") if (file := Path(f"{path}{end}")).is_file()]
