@@ -8,6 +8,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy import stats
 
 from banditsis import Plan, Round, ScreeningResult, plotting, screen
 
@@ -207,10 +208,76 @@ def test_manhattan():
 
 
 def test_manhattan_of_annotated_features(result):
-    columns = {"chromosome": np.repeat([1, 2], 40), "position": np.arange(80)}
+    columns = {"chromosome": np.repeat([1, 2], 40), "position": 1 + np.arange(80)}
     annotated = replace(result, annotations=columns)
     axes = plotting.manhattan(annotated)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    columns["position"] = np.where(np.arange(80) % 4 == 1, -9, 1 + np.arange(80))  # not known
+    again = plotting.manhattan(replace(result, annotations=columns))
+    for before, after in zip(axes.collections, again.collections, strict=True):
+        np.testing.assert_allclose(after.get_offsets(), before.get_offsets())
+
+
+def linked_result():
+    """Five groups of features that are nearly the same, as variants in linkage disequilibrium, and noise."""
+    causes = rng.standard_normal((500, 5))
+    linked = causes.repeat(20, axis=1) + 0.1 * rng.standard_normal((500, 100))
+    data = np.column_stack([linked, rng.standard_normal((500, 400))])
+    y = causes @ [1, -1, 0.8, 0.9, -0.7] + rng.standard_normal(500)
+    names = [f"rs{1000000 + j}" for j in range(500)]
+    places = {"chromosome": np.repeat(np.arange(1, 26), 20), "position": 1 + np.arange(500)}
+    result = screen(data, y, Plan.exact(500, 500, 100), pvalues=True)
+    return replace(result, names=names, annotations=places)
+
+
+@pytest.mark.parametrize("draw", [plotting.manhattan, plotting.volcano])
+def test_labels_do_not_overlap(draw):
+    result = linked_result()
+    axes = draw(result, plt.subplots(figsize=(5, 4), layout="constrained")[1])
+    axes.figure.canvas.draw()
+    assert len(axes.texts) >= 3
+    assert axes.texts[0].get_text() == result.name(result.selected[0])  # the best one has a label
+    visible = [tick for tick in axes.get_xticklabels() if tick.get_visible() and tick.get_text()]
+    for labels in (axes.texts, visible):
+        boxes = [label.get_window_extent() for label in labels]
+        assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    frame = axes.get_window_extent()
+    assert all(frame.x0 <= box.x0 <= box.x1 <= frame.x1 for box in map(_extent, axes.texts))
+
+
+def _extent(text):
+    return text.get_window_extent()
+
+
+def test_qq():
+    """Sorted p-values against uniform quantiles, and λ, as SciPy computes it."""
+    result = screen(X, rng.standard_normal(3000), Plan.exact(3000, 80, 5), pvalues=True)
+    expected = stats.chi2.isf(np.median(result.pvalues), 1) / stats.chi2.median(1)
+    assert result.genomic_inflation == pytest.approx(expected, rel=1e-3)
+    axes = plotting.qq(result, label="no signal")
+    points = axes.lines[-1]
+    np.testing.assert_allclose(points.get_ydata(), np.sort(-result.log10_pvalues)[::-1])
+    np.testing.assert_allclose(points.get_xdata(), -np.log10((np.arange(80) + 0.5) / 80))
+    assert axes.get_legend().get_texts()[0].get_text() == f"no signal: λ = {expected:.3f}"
+    (band,) = axes.collections
+    limits = band.get_paths()[0].vertices
+    first = limits[np.isclose(limits[:, 0], points.get_xdata()[0])][:, 1]
+    np.testing.assert_allclose(
+        [first.min(), first.max()], -np.log10(stats.beta.ppf([0.975, 0.025], 1, 80)), rtol=1e-6
+    )
+    assert drawn(axes)
+
+
+def test_inflation_without_constant_features():
+    """As a variant without variation; far below the range of floats the factor is finite."""
+    data = np.column_stack([X, np.ones((3000, 80))])
+    y = rng.standard_normal(3000)
+    both = (screen(x, y, Plan.exact(*x.shape, 5), pvalues=True).genomic_inflation for x in (X, data))
+    assert next(both) == pytest.approx(next(both))
+    same = screen(np.repeat(X[:, :1], 9, axis=1), X[:, 0] + 1e-3 * y, Plan.exact(3000, 9, 5), pvalues=True)
+    assert 1e4 < same.genomic_inflation < np.inf
+    with pytest.raises(ValueError, match="no p-value"):
+        plotting.qq(screen(X, Y, Plan.paper(3000, 80, 6), pvalues=True, random_state=0))
 
 
 def test_manhattan_without_pvalues_or_positions(result):

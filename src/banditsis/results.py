@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.alignment import align_rows
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.arrays import Array, Floats, Indices, special
 from banditsis.formatting import (
     LINE_WIDTH,
     count,
@@ -335,6 +335,44 @@ class ScreeningResult:
         count as tests.
         """
         return np.power(10.0, self.log10_qvalues)
+
+    @property
+    def genomic_inflation(self) -> float:
+        r"""Genomic inflation factor λ: the median χ² of all p-values, divided by the 0.455 of the null.
+
+        About 1 if few features are associated and rows are independent given the covariates [1]_. Larger if
+        covariates such as ancestry are missing, if rows are relatives, or if many features are associated.
+        Features with p-value 1, such as constant ones, do not count. NaN if no other is left; an error is
+        raised if a feature has no p-value.
+
+        References
+        ----------
+        .. [1] Devlin, B. and Roeder, K. (1999). Genomic control for association studies. Biometrics 55,
+           997-1004.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from banditsis import Plan, screen
+        >>> rng = np.random.default_rng(0)
+        >>> X, y = rng.standard_normal((500, 2000)), rng.standard_normal(500)
+        >>> round(screen(X, y, Plan.exact(500, 2000, 10), pvalues=True).genomic_inflation, 2)
+        0.99
+        """
+        log10 = self.varied_log10_pvalues()
+        if not log10.size:
+            return float("nan")
+        z = special.ndtri_exp(float(np.median(log10)) * np.log(10) - np.log(2))
+        return float(z * z / special.ndtri(0.75) ** 2)
+
+    def varied_log10_pvalues(self) -> Floats:
+        """Sorted logarithms of the p-values below 1; raises if a feature has no p-value."""
+        log10 = self.log10_pvalues
+        if n_unknown := int(np.count_nonzero(np.isnan(log10))):
+            raise ValueError(
+                f"{n_unknown:,} of {len(log10):,} features have no p-value: read every row, and request them."
+            )
+        return np.sort(log10[log10 < 0])
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> Indices:
         r"""Features that are significant after multiple-testing correction, smallest p-value first.
@@ -755,6 +793,27 @@ def _describe_discoveries(result: ScreeningResult, n: int, n_leaks: int) -> str:
         f"{text}; {result.n_candidates:,} of {result.n_features:,} features were tested; those dropped "
         "before cannot be discovered."
     )
+
+
+def describe_inflation(result: ScreeningResult) -> str:
+    """The genomic inflation factor in one sentence; empty unless every feature has a p-value."""
+    if not result.has_pvalues or np.isnan(result.log10_pvalues).any():
+        return ""
+    return f"genomic inflation factor λ = {result.genomic_inflation:.3f}."
+
+
+def minus_log10(log10_pvalues: Floats) -> Floats:
+    """-log10 p for plots; where p is 0, a little above the others."""
+    finite = log10_pvalues[np.isfinite(log10_pvalues)]
+    return -np.where(np.isneginf(log10_pvalues), 1.1 * finite.min(initial=-300.0), log10_pvalues)
+
+
+def qq_points(result: ScreeningResult, n_points: int) -> tuple[Indices, Floats, Floats]:
+    """Ranks, and the expected and observed -log10 p at them: all of the smallest, few of the others."""
+    observed = minus_log10(result.varied_log10_pvalues())
+    ranks = np.unique(np.rint(np.geomspace(1, max(1, observed.size), n_points)).astype(np.intp))
+    ranks = ranks[: observed.size]
+    return ranks, -np.log10((ranks - 0.5) / max(1, observed.size)), observed[ranks - 1]
 
 
 def describe_sampling(result: ScreeningResult) -> list[str]:

@@ -157,7 +157,8 @@ def test_downloads_a_csv_file(browser, result, tmp_path):
     frame = odd.to_frame(all_features=True)
     assert list(rows[0]) == list(frame.columns)
     assert [row["name"] for row in rows] == list(frame["name"])
-    assert [row["associated"] for row in rows] == [str(value) for value in frame["associated"]]
+    marks = ["" if mark is None else str(mark) for mark in frame["associated"]]
+    assert [row["associated"] for row in rows] == marks
     np.testing.assert_allclose([float(row["score"]) for row in rows], frame["score"], rtol=1e-5)
     assert [row["low"] == "" for row in rows] == list(frame["low"].isna())
     assert browser.complaints() == []

@@ -627,7 +627,7 @@ def test_several_responses():
     assert counts == [
         (name, "4", str(len(r.associated))) for name, r in zip(("a", "&lt;b&gt;", "c"), named, strict=True)
     ]
-    assert page.count("figure") == 12
+    assert page.count("figure") == 12 + 3  # and the Q–Q plots
     tables = re.findall(r'class="data">([^<]+)<', text)
     assert [unpack(data)["selected"] for data in tables] == [4, 4, 4]
     few = [
@@ -709,3 +709,16 @@ def test_estimators_in_a_notebook():
         assert "sk-" in text
     assert set(selector._repr_mimebundle_()) == {"text/plain", "text/html"}
     assert "<b>" not in selector._repr_mimebundle_()["text/plain"]
+
+
+def test_all_pvalues_have_a_qq_plot():
+    """With the inflation factor in one line; not if features have no p-value."""
+    result = screen(X, Y, Plan.exact(2000, 60, 5), pvalues=True)
+    text = result.to_html()
+    Page(text)
+    assert "<h2>Q–Q plot of all p-values</h2>" in text
+    assert f"<p>Genomic inflation factor λ = {result.genomic_inflation:.3f}. It is about 1" in text
+    copy = screen(X, X[:, 5], Plan.exact(2000, 60, 5), pvalues=True)  # has a p-value of 0
+    assert "nan" not in copy.to_html().split("Q–Q plot")[1].split("</svg>")[0]
+    adaptive = screen(X, Y, Plan.paper(2000, 60, 5), pvalues=True, random_state=0)
+    assert "Q–Q" not in adaptive.to_html()

@@ -31,6 +31,7 @@ from banditsis.results import (
     ScreeningResult,
     describe_associated,
     describe_floor,
+    describe_inflation,
     describe_sampling,
     feature_columns,
 )
@@ -56,7 +57,8 @@ def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> Non
         f"{format_duration(seconds)}{seed}.",
         indent=0,
     )
-    lines = describe_associated(result), *describe_sampling(result), describe_floor(result)
+    inflation = describe_inflation(result) if "chromosome" in result.annotations else ""
+    lines = describe_associated(result), *describe_sampling(result), describe_floor(result), inflation
     for line in filter(None, lines):
         print_output(line[:1].upper() + line[1:], indent=0)
     for note in result.notes:

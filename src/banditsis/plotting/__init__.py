@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from banditsis.plotting.features import MAX_LARGE_NAMES, manhattan, scores, volcano
+from banditsis.plotting.features import MAX_LARGE_NAMES, manhattan, qq, scores, volcano
 from banditsis.plotting.runs import compare, funnel, reading_map
 from banditsis.plotting.style import new_axes
 from banditsis.results import ScreeningResult
 
-__all__ = ["compare", "funnel", "manhattan", "plot", "reading_map", "scores", "volcano"]
+__all__ = ["compare", "funnel", "manhattan", "plot", "qq", "reading_map", "scores", "volcano"]
 
 
 def plot(result: ScreeningResult) -> Any:

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.arrays import Array, Floats, Indices, special
 from banditsis.formatting import count, short_labels, shorten
 from banditsis.plotting.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
-from banditsis.results import ScreeningResult, describe_associated, name_of_associated
+from banditsis.results import (
+    ScreeningResult,
+    describe_associated,
+    minus_log10,
+    name_of_associated,
+    qq_points,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +34,10 @@ NOISE: dict[str, Any] = {
 MAX_NAMES = 200
 #: Larger selections have names in small print.
 MAX_LARGE_NAMES = 40
-#: Maximum number of labels in a Manhattan or volcano plot.
-MAX_LABELS = 10
+#: Maximum number of labels in a Manhattan or volcano plot, and of features for which room is searched.
+MAX_LABELS, MAX_TRIED = 10, 500
+#: Points of a Q-Q plot, which cannot be told from all.
+MAX_QUANTILES = 2000
 LOG_P = r"$-\log_{10}\,p$"
 
 
@@ -130,7 +138,8 @@ def manhattan(
         Axes to draw on; a new figure by default.
     chromosomes, positions : array-like of shape (n_features,), optional
         Chromosome and position of each feature; by default those in ``result.annotations`` if there are any,
-        else the features are placed by their index.
+        else the features are placed by their index. Features whose position is not known (NaN) are placed
+        between their neighbours.
 
     Examples
     --------
@@ -142,20 +151,22 @@ def manhattan(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1', '2', '3']
     """
-    axes = axes or new_axes(10, 3.8)
-    known = result.annotations
-    chromosomes = known.get("chromosome") if chromosomes is None else chromosomes
-    positions = known.get("position") if positions is None else positions
+    axes = axes or new_axes(10, 4.2)
+    places = result.annotations
+    chromosomes = places.get("chromosome") if chromosomes is None else chromosomes
+    if positions is None and "position" in places:  # which is 0 or negative in PLINK's files if not known
+        positions = np.where(places["position"] > 0, places["position"], np.nan)
     groups, x, order = _place_features(result.n_features, chromosomes, positions)
-    heights = _minus_log10(result) if result.has_pvalues else result.strength
+    heights = minus_log10(result.log10_pvalues) if result.has_pvalues else result.strength
     for parity, colour in enumerate((BLUE, SKY)):
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
     clear = result.selected if result.associated is None else result.associated
-    axes.scatter(x[clear], heights[clear], s=26, facecolors="none", edgecolors=RED, linewidths=1.2)
+    known = "selected" if result.associated is None else name_of_associated(result)
+    ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
+    axes.scatter(x[clear], heights[clear], s=26, **ring)
     if result.has_pvalues:
         _draw_threshold(axes, result)
-    _label_points(axes, result, clear, x, heights)
     if chromosomes is None:
         axes.set_xlabel("feature" if positions is None else "position")
     else:
@@ -166,8 +177,21 @@ def manhattan(
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
     tidy(axes)
     axes.grid(visible=False, axis="x")
+    axes.margins(x=0.01)
+    add_legend_below(axes)
     axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
+    _label_points(axes, result, clear, x, heights)
+    _hide_overlapping_ticks(axes)
     return axes
+
+
+def _hide_overlapping_ticks(axes: Axes) -> None:
+    """Leave out labels of short chromosomes that would cover others."""
+    end = -np.inf
+    for label in axes.get_xticklabels():
+        box = label.get_window_extent()
+        label.set_visible(box.x0 > end)
+        end = box.x1 + 2 if box.x0 > end else end
 
 
 def _place_features(p: int, chromosomes: Any, positions: Any) -> tuple[Indices, Floats, list[str]]:
@@ -182,25 +206,19 @@ def _place_features(p: int, chromosomes: Any, positions: Any) -> tuple[Indices, 
     groups = np.argsort(order)[codes]
     if chromosomes is None or positions is None:
         return groups, within, names[order].tolist()
-    x, start = within.copy(), 0.0
+    x, start = np.empty(p), 0.0
     for k in range(len(order)):
-        members = groups == k
-        low, high = within[members].min(), within[members].max()
-        x[members] += start - low
-        start += 1.02 * max(high - low, 1.0)
+        members = np.flatnonzero(groups == k)
+        known = members[np.isfinite(within[members])]
+        place: Any = np.interp(members, known, within[known]) if known.size else members
+        x[members] = start + place - place.min()
+        start += 1.02 * max(float(np.ptp(place)), 1.0)
     return groups, x, names[order].tolist()
 
 
 def _draw_threshold(axes: Axes, result: ScreeningResult) -> None:
     threshold = np.log10(result.n_features / 0.05)
     axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
-
-
-def _minus_log10(result: ScreeningResult) -> Floats:
-    """-log10 p; where p is 0, a little above the others."""
-    heights = -result.log10_pvalues
-    finite = heights[np.isfinite(heights)]
-    return np.where(np.isposinf(heights), 1.1 * finite.max(initial=300.0), heights)
 
 
 def volcano(result: ScreeningResult, axes: Axes | None = None) -> Axes:
@@ -215,7 +233,7 @@ def volcano(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     axes : Axes, optional
         Axes to draw on; a new figure by default.
     """
-    heights, x = _minus_log10(result), result.scores
+    heights, x = minus_log10(result.log10_pvalues), result.scores
     axes = axes or new_axes(6.4, 4.4)
     clear = result.associated if result.associated is not None else result.selected[:0]
     others = np.setdiff1d(np.flatnonzero(np.isfinite(heights)), clear)
@@ -223,29 +241,91 @@ def volcano(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     axes.scatter(x[clear], heights[clear], s=22, color=BLUE, linewidths=0, label=name_of_associated(result))
     axes.axvline(0, color=GREY, linewidth=0.8)
     _draw_threshold(axes, result)
-    _label_points(axes, result, clear, x, heights)
     axes.set_xlabel(f"score ({result.parameters.get('statistic', '')})")
     axes.set_ylabel(LOG_P)
     axes.set_ylim(bottom=0)
     tidy(axes)
     add_legend_below(axes)
     axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
+    _label_points(axes, result, clear, x, heights)
     return axes
 
 
 def _label_points(axes: Axes, result: ScreeningResult, features: Indices, x: Floats, y: Floats) -> None:
-    """Label the best features by short names that are all different."""
-    shown = features[:MAX_LABELS]
+    """Label the best features by short names, where a label covers neither another label nor one of them.
+
+    The axes must be complete, because room for labels depends on their limits and on the layout.
+    """
+    shown = features[:MAX_TRIED]
     names = short_labels([result.name(k) for k in shown], 18)
     middle = sum(axes.get_xlim()) / 2
-    for name, feature in zip(names, shown, strict=True):
-        right = x[feature] > middle  # the label stays inside
-        axes.annotate(
-            name,
-            (x[feature], y[feature]),
-            (-6 if right else 6, 2),
-            textcoords="offset points",
-            ha="right" if right else "left",
-            fontsize=8,
-            parse_math=False,
-        )
+    figure: Any = axes.figure.figure
+    figure.draw_without_rendering()  # lays it out
+    points = axes.transData.transform(np.column_stack([x[features], y[features]]))
+    taken: list[Any] = []
+    for name, feature, point in zip(names, shown, points, strict=False):
+        if any(box.contains(*point) for box in taken):
+            continue
+        for left in (x[feature] > middle, x[feature] <= middle):  # towards the middle, else away from it
+            label = axes.annotate(
+                name,
+                (x[feature], y[feature]),
+                (-6 if left else 6, 2),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                fontsize=8,
+                parse_math=False,
+            )
+            box = label.get_window_extent()
+            near = box.padded(4)  # the radius of a mark
+            covers = ((points > near.min) & (points < near.max)).all(axis=1).any()
+            inside = axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
+            if inside and not covers and not any(map(box.overlaps, taken)):
+                taken.append(box.padded(2))
+                break
+            label.remove()
+        if len(taken) == MAX_LABELS:
+            break
+
+
+def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") -> Axes:
+    """Plot the sorted -log10 p of all features against those expected without association (Q–Q plot).
+
+    The legend has the genomic inflation factor; see :attr:`ScreeningResult.genomic_inflation`. The band
+    contains each point with probability 95% if features are independent and none is associated.
+
+    Parameters
+    ----------
+    result : ScreeningResult
+        A result in which every feature has a p-value.
+    axes : Axes, optional
+        Axes to draw on; a new figure by default. Several results may share them.
+    label : str
+        Name of the result in the legend.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((500, 2000)), rng.standard_normal(500)
+    >>> axes = qq(screen(X, y, Plan.exact(500, 2000, 10), pvalues=True))
+    >>> axes.get_legend().get_texts()[0].get_text()
+    'λ = 0.986'
+    """
+    ranks, expected, observed = qq_points(result, MAX_QUANTILES)
+    axes = axes or new_axes(4.8, 4.4)
+    n = int(ranks[-1]) if ranks.size else 1
+    limits = (-np.log10(special.betaincinv(ranks, n + 1 - ranks, level)) for level in (0.975, 0.025))
+    axes.fill_between(expected, *limits, color=PALE, alpha=0.5, linewidth=0)
+    axes.axline((0, 0), slope=1, color=GREY, linewidth=1)
+    name = f"{shorten(label)}: " if label else ""
+    text = f"{name}λ = {result.genomic_inflation:.3f}"
+    axes.plot(expected, observed, ".", markersize=5, label=text, rasterized=True)
+    axes.set_xlabel(f"expected {LOG_P}")
+    axes.set_ylabel(f"observed {LOG_P}")
+    tidy(axes)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    return axes

@@ -96,6 +96,7 @@ def _section(
             "Correlations among the selected features",
             dataplots.redundancy(result, sample),
         ),
+        pvalues=_part("Q–Q plot of all p-values", dataplots.qq_plot(result)),
         rounds=charts.rounds_table(result),
         reliability=bullet_list(text.reliability(result)),
         settings=definition_list(text.settings(result)),

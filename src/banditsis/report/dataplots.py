@@ -12,7 +12,7 @@ from banditsis.engine.redundancy import DUPLICATE
 from banditsis.formatting import count, short_labels
 from banditsis.report.samples import MAX_FEATURES, MAX_PLOTTED, Sample, class_values, find_classes
 from banditsis.report.tables import bullet_list, escape_text, evidence, signed
-from banditsis.results import ScreeningResult
+from banditsis.results import ScreeningResult, describe_inflation, qq_points
 
 # The plotting area, in units of the view box.
 LEFT, TOP, WIDTH, HEIGHT = 34, 6, 162, 104
@@ -43,6 +43,30 @@ def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
             f'<figure class="{kind}"><figcaption title="{title}">{caption}</figcaption>{drawn}</figure>'
         )
     return f'<p>{escape_text(_explain(result, X, sample))}</p><div class="small">{"".join(figures)}</div>'
+
+
+def qq_plot(result: ScreeningResult) -> str:
+    """The p-values of all features against those expected without association; empty if some have none."""
+    if not (inflation := describe_inflation(result)):
+        return ""
+    _, expected, observed = qq_points(result, MAX_POINTS)
+    if not expected.size:
+        return ""
+    right, top = float(expected[0]), float(max(observed[0], expected[0]))
+    across = _positions(expected, LEFT, WIDTH, (0.0, right))
+    down = _positions(observed, TOP + HEIGHT, -HEIGHT, (0.0, top))
+    ends = _positions(np.array([0.0, right]), TOP + HEIGHT, -HEIGHT, (0.0, top))
+    line = f'<polyline class="mean" points="{across[-1]:.1f},{ends[0]:.1f} {across[0]:.1f},{ends[1]:.1f}"/>'
+    ticks = _range_x(np.array([0.0, right])) + _range_y(np.array([0.0, top]))
+    return (
+        f"<p>{escape_text(inflation[0].upper() + inflation[1:])} It is about 1 if few features are "
+        "associated and rows are independent given the covariates. The horizontal axis is −log₁₀ p as "
+        "expected without association, the vertical axis −log₁₀ p as observed; both are equal on the "
+        "line.</p>"
+        '<div class="small"><figure>'
+        f'<svg viewBox="{VIEW_BOX}" role="img" aria-label="Q–Q plot">{_frame()}{line}'
+        f"{_path('points', across, down)}{ticks}</svg></figure></div>"
+    )
 
 
 def _explain(result: ScreeningResult, X: Floats, sample: Sample) -> str:
