@@ -143,26 +143,11 @@ adjusted
 # The Q–Q plot compares them with that. The genomic inflation factor λ is the median test statistic
 # divided by its expectation, and should be about 1.
 
-from scipy.stats import chi2
-
-
-def inflation(result):
-    return chi2.isf(np.median(result.pvalues), 1) / chi2.median(1)
-
-
-def qq_plot(axes, result, label):
-    observed = np.sort(-result.log10_pvalues)[::-1]
-    expected = -np.log10((np.arange(observed.size) + 0.5) / observed.size)
-    label = f"{label}: λ = {inflation(result):.2f}"
-    axes.plot(expected, observed, ".", ms=4, label=label)
-
+from banditsis import plotting
 
 fig, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
-qq_plot(axes, plain, "no covariates")
-qq_plot(axes, adjusted, "sex, age and four PCs")
-axes.axline((0, 0), slope=1, color="0.4", lw=1)
-axes.set(xlabel=r"expected $-\log_{10}\,p$", ylabel=r"observed $-\log_{10}\,p$")
-axes.legend()
+plotting.qq(plain, axes, label="no covariates")
+plotting.qq(adjusted, axes, label="sex, age and four PCs")
 plt.show()
 
 # %%
@@ -179,8 +164,6 @@ for label, result in (("no covariates", plain), ("adjusted", adjusted)):
 # Chromosomes and positions come from the ``.bim`` file. The dashed line is the Bonferroni
 # threshold. Circles are clearly associated variants: significant after Holm's correction for all
 # variants.
-
-from banditsis import plotting
 
 fig, axes = plt.subplots(figsize=(10, 4), layout="constrained")
 plotting.manhattan(adjusted, axes)

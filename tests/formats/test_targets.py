@@ -529,7 +529,7 @@ def test_a_file_alone_is_all_its_covariates(tmp_path):
         open_data(with_ids(IDS), f"{tmp_path}/only.csv:y", covariates=tmp_path / "only.csv")
 
 
-@pytest.mark.parametrize("name", ["x.eigenvec", "x.cov"])
+@pytest.mark.parametrize("name", ["x.eigenvec", "x.cov", "x.qcovar"])
 def test_covariates_of_plink_without_a_header(name, tmp_path):
     """Family and individual come first."""
     lines = [f"fam{k // 2} s{k} {k}.5 {-k}" for k in reversed(range(N))]

@@ -61,7 +61,7 @@ def _parse_size(text: str) -> int:
 POSITIVE, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
 # Parameters that several commands share.
 DATA = click.Argument(["data"])  # not of type click.Path, because it may be a URL
-ABOUT_DATA = "DATA is a file, folder, URL, or - for stdin: Parquet, Arrow, CSV, Zarr, HDF5, .bed, .npy, …"
+ABOUT_DATA = "DATA is a file, folder, URL, or - for stdin: Parquet, Arrow, CSV, Zarr, HDF5, PLINK (prefix), …"
 TARGET = option(
     "--target", help="Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."
 )
@@ -150,7 +150,7 @@ def demo(rows: int, features: int, keep: int, seed: int) -> None:
 SCREEN_EXAMPLES = """\b
 Examples:
   banditsis screen data.parquet --target price --keep 100
-  banditsis screen x.bed --target pheno.csv:CD8 --keep 50 --budget 0.1
+  banditsis screen cohort --target pheno.csv:CD8 --covariates cohort.cov
   banditsis screen x.zarr --target y.npy --min-correlation 0.05 --json
   banditsis screen data.csv --target class --drop 'id,date_*' -o best.csv"""
 

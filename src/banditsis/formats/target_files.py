@@ -26,6 +26,8 @@ from banditsis.formats.text import (
 from banditsis.sources.tables import to_numbers
 
 MISSING_CODE = -9.0  # of PLINK
+#: Files of PLINK and GCTA in which family and individual come first, even without a header.
+PLINK_TABLES = (".pheno", ".phen", ".cov", ".covar", ".qcovar", ".eigenvec")
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
@@ -108,7 +110,7 @@ def _default_names(path: Path, width: int) -> list[str]:
     names = [f"{k}" for k in range(1, width + 1)]
     if path.name.lower().endswith(".fam"):
         return [*FAM_COLUMNS, *names[6:]][:width]
-    if path.name.lower().endswith((".pheno", ".phen", ".cov", ".eigenvec")) and width > 2:
+    if path.name.lower().endswith(PLINK_TABLES) and width > 2:
         names[:2] = "FID", "IID"
     return names
 

@@ -30,6 +30,7 @@ from banditsis.formats.options import (
 from banditsis.formats.registry import TEXT, Opened, find_format, is_url
 from banditsis.formats.tables import match_names
 from banditsis.formats.target_files import (
+    PLINK_TABLES,
     DataColumns,
     TargetValues,
     first_row_number,
@@ -44,7 +45,7 @@ from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.validation import find_missing, warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-_TEXT = (*TEXT, ".dat", ".tab", ".fam", ".pheno", ".phen", ".cov", ".eigenvec")  # the last ones of PLINK
+_TEXT = (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES)
 
 
 class Dataset(NamedTuple):
