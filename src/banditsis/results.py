@@ -561,7 +561,12 @@ class ScreeningResult:
         n = self.n_rows - self.n_covariates
         kurtosis = [r.kurtosis for r in self.rounds]
         inflation = self.variance_inflation or 1.0
-        return min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
+        floor = min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
+        guaranteed = self.parameters.get("min_correlation")
+        if guaranteed is None or confidence > self.parameters["confidence"]:
+            return floor
+        # The guarantee is for all features together, unless more passed than were to be kept.
+        return min(floor, max(float(guaranteed), cutoffs[-1]))
 
     def why_no_floor(self) -> str | None:
         """Why there is no detection floor; None if there is one."""

@@ -12,7 +12,7 @@ from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
 from banditsis.compilation import clock
 from banditsis.engine.accumulators import Accumulator, start_accumulators
-from banditsis.engine.evidence import MAX_FEATURES, ORDINARY, largest_unread, measure_variance_inflation
+from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
 from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues, read_in_full
@@ -20,7 +20,7 @@ from banditsis.engine.redundancy import MAX_CANDIDATES, choose_features
 from banditsis.engine.rereading import join_rows
 from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
-from banditsis.engine.strata import Strata, draw_uniformly, find_strata
+from banditsis.engine.strata import Strata, draw_uniformly, find_outliers, find_strata
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
 from banditsis.multiresponse import ScreeningResults
@@ -219,7 +219,7 @@ def run_plan(
     announce_compilation(settings.progress)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
-    groups = _group(responses, settings)
+    groups = _group(responses, plan, settings)
     constant = _find_constant(groups)
     use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     with Workers(settings.n_jobs) as workers, one_blas_thread(use_blas):
@@ -242,7 +242,7 @@ def run_plan(
     return results[0] if single else ScreeningResults(results)
 
 
-def _group(responses: Responses, settings: Settings) -> list[Group]:
+def _group(responses: Responses, plan: PlanLike, settings: Settings) -> list[Group]:
     """Responses that are sampled together."""
     complete = settings.complete
     if settings.statistic.n_columns > 1:
@@ -259,8 +259,10 @@ def _group(responses: Responses, settings: Settings) -> list[Group]:
                 f"the response and all covariates are known in {len(rows)} rows, but screening needs at "
                 f"least {MIN_ROWS}: omit the covariates that are mostly missing."
             )
-    if settings.sampling == "stratified":  # each has its own strata
-        groups = [([k], rows) for members, rows in groups for k in members]
+    if sum(len(members) for members, _ in groups) > 1:
+        made = plan if isinstance(plan, Plan) else plan(None)
+        if settings.sampling == "stratified" or made.by_evidence:  # each has its own strata
+            groups = [([k], rows) for members, rows in groups for k in members]
     return [(members, rows, responses.take(rows, members)) for members, rows in groups]
 
 
@@ -376,10 +378,12 @@ class Run:
         row_order = settings.row_order
         if self._is_uniform(made) or not strata.is_worthwhile(made.steps[0].n_rows):
             strata = Strata.uniform(n)
+            if made.by_evidence and made.steps[0].n_rows < n and self.statistic is not None:
+                strata = find_outliers(self.source, self.statistic, row_order)
         elif not self.source.shuffled:
             row_order = "random"
         row_order, made, notes = resolve_row_order(self.source, made, row_order)
-        return made, row_order, strata, notes
+        return made, row_order, strata.for_guarantee() if made.by_evidence else strata, notes
 
     def _is_uniform(self, plan: Plan) -> bool:
         """Whether the plan does not gain by strata, or is meant for uniform samples."""
@@ -489,7 +493,7 @@ class Run:
         """The loop itself; return the statistic as it was calibrated, and the new rows of each step."""
         plan, source = self.plan, self.source
         exact = plan.steps[0].n_rows == plan.n_rows
-        sampled = exact or self.row_order == "random" or source.stratum_sizes
+        sampled = exact or self.row_order == "random" or self.strata.n_strata > 1 or source.stratum_sizes
         monitor = None if sampled else ExchangeabilityMonitor(source)
         source = source if monitor is None else monitor
         rule = plan.keep_rule(
@@ -526,12 +530,9 @@ class Run:
         for accumulator in accumulators:
             accumulator.record_effects(traces)
         if not exact and self.is_random_sample:
-            if (
-                isinstance(statistic, MomentStatistic)
-                and statistic.evidence
-                and self.strata.largest > ORDINARY
-            ):
-                for trace, unread in zip(traces, largest_unread(statistic, read[:1]), strict=True):
+            guaranteed = plan.by_evidence or not self.strata.may_miss_outliers
+            if isinstance(statistic, MomentStatistic) and statistic.evidence and not guaranteed:
+                for trace, unread in zip(traces, measure_unread(statistic, read[:1]), strict=True):
                     trace.unread = float(unread)
             for k, trace in enumerate(traces):
                 trace.variance_inflation = measure_variance_inflation(

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
-from banditsis.engine.evidence import informative_rows, largest_unread
+from banditsis.engine.evidence import informative_rows, measure_unread
 from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step
@@ -198,11 +198,33 @@ def test_unread_rows_are_those_of_each_response():
     Y = rng.standard_normal((1000, 2))
     Y[5, 0], Y[7, 1] = 100, -200
     statistic = Pearson.bind(Y, False).calibrate(slice(0, 1000))
-    assert (largest_unread(statistic, [slice(0, 5), slice(8, 1000)]) > 0.5).all()
-    found = largest_unread(statistic, [np.array([5])])
+    assert (measure_unread(statistic, [slice(0, 5), slice(8, 1000)]) > 0.5).all()
+    found = measure_unread(statistic, [np.array([5])])
     assert found[0] == 0
     assert found[1] > 0.5
-    assert (largest_unread(statistic, [slice(0, 1000)]) == 0).all()
+    assert (measure_unread(statistic, [slice(0, 1000)]) == 0).all()
+
+
+def test_unread_rows_count_together():
+    """By the inequality of Cauchy and Schwarz, ten rows can add √10 times as much as one of them."""
+    y = rng.standard_normal(10_000)
+    y[:10] = 50.0
+    statistic = Pearson.bind(y[:, None], False).calibrate(slice(0, 10_000))
+    deviation = np.sqrt(np.sum(np.square(y - y.mean())))
+    excess = (50 - y.mean()) / deviation - 6 / np.sqrt(10_000)
+    assert measure_unread(statistic, [slice(10, 900)])[0] == pytest.approx(np.sqrt(10) * excess)
+    assert measure_unread(statistic, [slice(9, 900)])[0] == 0  # such a row was read
+
+
+def test_rows_that_are_read_for_certain_do_not_make_a_sample_uncertain():
+    """One outlier has most of the variance of the response, and is in every sample."""
+    n = 20_000
+    X, y = rng.standard_normal((n, 50)), rng.standard_normal(n)
+    y[3] = 300.0
+    plan = Plan(n, 50, ((400, 10), (800, 5)))
+    result = screen(X, y, plan, sampling="stratified", random_state=0)
+    assert result.undecided.size == 0
+    assert result.informative_response < 10  # of a population, the sample says little
 
 
 def test_kurtosis_raises_the_floor():

@@ -33,13 +33,31 @@ RESPONSES = {
 def test_strata_divide_rows_by_size(kind):
     y = RESPONSES[kind](np.random.default_rng(0), 20_000)
     strata, sizes = by_distance(y)
-    assert 2 <= strata.n_strata <= N_STRATA + 1
+    assert strata.n_strata >= 2
     assert strata.design.sizes == tuple(np.bincount(strata.codes))
     groups = [sizes[strata.codes == h] for h in range(strata.n_strata)]
     for smaller, larger in pairwise(groups):
         assert smaller.max() <= larger.min()
     expected = [np.sqrt(np.mean(np.square(group))) for group in groups]
     np.testing.assert_allclose(strata.design.spreads, expected)
+    largest = np.array([group.max() for group in groups])
+    assert (largest <= strata.design.largest).all()
+    assert (strata.design.largest <= largest * (1 + 1 / 16) + 1e-300).all()
+
+
+@pytest.mark.parametrize("kind", RESPONSES)
+@pytest.mark.parametrize("n_strata", [1, N_STRATA])
+def test_outliers_are_divided_by_factors_of_two(kind, n_strata):
+    y = RESPONSES[kind](np.random.default_rng(0), 20_000)
+    sizes = np.abs(y - y.mean())
+    strata = Strata.by_size(len(y), RowSizes(lambda rows: sizes[rows]), n_strata)
+    deviation = sizes.max() * np.sqrt(np.mean(np.square(sizes / sizes.max())))
+    ordinary = strata.codes[sizes <= 5.8 * deviation]  # sizes are grouped to within 1/32
+    assert len(np.unique(ordinary)) <= n_strata
+    for h in set(strata.codes.tolist()) - set(ordinary.tolist()):
+        inside = sizes[strata.codes == h]
+        assert 5.8 * deviation < inside.min()
+        assert inside.max() <= 2.1 * inside.min()
 
 
 def test_equal_values_share_a_stratum_and_an_outlier_has_its_own():
@@ -114,6 +132,16 @@ def test_stored_strata_are_read_from_their_first_rows():
     assert first.tolist() == [*range(counts[0]), *range(600, 600 + counts[1])]
     assert len(np.intersect1d(first, second)) == 0
     assert len(second) == 30
+
+
+def test_the_first_rows_of_each_stratum_are_read_in_stored_order():
+    y = np.random.default_rng(0).standard_normal(1000)
+    y[[700, 20, 900]] = 50.0
+    sizes = np.abs(y - y.mean())
+    strata = Strata.by_size(1000, RowSizes(lambda rows: sizes[rows]), 1).for_guarantee()
+    first, second = strata.draw([30, 60], "stored", np.random.default_rng(0), lazy=False)
+    assert first.tolist() == [*range(28), 700, 900]  # with row 20, which comes early
+    assert second.tolist() == list(range(28, 58))
 
 
 def test_a_uniform_sample_of_stored_strata_has_hypergeometric_counts():

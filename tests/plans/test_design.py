@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import Plan
+from banditsis.engine.strata import Strata
 from banditsis.plans.design import SamplingDesign
+from banditsis.statistics.base import RowSizes
 
 designs = st.lists(
     st.tuples(st.integers(1, 400), st.floats(0, 1e6, allow_subnormal=False)), min_size=1, max_size=6
@@ -47,13 +49,6 @@ def test_a_uniform_design_is_worth_its_rows():
     design = SamplingDesign.uniform(1000)
     assert [design.effective_rows(m) for m in (1, 10, 1000)] == [1, 10, 1000]
     assert design.allocate(17).tolist() == [17]
-    assert design.rows_for(500) == 500
-
-
-def test_rows_for_inverts_the_effective_rows():
-    design = SamplingDesign((998_000, 2000), (0.002, 0.998))
-    for m in (100, 1000, 4000, 100_000):
-        assert design.rows_for(design.effective_rows(m)) == m
 
 
 def test_a_design_buys_a_lower_floor_and_a_cheaper_guarantee():
@@ -66,6 +61,42 @@ def test_a_design_buys_a_lower_floor_and_a_cheaper_guarantee():
     assert stratified.detection_floor() < 0.9 * uniform.detection_floor()
     guaranteed = [Plan.guaranteed(n, p, d, 0.1, design=design).cells for design in (None, normal)]
     assert guaranteed[1] < 0.8 * guaranteed[0]
+
+
+def test_unread_outliers_are_as_unlikely_as_a_normal_error():
+    """The probability that no row of a set is in the sample, for sets of the largest rows."""
+    sizes, spreads, largest = (100_000, 300, 20, 1), (1.0, 8.0, 20.0, 150.0), (5.0, 11.0, 24.0, 150.0)
+    design = SamplingDesign(sizes, spreads, largest, guaranteed=True)
+    assert SamplingDesign(sizes, spreads).unread_variance(3) == np.inf  # a stratum is not read at all
+    total = np.sum(np.array(sizes) * np.square(spreads))
+    for m in (100, 300, 600):
+        missed = 1 - design.allocate(m) / sizes
+        variance = design.unread_variance(m)
+        for h, size in ((1, 300), (2, 20)):
+            for k in (1, 5, size):
+                added = k * largest[h] ** 2 / total
+                assert missed[h] ** k <= np.exp(-added / (2 * variance)) * (1 + 1e-9) if variance else True
+        assert missed[3] == 0
+    assert design.unread_variance(600) < design.unread_variance(300) < design.unread_variance(100)
+    assert design.unread_variance(design.n_rows) == 0
+    assert SamplingDesign((900, 100), (1.0, 3.0)).unread_variance(10) == 0  # no outliers
+    usual = SamplingDesign(sizes, spreads, largest)
+    assert usual.unread_variance(300) > 2 * design.unread_variance(300)
+    assert design.effective_rows(300) > 0.6 * usual.effective_rows(300)
+
+
+def test_scale_rows_are_those_of_the_variance():
+    """The weighted mean of squares of a normal feature has the variance 2 (1 / scale rows - 1 / n)."""
+    rng, n, m = np.random.default_rng(0), 20_000, 300
+    y = rng.standard_t(3, n)
+    sizes = np.abs(y - y.mean())
+    strata = Strata.by_size(n, RowSizes(lambda rows: sizes[rows]))
+    X = np.square(rng.standard_normal((n, 200)))
+    errors = []
+    for seed in range(20):
+        rows = next(strata.draw([m], "random", np.random.default_rng(seed), lazy=False))
+        errors.append(strata.row_weights(rows) @ X[rows] / m - X.mean(axis=0))
+    assert np.var(errors) == pytest.approx(2 * (1 / strata.design.scale_rows(m) - 1 / n), rel=0.1)
 
 
 @pytest.mark.parametrize("strata", [((), ()), ((5,), (1.0, 2.0)), ((0, 5), (1.0, 1.0)), ((5,), (-1.0,))])

@@ -1,12 +1,15 @@
 """min_correlation: nothing at or above it is lost, at a cost that does not depend on n."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from banditsis import BanditSIS, EvidenceStep, Plan, screen
 from banditsis.engine.sampling import draw_rows
+from banditsis.plans.design import SamplingDesign
+from banditsis.plans.factory import make_plan
 
 
 def make(kind, n, p, rng, strengths):
@@ -94,7 +97,7 @@ def test_fewer_than_asked_for_are_filled_up():
     assert result.selected[0] == 0
     assert any("because 10 were to be kept" in note for note in result.notes)
     X, y = make("normal", 20_000, 200, rng, np.array([0.9]))
-    notes = screen(X, y, Plan.guaranteed(20_000, 200, 2, 0.5), random_state=0).notes
+    notes = screen(X, y, Plan.guaranteed(20_000, 200, 2, 0.5), random_state=1).notes
     assert "only 1 feature may have |r| ≥ 0.5; the others were kept because 2 were to be kept." in notes
 
 
@@ -118,15 +121,108 @@ def test_features_at_the_minimum_are_read_to_the_last_row():
     assert result.selected.tolist() == [0]
 
 
-def test_several_responses_end_each_at_its_own_time():
+def test_several_responses_are_screened_as_alone():
     rng = np.random.default_rng(6)
     X, y = make("normal", 20_000, 100, rng, np.array([0.16, 0.5]))
     plan = Plan.guaranteed(20_000, 100, None, 0.15)
     together = screen(X, np.column_stack([y, X[:, 7]]), plan, random_state=0)
     for k, response in enumerate((y, X[:, 7])):
-        alone = screen(X, response, plan, sampling="uniform", random_state=0)
+        alone = screen(X, response, plan, random_state=0)
         np.testing.assert_array_equal(alone.selected, together[k].selected)
         assert [r.n_rows for r in alone.rounds] == [r.n_rows for r in together[k].rounds]
+
+
+def make_outliers(n_outliers, share, seed, n=100_000, p=20):
+    """Features and a response; some rows have a share of the variance of the response.
+
+    The correlation of the first three features, a little above 0.15, rests on these rows.
+    """
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((n, p), dtype=np.float32), rng.standard_normal(n)
+    rows = rng.choice(n, n_outliers, replace=False)
+    of_feature = 0.165**2 / share
+    y[rows] = math.sqrt(share / (1 - share) * n / n_outliers)
+    X[rows, :3] = math.sqrt(of_feature / (1 - of_feature) * n / n_outliers)
+    return X, y, correlations(X, y)
+
+
+@pytest.mark.parametrize("sampling", ["auto", "uniform", "two responses"])
+@pytest.mark.parametrize(("n_outliers", "share"), [(1, 0.69), (1, 0.05), (10, 0.05), (60, 0.1)])
+def test_outliers_of_the_response_are_read(n_outliers, share, sampling):
+    """None of them is among the few hundred rows that a normal response needs."""
+    for seed in range(4):
+        X, y, r = make_outliers(n_outliers, share, seed)
+        several = sampling == "two responses"
+        result = screen(
+            X,
+            np.column_stack([y, X[:, 5]]) if several else y,
+            lambda design: Plan.guaranteed(100_000, 20, None, 0.15, design=design),
+            sampling="auto" if several else sampling,
+            random_state=seed,
+        )
+        result = result[0] if several else result
+        assert np.count_nonzero(r >= 0.15) == 3
+        assert result.selected.max() == 2
+        assert len(result.selected) == 3
+        assert result.detection_floor(simultaneous=True) <= 0.15
+        assert (result.rows_read[3:] < 5000).all()
+
+
+def test_the_floor_agrees_with_the_guarantee():
+    """An outlier of the response alone gives no feature a large correlation."""
+    X, y, _ = make_outliers(1, 0.9, 0)
+    X[:, :3] = X[:, 3:6]
+    for sampling in ("auto", "uniform"):
+        plan = Plan.guaranteed(100_000, 20, None, 0.15)
+        result = screen(X, y, plan, sampling=sampling, random_state=0)
+        assert "no feature has |r| ≥ 0.15." in result.notes
+        assert result.detection_floor() <= 0.15
+    plan = Plan.guaranteed(100_000, 20, 2, 0.001)  # more features pass than are kept
+    result = screen(X, y, plan, random_state=0)
+    assert result.detection_floor() >= np.sort(np.abs(result.scores))[-2] > 0.001
+
+
+EXTREME = {
+    "outlier": lambda rng, n: np.where(np.arange(n) == 5, 1000.0, rng.standard_normal(n)),
+    "sentinel": lambda rng, n: np.where(np.arange(n) == 5, 999_999.0, rng.standard_normal(n)),
+    "two sentinels": lambda rng, n: np.where(np.arange(n) % 900 == 5, -999_999.0, rng.standard_normal(n)),
+    "t1.5": lambda rng, n: rng.standard_t(1.5, n),
+    "one case": lambda rng, n: (np.arange(n) == 5).astype(float),
+}
+
+
+@pytest.mark.parametrize("kind", EXTREME)
+@pytest.mark.parametrize("sampling", ["auto", "uniform"])
+def test_extreme_responses_have_an_answer(kind, sampling):
+    rng = np.random.default_rng(9)
+    X, y = rng.standard_normal((2000, 30)), EXTREME[kind](rng, 2000)
+    r = correlations(X, y)
+    for minimum in (0.03, 0.1, 0.6):
+        result = screen(
+            X,
+            y,
+            lambda design, minimum=minimum: Plan.guaranteed(2000, 30, None, minimum, design=design),
+            sampling=sampling,
+            random_state=0,
+        )
+        np.testing.assert_array_equal(np.sort(result.selected), np.flatnonzero(r >= minimum))
+    for options in ({}, {"alpha": 1.1}, {"budget": 0.05}, {"min_correlation": 0.1}):
+        plan = partial(make_plan, 2000, 30, 5, **options)
+        result = screen(X, y, lambda design, plan=plan: plan(design=design), sampling=sampling)
+        assert len(result.selected) == 5
+
+
+def test_the_scale_of_features_is_not_known_from_few_rows():
+    """Only one row matters for the response, but a correlation is divided by the deviation of all of them."""
+    n, rng = 20_000, np.random.default_rng(0)
+    X, y = rng.standard_normal((n, 300), dtype=np.float32), rng.standard_normal(n)
+    X[5] /= 4
+    y[5], X[5, :4] = 1e6, 0.103 * math.sqrt(n)
+    assert (np.sort(correlations(X, y)[:4]) >= 0.1).all()
+    plan = Plan.guaranteed(n, 300, None, 0.1, 0.9, design=SamplingDesign((n - 1, 1), (0.1, 2000.0)))
+    assert plan.steps[0].n_rows < 100
+    lost = sum(not screen(X, y, plan, random_state=seed).support[:4].all() for seed in range(20))
+    assert lost <= 2
 
 
 def test_estimator():

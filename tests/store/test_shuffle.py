@@ -128,6 +128,22 @@ def test_screening_a_store_reads_its_first_rows(tmp_path):
     assert set(result.selected[:2]) == {5, 11}
 
 
+@pytest.mark.parametrize("with_target", [False, True])
+def test_outliers_of_another_response_are_read_from_a_store(tmp_path, with_target):
+    """Three rows carry the correlation of the first feature, 0.2; they are at the end of the store."""
+    X, y = normal(20_000, 20), rng.standard_normal(20_000)
+    np.save(tmp_path / "y.npy", rng.standard_normal(20_000))
+    target = {"target": str(tmp_path / "y.npy")} if with_target else {}
+    source = ShuffledSource(shuffle(X, tmp_path / "x.zarr", random_state=0, **target))
+    rows = source.original_rows[-3:]
+    y[rows], X[rows, 0] = 60.0, 25.0
+    source = ShuffledSource(shuffle(X, tmp_path / "again.zarr", random_state=0, **target))
+    plan = Plan.guaranteed(20_000, 20, None, 0.15)
+    result = screen(source, y[source.original_rows], plan, random_state=0)
+    assert result.selected.tolist() == [0]
+    assert result.parameters["row_order"] == "stored"
+
+
 @pytest.mark.parametrize(
     ("n", "p", "itemsize"), [(10**6, 5000, 4), (2000, 10**6, 4), (10**9, 300, 1), (3, 2, 8)]
 )

@@ -71,7 +71,7 @@ class MomentAccumulator:
     #: the rows in the sums, in the order of the steps
     rows: list[Rows]
     #: number of informative rows of each response in the first step; None if it is not known yet
-    first_informative: list[float] | None = None
+    first_informative: list[Floats] | None = None
     #: the sums over all strata; None if they have to be computed
     _combined: Combined | None = None
 
@@ -154,22 +154,25 @@ class MomentAccumulator:
         if not self.strata.is_uniform(self.counts):
             trace.null_distribution = None
         if informative is not None:
-            informative = self._informative_rows(k, left, informative)
-            trace.informative_response = self._rows_of_response(k)
+            in_population, in_data = self._rows_of_response(k).tolist()
+            informative = np.minimum(self._informative_rows(left, informative), in_data)
         kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
         dropped = trace.record_evidence(informative, kept, n_read)
+        if informative is not None:
+            trace.informative_response = in_population
+            trace.informative = np.minimum(informative[kept], in_population)
         if not isinstance(left, slice):
             kept, dropped = left[kept], left[dropped]
         trace.undecided.append(self.features(dropped))
         self.left[k] = kept
         return cutoff
 
-    def _informative_rows(self, k: int, left: Indices | slice, informative: Floats) -> Floats:
-        """Number of rows that say something about each remaining feature and the response of a member."""
+    def _informative_rows(self, left: Indices | slice, informative: Floats) -> Floats:
+        """Number of rows that say something about each remaining feature, less if it is heavy-tailed."""
         if (informative < MAX_PROBED).any():
             rows = reduce(join_rows, self.rows)
             informative = discount(informative, self.features(left), self.source, rows, self.strata)
-        return np.asarray(np.minimum(informative, self._rows_of_response(k)))
+        return informative
 
     def _informative_rows_of_features(self, columns: Indices | slice) -> Floats:
         """Number of rows that say something about some features."""
@@ -180,8 +183,8 @@ class MomentAccumulator:
         kernels.scores.count_informative(squares, *given, weight, n_rows, out := np.empty_like(squares))
         return out
 
-    def _rows_of_response(self, k: int) -> float:
-        """Number of informative rows of the response of a member."""
+    def _rows_of_response(self, k: int) -> Floats:
+        """Number of informative rows of the response of a member; see :func:`rows_of_response`."""
         n_first, n_read = count_rows(self.rows[0]), int(self.counts.sum())
         if self.first_informative is None:
             self.first_informative = [
@@ -189,7 +192,7 @@ class MomentAccumulator:
                 for j in range(len(self.members))
             ]
         first = self.first_informative[k]
-        if len(self.rows) == 1 or first >= n_first / ORDINARY_KURTOSIS:
+        if len(self.rows) == 1 or first.min() >= n_first / ORDINARY_KURTOSIS:
             return first * n_read / n_first  # it grows with the sample
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 

@@ -19,6 +19,7 @@ import numpy as np
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.engine.strata import Strata
 from banditsis.parallel import map_in_threads
+from banditsis.plans.design import ORDINARY
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MomentStatistic, Statistic, ratio
@@ -33,32 +34,37 @@ DISCOUNT = 3.0
 HEAVY = 1.15
 #: Share of heavy-tailed features among those probed that may be overlooked.
 MAX_HEAVY = 0.25
-#: Largest distance from the mean, in standard deviations, that counts as ordinary for the response.
-ORDINARY = 6.0
 
 
-def informative_rows(values: Floats, weights: Floats | None) -> tuple[Floats, Array]:
-    """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed."""
+def informative_rows(
+    values: Floats, weights: Floats | None, unread: Floats | None = None
+) -> tuple[Floats, Array]:
+    """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed.
+
+    ``unread`` is the share of the stratum of each row that was not read, if the sample is to represent all
+    rows: those of a stratum that was read to the end are certain.
+    """
     weights = np.ones(len(values)) if weights is None else weights
+    uncertain = weights if unread is None else weights * np.sqrt(unread)
     size = np.maximum(np.abs(values).max(axis=0), SMALLEST)
     z = values / size
     z -= weights @ z / weights.sum()
     z /= np.maximum(np.abs(z).max(axis=0), SMALLEST)  # fourth powers stay in range
     squared = np.square(z)
     squares = weights @ squared
-    third = (weights * np.sqrt(weights)) @ (squared * np.abs(z))
-    fourth = np.square(weights) @ np.square(squared)
+    third = (uncertain * np.sqrt(weights)) @ (squared * np.abs(z))
+    fourth = np.square(uncertain) @ np.square(squared)
     with np.errstate(divide="ignore", invalid="ignore"):
         rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
-    rows = np.where(fourth > 0, rows, 0.0)
+    rows = np.where(fourth > 0, rows, 0.0 if unread is None else np.inf)
     return rows, is_undecided(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
 
 
-def rows_of_response(statistic: MomentStatistic, response: int, rows: Rows, strata: Strata) -> float:
-    """Number of informative rows of a response."""
-    values = statistic.deviations(rows)[:, [response]]
-    informative, heavy = informative_rows(values, strata.row_weights(rows))
-    return float(informative[0]) / (DISCOUNT if heavy[0] else 1.0)
+def rows_of_response(statistic: MomentStatistic, response: int, rows: Rows, strata: Strata) -> Floats:
+    """Number of informative rows of a response, about the population and about all rows of the data."""
+    values, weights = statistic.deviations(rows)[:, [response]], strata.row_weights(rows)
+    found = [informative_rows(values, weights, unread) for unread in (None, strata.unread_shares(rows))]
+    return np.array([float(rows[0]) / (DISCOUNT if heavy[0] else 1.0) for rows, heavy in found])
 
 
 def discount(informative: Floats, features: Indices, source: Source, rows: Rows, strata: Strata) -> Floats:
@@ -79,15 +85,16 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
     return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
 
 
-def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
-    r"""How much one row that was not read can add to a correlation with each response, beyond the ordinary.
+def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
+    r"""How much rows that were not read can add to a correlation with each response, beyond the ordinary.
 
-    A feature that is 0 in all rows but one has, with y, the correlation
+    By the inequality of Cauchy and Schwarz, a feature that is 0 in all rows but some has, with y, a
+    correlation of at most
 
-    .. math:: |y - \bar y| \Big/ \sqrt{\sum (y - \bar y)^2}
+    .. math:: \sqrt{\sum_{\text{some}} (y - \bar y)^2 \Big/ \sum_{\text{all}} (y - \bar y)^2}
 
-    in absolute value. For ordinary rows, at most 6 standard deviations from the mean, this is below
-    :math:`6 / \sqrt n`.
+    in absolute value. What counts of :math:`|y - \bar y|` is by how much it exceeds six standard deviations
+    and all rows that were read.
     """
     n, q = len(statistic.y), statistic.n_responses
     parts = list(chunks(slice(0, n), max(1, (1 << 16) // q)))
@@ -101,15 +108,13 @@ def largest_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     mean = total / n
     deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
     ordinary = ORDINARY / np.sqrt(n) * deviation
+    for rows in read:
+        ordinary = np.maximum(ordinary, np.abs(statistic.deviations(rows) - mean).max(axis=0, initial=0.0))
     beyond = np.zeros(q)
-    far = np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1))
-    unread = np.ones(n if far.size else 0, bool)
-    for rows in read if far.size else ():
-        unread[rows] = False
-    for k in far:  # few parts have rows that are not ordinary
-        distance = np.abs(statistic.deviations(parts[k]) - mean) * unread[parts[k], None]
-        beyond = np.maximum(beyond, distance.max(axis=0) - ordinary)
-    return ratio(beyond, deviation)
+    for k in np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1)):  # few
+        distance = np.abs(statistic.deviations(parts[k]) - mean)
+        beyond += np.square(np.maximum(distance - ordinary, 0.0)).sum(axis=0)
+    return ratio(np.sqrt(beyond), deviation)
 
 
 MAX_ROWS, MAX_FEATURES = 1000, 32

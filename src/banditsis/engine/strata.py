@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from banditsis import kernels
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
 from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_cheaply
 from banditsis.parallel import map_in_threads
-from banditsis.plans.design import SamplingDesign
+from banditsis.plans.design import ORDINARY, SamplingDesign
 from banditsis.sources.base import Source
 from banditsis.statistics.base import RowSizes, Statistic
 
@@ -20,9 +21,6 @@ N_STRATA = 8
 FRACTION_BITS = 5
 #: From the largest size down to 2⁻⁴⁰ of it.
 N_KEYS = 40 << FRACTION_BITS
-#: Outliers, which have a stratum of their own, have more than this share of the sum of all sizes, and are
-#: larger than the mean by more than this factor.
-OUTLIER_SHARE, OUTLIER_FACTOR = 0.002, 10.0
 #: Rows whose sizes are computed together.
 ROWS_AT_ONCE = 1 << 16
 #: Rows of a stratum that a first step has on average; fewer could not represent it.
@@ -41,15 +39,12 @@ class Strata:
     codes : ndarray of uint8
         Stratum of each row.
     rows : ndarray of int, optional
-        The rows of the first stratum, then those of the second, and so on; for random rows.
-    largest : float
-        At least the largest size of a row, in units of the root mean square.
+        The rows of the first stratum, in order, then those of the second, and so on; by default they are
+        stored so.
     """
 
-    def __init__(
-        self, design: SamplingDesign, codes: Array, rows: Array | None = None, largest: float = np.inf
-    ) -> None:
-        self.design, self.codes, self._rows, self.largest = design, codes, rows, largest
+    def __init__(self, design: SamplingDesign, codes: Array, rows: Array | None = None) -> None:
+        self.design, self.codes, self._rows = design, codes, rows
 
     @classmethod
     def uniform(cls, n: int) -> Strata:
@@ -57,10 +52,11 @@ class Strata:
         return cls(SamplingDesign.uniform(n), np.broadcast_to(np.uint8(0), n))
 
     @classmethod
-    def by_size(cls, n: int, row_sizes: RowSizes) -> Strata:
+    def by_size(cls, n: int, row_sizes: RowSizes, n_strata: int = N_STRATA) -> Strata:
         """Strata in which the sizes of rows have about equal sums, so each is worth as many rows.
 
-        Outliers have one more stratum, so even small samples hold all of them if they are few.
+        Outliers have strata of their own, in each of which the largest is at most about twice the smallest.
+        So their samples grow with their share of the sum of squares, up to all of them.
 
         Parameters
         ----------
@@ -68,6 +64,8 @@ class Strata:
             Number of rows.
         row_sizes : RowSizes
             See :meth:`Statistic.row_sizes`.
+        n_strata : int
+            Number of strata for the rows that are not outliers.
         """
         keys = np.empty(n, np.uint16)
         total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
@@ -84,14 +82,20 @@ class Strata:
             total[:, used] += some
         found = np.flatnonzero(total[0])
         count, sums, squares = total[:, found]
-        middle = (np.cumsum(sums) - sums / 2) / max(sums.sum(), SMALLEST)
-        stratum = np.minimum(N_STRATA * middle, N_STRATA - 1).astype(np.uint8)
-        stratum[sums > max(OUTLIER_SHARE, OUTLIER_FACTOR / n) * sums.sum() * count] = N_STRATA
+        limits = ((found + 1) << (52 - FRACTION_BITS)).view(np.float64)  # larger than all sizes with a key
+        excess = limits / (ORDINARY * np.sqrt(squares.sum() / n) or np.inf)
+        ordinary = np.where(excess > 1, 0.0, sums)
+        middle = (np.cumsum(ordinary) - ordinary / 2) / max(ordinary.sum(), SMALLEST)
+        stratum = np.minimum(n_strata * middle, n_strata - 1).astype(np.uint8)
+        stratum[excess > 1] = n_strata + np.log2(excess[excess > 1]).astype(np.uint8)
         # Number the strata that have rows.
         labels, stratum = np.unique(stratum, return_inverse=True)
         counts = np.bincount(stratum, count)[: len(labels)]
         spreads = np.sqrt(np.bincount(stratum, squares)[: len(labels)] / counts)
-        design = SamplingDesign(tuple(int(size) for size in counts), tuple(float(s) for s in spreads))
+        largest = limits[np.searchsorted(stratum, np.arange(len(labels)), "right") - 1]
+        design = SamplingDesign(
+            tuple(counts.astype(int).tolist()), tuple(spreads.tolist()), tuple(largest.tolist())
+        )
         code_of = np.zeros(total.shape[1], np.uint8)
         code_of[found] = stratum
         in_part = [np.bincount(code_of[used], some[0], len(labels)) for used, some in counted]
@@ -104,24 +108,34 @@ class Strata:
             kernels.strata.sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
 
         map_in_threads(sort_some, range(len(parts)), 2)
-        largest = ((found[-1:] + 1) << (52 - FRACTION_BITS)).view(np.float64)
-        return cls(design, codes, rows, float(largest[0] / np.sqrt(max(squares.sum() / n, SMALLEST))))
+        return cls(design, codes, rows)
 
     @classmethod
     def stored(cls, sizes: Sequence[int], row_sizes: RowSizes) -> Strata:
         """Strata of the given sizes that are stored one after the other."""
         edges = np.cumsum([0, *sizes])
-        spreads = []
+        spreads, largest = [], []
         for start, stop in pairwise(edges.tolist()):
-            squares = (np.square(row_sizes(part)).sum() for part in chunks(slice(start, stop)))
+            parts = (row_sizes(part) for part in chunks(slice(start, stop)))
+            squares, ends = zip(*((np.square(part).sum(), part.max()) for part in parts), strict=True)
             spreads.append(float(np.sqrt(sum(squares) / (stop - start))))
+            largest.append(float(max(ends)))
         codes = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
-        return cls(SamplingDesign(tuple(sizes), tuple(spreads)), codes)
+        return cls(SamplingDesign(tuple(sizes), tuple(spreads), tuple(largest)), codes)
 
     @property
     def n_strata(self) -> int:
         """Number of strata."""
         return self.design.n_strata
+
+    def for_guarantee(self) -> Strata:
+        """The same strata with more of the outliers in a sample."""
+        return Strata(replace(self.design, guaranteed=True), self.codes, self._rows)
+
+    @property
+    def may_miss_outliers(self) -> bool:
+        """Whether the response may have outliers, and a sample none of them."""
+        return self.n_strata == 1 or bool(self.design.has_outliers.any())
 
     def is_worthwhile(self, n_rows: int) -> bool:
         """Whether a first step of this many rows is large enough, and more precise than a uniform one."""
@@ -153,6 +167,13 @@ class Strata:
         codes = self.codes[rows]
         return self.weights(np.bincount(codes, minlength=self.n_strata))[codes]
 
+    def unread_shares(self, rows: Rows) -> Floats | None:
+        """For each row of a sample, the share of its stratum that was not read; None if there is one."""
+        if self.n_strata == 1:
+            return None
+        codes = self.codes[rows]
+        return np.asarray(1 - np.bincount(codes, minlength=self.n_strata) / self.design.sizes)[codes]
+
     def variance_shares(self, rows: Rows, n_read: int) -> Floats:
         """The share of the variance of a sample of ``n_read`` rows that each of some rows stands for.
 
@@ -169,11 +190,12 @@ class Strata:
     ) -> Iterator[Indices]:
         """Yield the sorted rows that each step adds; see :func:`~banditsis.engine.sampling.draw_rows`.
 
-        In the order "stored", strata are stored one after the other, and the first rows of each are read.
+        In the order "stored" the first rows of each stratum are read.
         """
         counts = [self.design.allocate(m) for m in totals]
         if order == "stored":
-            yield from read_first(self.design.sizes, counts)
+            for first in read_first(self.design.sizes, counts):
+                yield first if self._rows is None else np.sort(self._rows[first].astype(np.intp))
             return
         draw = draw_lazily if lazy else draw_at_once
         draws = [
@@ -236,6 +258,15 @@ def draw_uniformly(
         for before, total in pairwise([0, *totals])
     ]
     yield from read_first(sizes, counts)
+
+
+def find_outliers(source: Source, statistic: Statistic, row_order: str) -> Strata:
+    """Strata of the outliers of the response, with all other rows in one stratum; or those of the source."""
+    row_sizes = statistic.row_sizes()
+    assert row_sizes is not None  # scores are correlations with one response
+    if source.stratum_sizes and row_order != "random":
+        return Strata.stored(source.stratum_sizes, row_sizes)
+    return Strata.by_size(source.shape[0], row_sizes, 1)
 
 
 def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:

@@ -7,10 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices
+from banditsis.arrays import Array, Floats, Indices
 
 #: Share of the rows that is spread over strata by their size alone, so no row has a large weight.
 PROPORTIONAL = 0.15
+#: Largest distance from the mean, in standard deviations, that counts as ordinary for the response.
+ORDINARY = 6.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,13 @@ class SamplingDesign:
         Rows in each stratum.
     spreads : sequence of float
         :math:`a_h` of each stratum, in any unit.
+    largest : sequence of float, optional
+        The largest :math:`|y - \bar y|` in each stratum, in the same unit; by default the spreads.
+    guaranteed : bool
+        Whether more rows are allocated to strata of outliers, for a guarantee. If strata h of outliers have
+        the shares :math:`e_h` of :math:`\sum (y - \bar y)^2`, they get the shares
+        :math:`e_h / \sqrt{\sum e}` of the rows or more, which minimises :meth:`unread_variance` for the
+        rows that it costs.
 
     References
     ----------
@@ -51,6 +60,8 @@ class SamplingDesign:
 
     sizes: tuple[int, ...]
     spreads: tuple[float, ...]
+    largest: tuple[float, ...] = ()
+    guaranteed: bool = False
 
     def __post_init__(self) -> None:
         if not (len(self.sizes) == len(self.spreads) > 0 and min(self.sizes) > 0 and min(self.spreads) >= 0):
@@ -77,9 +88,25 @@ class SamplingDesign:
     @cached_property
     def relative_spreads(self) -> Floats:
         """Spreads in units of the root mean square over all rows."""
-        spreads, sizes = np.array(self.spreads) / (max(self.spreads) or 1.0), self._sizes
-        mean_square = float(np.sum(sizes * np.square(spreads)) / sizes.sum())
-        return np.asarray(spreads / np.sqrt(mean_square or 1.0))
+        return np.array(self.spreads) / self._unit
+
+    @cached_property
+    def _unit(self) -> float:
+        """The root mean square over all rows."""
+        largest = max(self.spreads) or 1.0
+        return largest * float(
+            np.sqrt(self.shares_of_rows @ np.square(np.array(self.spreads) / largest)) or 1.0
+        )
+
+    @cached_property
+    def _largest(self) -> Floats:
+        """The largest distance from the mean in each stratum, in standard deviations."""
+        return np.array(self.largest or self.spreads) / self._unit
+
+    @property
+    def has_outliers(self) -> Array:
+        """Which strata have rows that are not ordinary."""
+        return self._largest > ORDINARY
 
     @cached_property
     def shares_of_rows(self) -> Floats:
@@ -89,11 +116,14 @@ class SamplingDesign:
     @cached_property
     def _shares(self) -> Floats:
         """Rows of each stratum are allocated in proportion to these, until it has no more."""
-        sizes = self._sizes
-        by_spread = sizes * self.relative_spreads
-        return np.asarray(
-            PROPORTIONAL * self.shares_of_rows + (1 - PROPORTIONAL) * by_spread / (by_spread.sum() or 1.0)
+        by_spread = self._sizes * self.relative_spreads
+        shares = PROPORTIONAL * self.shares_of_rows + (1 - PROPORTIONAL) * by_spread / (
+            by_spread.sum() or 1.0
         )
+        if not self.guaranteed:
+            return shares
+        of_squares = self.shares_of_rows * np.square(self.relative_spreads) * self.has_outliers
+        return np.maximum(shares, of_squares / (np.sqrt(of_squares.sum()) or 1.0))
 
     def allocate(self, m: int) -> Indices:
         """Rows of each stratum in a sample of m rows; none of them decreases if m grows.
@@ -151,13 +181,23 @@ class SamplingDesign:
         sizes, rows = self._sizes, np.maximum(self.allocate(m), 0.5)
         return np.asarray(np.square(self.shares_of_rows) * (1.0 / rows - 1.0 / sizes))
 
-    def rows_for(self, effective_rows: float) -> int:
-        """The smallest number of rows that are as precise as this many rows of a uniform sample."""
-        low, high = 1, self.n_rows
-        while low < high:
-            middle = (low + high) // 2
-            if self.effective_rows(middle) >= effective_rows:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+    def scale_rows(self, m: int) -> float:
+        """Rows of a uniform sample that would tell the standard deviation of a feature as precisely."""
+        return float(m) if self.n_strata == 1 else 1.0 / (float(self.variances(m).sum()) + 1.0 / self.n_rows)
+
+    def unread_variance(self, m: int) -> float:
+        r"""What outliers of y that are not among m rows may add to the variance of a correlation, at most.
+
+        By the inequality of Cauchy and Schwarz, rows S can add :math:`c = \sqrt{\sum_S u^2}` to it, where
+        :math:`u^2` is the share of a row in :math:`\sum (y - \bar y)^2`. A sample that has the share
+        :math:`f_h` of the rows of stratum h has none of S with probability
+
+        .. math:: \prod_S (1 - f_h) \le e^{-c^2 / 2 V}, \quad V = \max_h \frac{u_h^2}{-2 \log(1 - f_h)}
+
+        at most, with :math:`u_h` of the largest row. So c is as unlikely as a normal error of variance V. If
+        a row of S was read, few rows of the feature are informative, and it is undecided.
+        """
+        far = self.has_outliers
+        with np.errstate(divide="ignore"):
+            exponents = -2.0 * np.log1p(-(self.allocate(m) / self._sizes)[far])
+            return float(np.max(np.square(self._largest[far]) / self.n_rows / exponents, initial=0.0))

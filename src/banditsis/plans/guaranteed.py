@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -13,13 +14,11 @@ from banditsis.formatting import count, were
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import (
     excess_inflation,
-    fisher_rows,
-    is_undecided,
     null_shares,
     sampling_variance,
 )
 
-#: As ``MIN_INFORMATIVE``, for a guarantee, which must hold for all features together.
+#: No feature with fewer informative rows is dropped. Those of normal features are a third of all.
 MIN_GUARANTEED = 30.0
 #: Candidates for the first round, in standard errors above its cutoff, and for the growth of rows after it.
 STARTS = (0.15, 0.3, 0.5, 0.7, 1.0)
@@ -42,7 +41,13 @@ class EvidenceStep(NamedTuple):
     z: float
 
 
-def cutoff(step: Any, design: SamplingDesign, variance_inflation: float | Floats, sign: float = -1.0) -> Any:
+def cutoff(
+    step: Any,
+    design: SamplingDesign,
+    variance_inflation: float,
+    kurtosis: float | Floats = 3.0,
+    sign: float = -1.0,
+) -> Any:
     """The smallest \\|r\\| that an evidence step keeps, or with sign 1 the smallest that surely passes.
 
     Examples
@@ -51,9 +56,29 @@ def cutoff(step: Any, design: SamplingDesign, variance_inflation: float | Floats
     >>> round(float(cutoff(step, SamplingDesign.uniform(10**9), 1.0)), 4)  # about 0.1 - 3 / 50
     0.0403
     """
-    n_rows = design.effective_rows(step.n_rows)
-    error = np.sqrt(sampling_variance(n_rows, design.n_rows, 1.0) * variance_inflation)
+    error = np.sqrt(_variance(step.n_rows, design, step.min_correlation, variance_inflation, kurtosis))
     return np.maximum(0.0, np.tanh(math.atanh(step.min_correlation) + sign * step.z * error))
+
+
+def _variance(
+    n_rows: int,
+    design: SamplingDesign,
+    correlation: float,
+    variance_inflation: float = 1.0,
+    kurtosis: float | Floats = 3.0,
+) -> Any:
+    r"""Variance of artanh r around its value over all rows, for features with a given correlation.
+
+    :math:`V_y + r^2 (V_x - V_y) / 2` for normal features. :math:`V_y` follows from the effective rows. Rows
+    chosen by the response tell less about the standard deviation of the feature, by which the correlation is
+    divided and whose relative variance is :math:`V_x / 2`. The variance of outliers of the response that were
+    not read is added.
+    """
+    rows = design.effective_rows(n_rows), design.scale_rows(n_rows)
+    of_product, of_scale = (sampling_variance(m, design.n_rows, 1.0) for m in rows)
+    scale = excess_inflation(kurtosis, correlation) * of_scale
+    scale = scale + correlation**2 / 2 * max(0.0, of_scale - of_product)
+    return variance_inflation * of_product + scale + design.unread_variance(n_rows)
 
 
 def plan_steps(
@@ -79,7 +104,7 @@ def _schedule(
     design: SamplingDesign, p: int, d: int, min_correlation: float, error: float, start: float, growth: float
 ) -> list[EvidenceStep]:
     n = design.n_rows
-    rows = design.rows_for(_first_rows(n, min_correlation, _z(error, p, 1), start))
+    rows = _first_rows(design, min_correlation, _z(error, p, 1), start)
     # Features without signal are decided long before four times the first rows.
     late = 4 * rows
     steps: list[EvidenceStep] = []
@@ -95,11 +120,16 @@ def _z(error: float, p: int, k: int) -> float:
     return round(float(-special.ndtri(error / (p * k * (k + 1)))), 4)
 
 
-def _first_rows(n: int, min_correlation: float, z: float, start: float) -> int:
-    """Rows m at which features without signal begin to be dropped."""
-    # There 1/m - 1/n is the square of artanh(min_correlation) / (z + start).
+def _first_rows(design: SamplingDesign, min_correlation: float, z: float, start: float) -> int:
+    """Rows at which normal features without signal begin to be dropped."""
     variance = (math.atanh(min_correlation) / (z + start)) ** 2
-    return min(n, math.ceil(1.0 / (variance + 1.0 / fisher_rows(n))) + 3)
+
+    def is_enough(m: int) -> bool:
+        return bool(
+            design.scale_rows(m) >= 3 * MIN_GUARANTEED and _variance(m, design, min_correlation) <= variance
+        )
+
+    return 1 + bisect_left(range(1, design.n_rows), True, key=is_enough)
 
 
 def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: int) -> float:
@@ -131,13 +161,13 @@ class EvidenceRule:
         everything = step.n_rows >= self.design.n_rows
         if self.variance_inflation is None:
             self.variance_inflation = 1.0 if everything else self.measure(strength)
-        inflation: Any = self.variance_inflation
-        known = np.ones(len(strength), bool)
+        known, kurtosis = np.ones(len(strength), bool), np.array(3.0)
         if informative is not None and not everything:
-            known = ~is_undecided(informative, step.n_rows, MIN_GUARANTEED)
-            kurtosis = step.n_rows / np.maximum(informative, 1.0)
-            inflation = inflation + excess_inflation(kurtosis, step.min_correlation)
-        low, high = (cutoff(step, self.design, inflation, sign) for sign in (-1.0, 1.0))
+            known = informative >= MIN_GUARANTEED
+            kurtosis = self.design.scale_rows(step.n_rows) / np.maximum(informative, 1.0)
+        low, high = (
+            cutoff(step, self.design, self.variance_inflation, kurtosis, sign) for sign in (-1.0, 1.0)
+        )
         stay = (strength >= low) | ~known
         n_stay = int(np.count_nonzero(stay))
         n_undecided = np.count_nonzero(stay & (~known | (strength < high)))

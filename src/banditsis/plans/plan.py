@@ -252,6 +252,7 @@ class Plan:
         check_real("confidence", confidence, 0, 1)
         if d is not None and d >= p:
             return cls.exact(n, p, d)
+        design = None if design is None else replace(design, guaranteed=True)
         sampled = SamplingDesign.uniform(n) if design is None else design
         steps = tuple(guaranteed.plan_steps(sampled, p, d or 0, min_correlation, confidence))
         parameters = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
