@@ -100,8 +100,9 @@ plt.show()
 # Which features are lost
 # -----------------------
 # A run loses a feature if it is unlucky in some round. The **detection floor** is the correlation
-# at which a feature is kept with probability 95%. It is known from the plan. To check it, 40 of
-# 500 features have correlations from 0 to 0.22, and the rows are drawn 100 times.
+# at which a feature is kept with probability 95%, if fewer than d others are about as strong. It
+# is known from the plan. To check it, 40 of 500 features have correlations from 0 to 0.22, and
+# the rows are drawn 100 times.
 
 n, p, d = 20_000, 500, 60
 X, y = simulate(n, p, np.linspace(0, 0.22, 40), np.random.default_rng(2))

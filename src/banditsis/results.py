@@ -133,8 +133,8 @@ class ScreeningResult:
     informative_response : float or None
         The same for the response.
     unread : float
-        How much a single row that was not read can add to a correlation, beyond what is ordinary; it is added
-        to the detection floor. Above 0 if the response has outliers that were not read.
+        How much outliers of the response that were not read can add to a correlation; it is added to the
+        detection floor.
     undecided : ndarray of int
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
@@ -518,10 +518,13 @@ class ScreeningResult:
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
 
-        It follows from the rows and the cutoff of every round, the variance inflation of the data, the
-        kurtosis of the features, and the outliers of the response among the rows that were not read. It does
-        not cover the features in :attr:`undecided`. A run that reads every row is exact, and its floor is its
-        last cutoff. The fewer features are kept, the higher are the cutoffs and the floor.
+        If d features are kept, this holds if fewer than d others are about as strong: not all of more than d
+        near-copies can be kept. The floor follows from the rows and the cutoff of every round, the variance
+        inflation of the data, the kurtosis of the features, and the outliers of the response among the rows
+        that were not read. It does not cover the features in :attr:`undecided`. A run that reads every row is
+        exact, and its floor is its last cutoff. The fewer features are kept, the higher are the cutoffs and
+        the floor. That of a run with ``min_correlation`` is at most this minimum, unless more features pass
+        than are to be kept.
 
         Parameters
         ----------
@@ -833,6 +836,14 @@ def describe_sampling(result: ScreeningResult) -> list[str]:
     ]
 
 
+def floor_condition(result: ScreeningResult) -> str:
+    """The condition of the detection floor; none if all features that passed were kept."""
+    if result.by_evidence and result.rounds[-1].cutoff <= result.parameters.get("min_correlation", 0.0):
+        return ""
+    n_kept = result.n_candidates or len(result.selected)
+    return f" if fewer than {n_kept:,} others are about as strong"
+
+
 def describe_floor(result: ScreeningResult) -> str:
     """The detection floor in one sentence."""
     reason = result.why_no_floor()
@@ -842,7 +853,10 @@ def describe_floor(result: ScreeningResult) -> str:
     kept = f"one of the {result.n_candidates:,} candidates" if result.n_candidates else "kept"
     if result.is_exact:
         return f"detection floor: {floor:.4f}; every row was read, so every feature above it was {kept}."
-    text = f"detection floor: {floor:.4f}; a feature with |r| at or above it was {kept} with probability 95%."
+    text = (
+        f"detection floor: {floor:.4f}; a feature with |r| at or above it was {kept} with probability 95%"
+        f"{floor_condition(result)}."
+    )
     if (n := len(result.undecided)) == 0:
         return text
     have = "feature has" if n == 1 else "features have"

@@ -108,7 +108,7 @@ def screen(
         the mean response. It needs rows in random order and a statistic computed from sums, or "cox"; see
         :doc:`/sampling`. Several responses are then screened one by one. "auto" does so for one response,
         unless it would not be more precise or the plan is :meth:`Plan.paper` or :meth:`Plan.subsample`, which
-        are uniform.
+        are uniform. :meth:`Plan.guaranteed` reads outliers of the response in any case.
     missing : {"raise", "pairwise"}
         "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
         by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows,

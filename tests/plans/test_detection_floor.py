@@ -16,6 +16,7 @@ from banditsis.plans.detection_floor import (
     null_shares,
     sampling_variance,
 )
+from banditsis.report.text import reliability
 from banditsis.statistics.base import RowSizes
 
 PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))
@@ -126,6 +127,26 @@ def test_reading_everything_leaves_nothing_to_chance():
     assert "every row was read" in str(result)
     everything = screen(X, y, Plan.exact(500, 50, 50))
     assert everything.detection_floor() == 0
+
+
+def test_the_floor_is_stated_with_its_condition():
+    """Of more than d near-copies of a feature, some are lost, however strong they are."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 100))
+    y = X[:, 0] + rng.standard_normal(5000)
+    X[:, :40] = X[:, :1] + 0.01 * X[:, :40]
+    result = screen(X, y, Plan.paper(5000, 100, 5), random_state=0)
+    assert (correlations(X, y)[:40] > 0.5).all()
+    condition = "with probability 95% if fewer than 5 others are about as strong."
+    assert condition in " ".join(str(result).split())
+    (sentence,) = [s for s in reliability(result) if s.startswith("With probability 95%, no feature")]
+    assert sentence.endswith("was dropped if fewer than 5 others are about as strong.")
+    everything = screen(X, y, Plan.guaranteed(5000, 100, None, 0.3), random_state=0)
+    assert len(everything.selected) == 40
+    assert "others" not in str(everything)
+    some = screen(X, y, Plan.guaranteed(5000, 100, 5, 0.3), random_state=0)
+    assert condition in " ".join(str(some).split())
+    assert max(map(len, str(result).splitlines())) <= 80
 
 
 def test_the_floor_is_printed_and_stored():

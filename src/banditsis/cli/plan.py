@@ -22,7 +22,7 @@ def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
         print_output(json.dumps(records if compare else records["plan"], indent=2))
         return
     floor = plan.detection_floor()
-    condition = f" if fewer than {plan.n_keep:,} features are stronger" if plan.n_keep else ""
+    condition = f" if fewer than {plan.n_keep:,} others are about as strong" if plan.n_keep else ""
     explanation = (
         f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or above it is "
         f"kept with probability 95%{condition}.\n\n"

@@ -86,15 +86,15 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
 
 
 def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
-    r"""How much rows that were not read can add to a correlation with each response, beyond the ordinary.
+    r"""How much outliers that were not read can add to a correlation with each response.
 
     By the inequality of Cauchy and Schwarz, a feature that is 0 in all rows but some has, with y, a
     correlation of at most
 
     .. math:: \sqrt{\sum_{\text{some}} (y - \bar y)^2 \Big/ \sum_{\text{all}} (y - \bar y)^2}
 
-    in absolute value. What counts of :math:`|y - \bar y|` is by how much it exceeds six standard deviations
-    and all rows that were read.
+    in absolute value. The rows that count are farther from the mean than six standard deviations, and than
+    all rows that were read.
     """
     n, q = len(statistic.y), statistic.n_responses
     parts = list(chunks(slice(0, n), max(1, (1 << 16) // q)))
@@ -113,7 +113,7 @@ def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     beyond = np.zeros(q)
     for k in np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1)):  # few
         distance = np.abs(statistic.deviations(parts[k]) - mean)
-        beyond += np.square(np.maximum(distance - ordinary, 0.0)).sum(axis=0)
+        beyond += np.square(np.where(distance > ordinary, distance, 0.0)).sum(axis=0)
     return ratio(np.sqrt(beyond), deviation)
 
 

@@ -60,7 +60,7 @@ class Trace:
         self.undecided: list[Indices] = []
         #: the largest kurtosis of a feature that the last round could drop
         self.kurtosis = 3.0
-        #: how much a single row that was not read can add to a correlation, beyond what normal data have
+        #: how much outliers of the response that were not read can add to a correlation
         self.unread = 0.0
         #: cells read again to check small p-values
         self.cells_reread = 0

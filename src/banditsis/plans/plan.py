@@ -225,7 +225,9 @@ class Plan:
         .. math:: \frac{1 - c}{p \, l (l + 1)}, \quad \sum_l \frac{1}{l (l + 1)} = 1,
 
         so all rounds and features together stay below 1 - c, however many rounds there are. The number of
-        rows does not depend on n unless features lie close to the minimum; at worst all rows are read.
+        rows does not depend on n unless features lie close to the minimum; at worst all rows are read. A
+        feature is not covered if it looks ordinary in the rows read, but its correlation rests on others
+        whose responses are ordinary, at most 6 standard deviations from the mean.
 
         Parameters
         ----------
@@ -316,7 +318,7 @@ class Plan:
         """The expected detection floor, before any data are read.
 
         The cutoffs are assumed to be those that independent features without signal will set: a feature at
-        the floor is kept with the given probability if fewer than d features are stronger. See
+        the floor is kept with the given probability if fewer than d others are about as strong. See
         :meth:`ScreeningResult.detection_floor` for the floor of a run, which knows the cutoffs.
 
         Parameters

@@ -15,6 +15,7 @@ from banditsis.results import (
     describe_associated,
     describe_floor,
     describe_sampling,
+    floor_condition,
 )
 from banditsis.statistics import STATISTICS
 
@@ -163,7 +164,10 @@ def reliability(result: ScreeningResult) -> list[str]:
     sentences = [*describe_sampling(result), describe_floor(result)]
     if result.why_no_floor() is None and not result.is_exact:
         simultaneous = result.detection_floor(simultaneous=True)
-        sentences.append(f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped.")
+        condition = floor_condition(result)
+        sentences.append(
+            f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped{condition}."
+        )
     if result.no_interval_reason is not None:
         sentences.append(f"There are no confidence intervals: {result.no_interval_reason}.")
     if result.no_interval_reason is None and len(result.selected):
