@@ -58,17 +58,19 @@ FEATURES: dict[str, Callable] = {
     "1% binary": binary(0.01),
     "lognormal(2)": lambda rng, n, p: np.exp(2 * rng.standard_normal((n, p))),
     "one outlier row": lambda rng, n, p: rng.standard_normal((n, p)),
+    "ten outlier rows": lambda rng, n, p: rng.standard_normal((n, p)),
     "Cauchy": lambda rng, n, p: rng.standard_cauchy((n, p)),
 }
 
 
 def plant(kind: str, X: np.ndarray, errors: np.ndarray, r: float) -> np.ndarray:
-    """Return a response with which the first features have correlations of about r, for one outlier row
-    because of this row alone.
+    """Return a response with which the first features have correlations of about r, for outlier rows
+    because of these rows alone.
     """
-    if kind == "one outlier row":
-        y = errors.copy()
-        X[7, :N_PLANTED] = y[7] = math.sqrt(r * len(X) / (1 - r))
+    if kind.endswith("outlier row") or kind.endswith("outlier rows"):
+        y, rows = errors.copy(), slice(7, 8 if kind.startswith("one") else 17)
+        y[rows] = math.sqrt(r * len(X) / (1 - r) / (rows.stop - rows.start))
+        X[rows, :N_PLANTED] = y[rows, None]
         return y
     Z = X[:, :N_PLANTED] - X[:, :N_PLANTED].mean(axis=0)
     scale = Z.std(axis=0)
@@ -156,6 +158,67 @@ def guaranteed(kind: str, seed: int) -> tuple[bool, int]:
     return bool(lost.any()), result.cells_read
 
 
+#: Rows with a share of the variance of the response, on which the correlation of three features rests.
+OUTLIERS = {(1, 0.69): 0.24, (1, 0.05): 0.16, (10, 0.05): 0.16, (100, 0.1): 0.16}
+EXTREME: dict[str, Callable] = {
+    "one 1,000": lambda rng, n: np.where(np.arange(n) == 5, 1000.0, rng.standard_normal(n)),
+    "a sentinel 999,999": lambda rng, n: np.where(np.arange(n) == 5, 999_999.0, rng.standard_normal(n)),
+    "t1.5": lambda rng, n: rng.standard_t(1.5, n),
+}
+
+
+def loses(X: np.ndarray, y: np.ndarray, minimum: float, sampling: str, seed: int) -> tuple[bool, int]:
+    """Return whether a run with a minimum correlation loses something or contradicts itself, and its cost."""
+    several = sampling == "two responses"
+    result = screen(
+        X,
+        np.column_stack([y, X[:, -1]]) if several else y,
+        lambda design: Plan.guaranteed(*X.shape, None, minimum, design=design),
+        sampling="auto" if several else sampling,
+        random_state=seed,
+        n_jobs=1,
+        progress=False,
+    )
+    result = result[0] if several else result
+    lost = (correlations(X, y) >= minimum) & ~result.support
+    return bool(lost.any()) or result.detection_floor() > minimum, result.cells_read
+
+
+def outliers(design: tuple[int, float], sampling: str, seed: int) -> tuple[bool, int]:
+    """Return what :func:`loses` does for outliers of the response among 200,000 rows."""
+    n, (n_rows, share) = 200_000, design
+    rng = np.random.default_rng([seed, n_rows, int(100 * share)])
+    X, y = rng.standard_normal((n, 40), dtype=np.float32), rng.standard_normal(n)
+    rows, of_feature = rng.choice(n, n_rows, replace=False), OUTLIERS[design] ** 2 / share
+    y[rows] = math.sqrt(share / (1 - share) * n / n_rows)
+    X[rows, :3] = math.sqrt(of_feature / (1 - of_feature) * n / n_rows)
+    return loses(X, y, 0.15, sampling, seed)
+
+
+def extreme(kind: str, sampling: str, seed: int) -> tuple[bool, int]:
+    """Return what :func:`loses` does for an extreme response; the first features have about the minimum."""
+    rng = np.random.default_rng([seed, 78, sorted(EXTREME).index(kind)])
+    X, y = rng.standard_normal((2000, P)), EXTREME[kind](rng, 2000)
+    z = (y - y.mean()) / y.std()
+    X[:, :N_PLANTED] += 0.105 * z[:, None]
+    return loses(X, y, 0.1, sampling, seed)
+
+
+def extreme_responses(runs: int) -> Iterator[Figure]:
+    cases = [
+        (f"{k} of 200,000 rows with {s:.0%} of the variance of y", "0.15", partial(outliers, (k, s)))
+        for k, s in OUTLIERS
+    ]
+    cases += [(f"y: {kind}, n = 2,000", "0.1", partial(extreme, kind)) for kind in EXTREME]
+    for name, minimum, run in cases:
+        for sampling in ("auto", "uniform", "two responses"):
+            with ProcessPoolExecutor() as pool:
+                found = list(pool.map(partial(run, sampling), range(runs), chunksize=5))
+            failed, cells = np.array(found, float).T
+            what = f"runs that lose |r| ≥ {minimum}, {name}, {sampling} (reads {cells.mean():,.0f} cells)"
+            yield at_most(what, 100 * failed.mean(), 5, "%")
+
+
 def guarantees(runs: int) -> Iterator[Figure]:
     for kind in (*FEATURES, "100 ones in 200,000 rows"):
         with ProcessPoolExecutor() as pool:
@@ -213,12 +276,13 @@ def speed() -> Iterator[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--only", choices=["speed", "floors", "interactions", "guarantees"])
+    parser.add_argument("--only", choices=["speed", "floors", "interactions", "guarantees", "outliers"])
     options = parser.parse_args()
     print(f"{machine()}, {options.runs} runs per line")
     parts = {
         "speed": speed,
         "guarantees": lambda: guarantees(options.runs),
+        "outliers": lambda: extreme_responses(options.runs),
         "interactions": lambda: interaction_floors(options.runs),
         "floors": lambda: floors(options.runs),
     }
