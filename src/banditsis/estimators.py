@@ -261,9 +261,7 @@ class Screener(SelectorMixin, BaseEstimator):
         if hasattr(X, "columns"):
             frame_names(X)  # raises for repeated names
         if is_dask(X):  # stays lazy
-            _check_n_features(self, X, reset=False)
-            chosen = self.get_support(indices=True)
-            return X[X.columns[chosen]] if hasattr(X, "columns") else X[:, chosen]
+            return self._select_lazily(X)
         if is_on_gpu(X):  # stays there
             from banditsis.sources.gpu.device import take_columns  # only GPUs need it
 
@@ -327,6 +325,18 @@ class Screener(SelectorMixin, BaseEstimator):
         is_found = np.flatnonzero([place is not None for place, *_ in features])
         block[:, is_found[order]] = source.read(slice(0, n), found[order])
         return self._check_finite(block)
+
+    def _select_lazily(self, X: Any) -> Any:
+        """The selected columns of a Dask array, or of a Dask frame by name."""
+        chosen = self.get_support(indices=True)
+        if not hasattr(X, "columns") or self._results[0].names is None:
+            _check_n_features(self, X, reset=False)
+            return X[list(X.columns[chosen])] if hasattr(X, "columns") else X[:, chosen]
+        labels = dict(zip(frame_names(X), X.columns, strict=True))
+        names = [self._results[0].name(k) for k in chosen]
+        if missing := [name for name in names if name not in labels]:
+            raise ValueError(f"the frame has no column {missing[0]!r}, which the selector was fitted on.")
+        return X[[labels[name] for name in names]]
 
     def _selected_features(self) -> list[tuple[str, object]]:
         """Column and level of the selected features."""

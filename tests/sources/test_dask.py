@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
 import dask
 import dask.array as da
@@ -125,6 +126,68 @@ def test_a_frame_with_its_names_and_unknown_lengths():
     assert selector.result_.name(3) == "gene3"
     assert any("lengths" in note for note in selector.result_.notes)
     assert list(selector.transform(parts.drop(columns="y")).columns) == list(expected.get_feature_names_out())
+
+
+@pytest.fixture(scope="module", params=["parquet", "csv"])
+def tables(request, tmp_path_factory):
+    """20 files of different lengths as one Dask frame, and the same rows in pandas."""
+    folder = tmp_path_factory.mktemp("tables")
+    frame = pd.DataFrame(X[:, :12], columns=[f"gene{j}" for j in range(12)]).assign(y=Y)
+    for k, (start, stop) in enumerate(pairwise([0, *range(119, N, 99), N])):
+        path, part = folder / f"part{k:02}.{request.param}", frame[start:stop]
+        part.to_parquet(path) if request.param == "parquet" else part.to_csv(path, index=False)
+    read = dd.read_parquet if request.param == "parquet" else dd.read_csv
+    return read(str(folder / f"*.{request.param}")), frame
+
+
+@pytest.mark.parametrize("n_columns", [11, 4, 2])
+def test_frames_of_many_files(tables, n_columns):
+    """Dask reads several Parquet files in one task if few of their columns are used."""
+    parts, frame = tables
+    assert parts.npartitions == 20
+    features = [f"gene{j}" for j in range(1, 1 + n_columns)]
+    expected = SIS(2).fit(frame[features], frame["y"])
+    for X_, y in ((parts[features], parts["y"]), (parts.persist()[features].persist(), frame["y"])):
+        selector = SIS(2).fit(X_, y)
+        np.testing.assert_allclose(selector.result_.scores, expected.result_.scores, atol=1e-12)
+        kept = selector.transform(X_)
+        assert list(kept.columns) == list(expected.get_feature_names_out())
+        np.testing.assert_array_equal(kept.compute(), expected.transform(frame[features]))
+    drawn = BanditSIS(1, budget=0.5, random_state=0).fit(parts[features], parts["y"])
+    assert n_columns == 2 or drawn.get_feature_names_out() == ["gene3"]
+
+
+def test_the_response_weights_and_covariates_of_many_files(tables):
+    parts, frame = tables
+    features = ["gene2", "gene3", "gene4"]
+
+    def fit(data):
+        return SIS(1).fit(
+            data[features], data[["y", "gene5"]], sample_weight=data["gene6"] ** 2, covariates=data[["gene7"]]
+        )
+
+    for one, other in zip(fit(parts).result_, fit(frame).result_, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-12)
+
+
+def test_partitions_that_dask_lost_are_reported(tables):
+    """persist() of few columns of many Parquet files makes a frame that Dask itself cannot compute."""
+    few = tables[0][["gene2", "gene3"]].persist()
+    if set(few.__dask_keys__()) <= set(few.__dask_graph__()):  # CSV, or a Dask without the fault
+        assert open_source(few).shape == (N, 2)
+    else:
+        with pytest.raises(ValueError, match=r"partitions of X are missing.* frame.persist\(\)\[columns\]"):
+            open_source(few)
+
+
+def test_columns_of_a_frame_are_taken_by_name():
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(P)])
+    parts = dd.from_pandas(frame, npartitions=4)
+    selector = SIS(5).fit(parts, Y)
+    kept = selector.transform(parts[frame.columns[::-1].tolist()])
+    np.testing.assert_array_equal(kept.compute(), X[:, selector.get_support()])
+    with pytest.raises(ValueError, match="no column 'gene3', which the selector was fitted on"):
+        selector.transform(parts.drop(columns="gene3"))
 
 
 def test_an_array_with_unknown_lengths():
@@ -262,6 +325,20 @@ def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
     expected = screen(X, Y, PLAN, random_state=1)
     np.testing.assert_array_equal(found.selected, expected.selected)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+
+
+def test_folders_and_zarr_arrays_of_many_chunks(tables, tmp_path):
+    parts, frame = tables
+    expected = SIS(2).fit(frame.drop(columns="y"), frame["y"]).result_.scores
+    parts.to_parquet(tmp_path / "folder", write_index=False)
+    source = FileOnWorkers(tmp_path / "folder", target="y")
+    found = SIS(2).fit(source, source.y).result_
+    np.testing.assert_allclose(found.scores, expected, atol=1e-12)
+    da.from_array(frame.to_numpy(), chunks=(99, 4)).to_zarr(tmp_path / "x.zarr")
+    stored = da.from_zarr(tmp_path / "x.zarr")
+    for x in (stored[:, :-1], stored[:, :-1].persist()):
+        found = SIS(2).fit(x, stored[:, -1]).result_
+        np.testing.assert_allclose(found.scores, expected, atol=1e-12)
 
 
 def test_several_targets_of_a_file_are_given_as_a_list(tmp_path):

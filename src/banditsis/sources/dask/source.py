@@ -77,13 +77,13 @@ class DaskSource(TaskSource):
 
 def _with_known_lengths(data: Any) -> tuple[Any, list[str]]:
     """The data as an array with known lengths of blocks, and a note if lengths were computed."""
-    if hasattr(data, "columns"):
-        data, blocks = data.to_dask_array(lengths=True), "frame's partitions"
-    elif np.isnan(np.concatenate([np.asarray(sizes, float) for sizes in data.chunks])).any():
-        data, blocks = data.compute_chunk_sizes(), "array's chunks"
-    else:
+    blocks = "array's chunks"
+    if hasattr(data, "columns"):  # Dask may join partitions here, so lengths are those of the array's chunks
+        data, blocks = data.to_dask_array(), "frame's partitions"
+    if not np.isnan(np.concatenate([np.asarray(sizes, float) for sizes in data.chunks])).any():
         return data, []
-    return data, [f"the lengths of the {blocks} were computed once, before the first round."]
+    note = f"the lengths of the {blocks} were computed once, before the first round."
+    return data.compute_chunk_sizes(), [note]
 
 
 def _flat_graph(data: Any) -> Graph:
@@ -99,7 +99,12 @@ def _is_in_memory(data: Any) -> bool:
     """Whether every block is a future or a value."""
     graph = dict(data.__dask_graph__())
     for key in flatten(data.__dask_keys__()):
-        node: Any = graph.get(key)
+        if key not in graph:  # https://github.com/dask/dask/issues/12488
+            raise ValueError(
+                "partitions of X are missing. Dask loses some in persist() if columns of many Parquet files "
+                "were selected before: select them afterwards, as in frame.persist()[columns].persist()."
+            )
+        node: Any = graph[key]
         while type(node).__name__ == "Alias":
             node = graph.get(node.target)
         if _is_task(node):
