@@ -108,7 +108,7 @@ def open_matrixmarket(path: Path, apart: Sequence[str] = (), options: ReadOption
     with _readable(path, "Matrix Market"):
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             text: Any = _CheckedText(file)
-            matrix = mmread(text)
+            matrix = mmread(text, spmatrix=False)
         source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return take_apart(source, apart, path, options)
 
