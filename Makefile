@@ -29,7 +29,7 @@ $(STAMP): $(CORE)
 	  echo "LIBMF cannot be built without a C++ compiler: tests of the MovieLens table that call it will be skipped."
 	@touch $@
 
-demo: $(CORE)  ## Screen simulated data exactly and adaptively, by two statistics (450 MB installed)
+demo: $(CORE)  ## Screen simulated data exactly and adaptively, by two statistics (600 MB installed)
 	@$(BIN)/banditsis demo
 
 test: $(STAMP) lint types  ## Check format, lint and types, and run all tests

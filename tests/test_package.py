@@ -5,16 +5,22 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from bed_reader import to_bed
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import banditsis
 from banditsis.parallel import Workers, count_jobs
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def run(code, **env):
@@ -59,6 +65,76 @@ print([m for m in {heavy} if m in sys.modules])
 """
     run(code)  # compiles the kernels, if no other test has
     assert run(code).splitlines()[-1] == "[]"
+
+
+def installed_with(*others):
+    """What pip installs with the project and with other packages, without extras."""
+    found, queue = set(), [*PROJECT["dependencies"], *others]
+    while queue:
+        requirement = Requirement(queue.pop())
+        name = canonicalize_name(requirement.name)
+        if name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found.add(name)
+            queue.extend(metadata.requires(name) or [])
+    return found
+
+
+def run_with(code, *others):
+    """Run code that can import nothing but the project, what it requires, and other packages."""
+    installed = installed_with(*others)
+    absent = {
+        module
+        for module, packages in metadata.packages_distributions().items()
+        if module != "banditsis" and installed.isdisjoint(map(canonicalize_name, packages))
+    }
+    prefix = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+    return run(prefix + code)
+
+
+def test_the_base_installation_reads_tables(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(200.0) % 7, "b": np.arange(200) % 11, "kind": ["u", "v"] * 100})
+    frame["y"] = frame["a"] + np.arange(200) % 3
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.to_feather(tmp_path / "x.feather")
+    code = f"""
+from pathlib import Path
+from banditsis import SIS, open_source
+from banditsis.cli.app import app
+try:
+    import pandas
+except ImportError:
+    print("alone")
+folder = Path({str(tmp_path)!r})
+for name in ("x.csv", "x.parquet", "x.feather"):
+    source, y = open_source(folder / name, target="y", one_hot=True)
+    print(*SIS(1).fit(source, y).get_feature_names_out())
+    out = folder / f"{{name}}.out.parquet"
+    options = ["screen", str(folder / name), "--target", "y", "--keep", "1", "--output", str(out), "--quiet"]
+    app(options, standalone_mode=False)
+    print(open_source(out).shape[0])
+"""
+    assert run_with(code).split() == ["alone", *["a", "1"] * 3]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_base_installation_takes_frames(library):
+    code = f"""
+import {library}
+from banditsis import SIS
+b = [None if k == 3 else k / 3 for k in range(200)]
+X = {library}.DataFrame({{"a": [k % 7 for k in range(200)], "b": b}})
+y = [k % 7 + k % 3 for k in range(200)]
+print(*SIS(1, missing="pairwise").fit(X, y).get_feature_names_out())
+"""
+    assert run_with(code, library).split() == ["a"]
 
 
 def test_complete_genotypes_need_no_compiler(tmp_path):
@@ -141,9 +217,7 @@ def test_public_names():
 
 
 def test_version_is_that_of_the_distribution():
-    from importlib.metadata import version
-
-    assert banditsis.__version__ == version("banditsis")
+    assert banditsis.__version__ == metadata.version("banditsis")
 
 
 #: Packages and modules from the bottom up; a module imports only from its own layer and those below.

@@ -104,10 +104,6 @@ def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Ite
     for given in inputs:
         if _is_within(path, given):
             raise UsageError(f"{option} {path} would change the input {given}: choose another file.")
-    if path.suffix.lower() == ".parquet":
-        from banditsis.formats.registry import import_optional
-
-        import_optional("pyarrow.parquet", "parquet")
 
 
 def _is_within(path: Path, given: Path) -> bool:

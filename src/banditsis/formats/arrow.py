@@ -13,7 +13,7 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids
-from banditsis.formats.registry import Opened, find_format, import_optional
+from banditsis.formats.registry import Opened, find_format
 from banditsis.formats.tables import (
     check_unique_names,
     damaged,
@@ -42,7 +42,6 @@ def open_arrow(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
 
 def read_table(path: Path, where: object = None) -> Table:
     """The schema and the row groups of a file, or of all files of a folder."""
-    import_optional("pyarrow", "parquet")
     cache = ReaderCache()
     open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
     files = _find_files(path)
@@ -295,7 +294,8 @@ def encode_frame(frame: Any, features: Sequence[tuple[str, object]]) -> Array:
 
 def _frame_table(frame: Any, names: Sequence[str], taken: Sequence[int] = ()) -> Table:
     """The columns of a frame; those that are not taken apart are numbers if their categories are ordered."""
-    pa = import_optional("pyarrow", "frames")
+    import pyarrow as pa
+
     if hasattr(frame, "iloc"):
         numbered = frame.set_axis(range(frame.shape[1]), axis=1)  # its names take as long as its columns
         columns = [

@@ -14,7 +14,7 @@ from banditsis.formats import text
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.conversions import find_converted
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import TEXT, Opened, allowed_memory, find_format, import_optional
+from banditsis.formats.registry import TEXT, Opened, allowed_memory, find_format
 from banditsis.formats.tables import damaged, find_roles, list_some, open_table
 from banditsis.formats.text import (
     DECIMAL_COMMA,
@@ -42,7 +42,6 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
 
     The files of a folder are one table.
     """
-    import_optional("pyarrow", "parquet", "CSV")
     files = _find_dialects(path, options.na)
     dialect = files[0].dialect
     index = dialect.index_columns

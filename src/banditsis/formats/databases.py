@@ -57,7 +57,6 @@ def open_relation(
     where: object = "the DuckDB relation",
 ) -> Opened:
     """Open a relation of DuckDB; its query is run once, because rows could have another order next time."""
-    import_optional("pyarrow", "parquet", "DuckDB")
     names = list(relation.columns)
     check_unique_names(names, where)
     taken, ids, chosen = find_roles(names, apart, (), options, where)
@@ -73,7 +72,6 @@ def open_relation(
 
 def open_sqlite(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a table or view of an SQLite file: ``shop.sqlite:/table``, or the only one."""
-    import_optional("pyarrow", "parquet", "SQLite")
     return _open_rows(partial(_run_sqlite, path), apart, options, path)
 
 

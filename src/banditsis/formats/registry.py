@@ -310,20 +310,20 @@ def similar_file(path: Path) -> str:
     return f" (there is {similar[0]})" if similar else ""
 
 
-def import_optional(module: str, extra: str, what: str | None = None) -> Any:
+def import_optional(module: str, extra: str) -> Any:
     """Import an optional library, or explain how to install it.
 
     Examples
     --------
-    >>> import_optional("no_such_library", "parquet")
+    >>> import_optional("no_such_library", "zarr")
     Traceback (most recent call last):
-    ImportError: reading Parquet needs no-such-library: pip install 'banditsis[parquet]'
+    ImportError: reading Zarr needs no-such-library: pip install 'banditsis[zarr]'
     """
     try:
         return import_module(module)
     except ImportError as error:
         package = module.split(".")[0].replace("_", "-")
-        what = what or (format_label(extra) if extra in FORMATS else extra)
+        what = format_label(extra) if extra in FORMATS else extra
         raise ImportError(f"reading {what} needs {package}: pip install 'banditsis[{extra}]'") from error
 
 

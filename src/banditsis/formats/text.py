@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from banditsis.formats.registry import COMPRESSIONS, import_optional
+from banditsis.formats.registry import COMPRESSIONS
 from banditsis.formats.tables import damaged
 
 BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
@@ -176,7 +176,8 @@ def _decompressed(path: Path, stored: Any) -> Iterator[Any]:
 
 
 def _open_zstd(stored: Any) -> Any:
-    pa = import_optional("pyarrow", "parquet", "zstd")
+    import pyarrow as pa
+
     return io.BufferedReader(pa.CompressedInputStream(stored, "zstd"))
 
 
