@@ -16,23 +16,29 @@ X = RNG.standard_normal((N, 5)) + np.outer(CODES == 1, [0, 0, 2, 0, 0])
 LABELS = np.array(["low", "mid", "high"])[CODES]
 NOTE = "the response has class labels, so the statistic is 'anova'."
 
-KINDS = {
-    "strings": LABELS,
-    "list": LABELS.tolist(),
-    "bytes": LABELS.astype("S"),
-    "objects": LABELS.astype(object),
-    "pandas str": pd.Series(LABELS),
-    "pandas string": pd.Series(LABELS, dtype="string"),
-    "pandas category": pd.Series(LABELS, dtype="category"),
-    "pandas integer category": pd.Series(CODES, dtype="category"),
-    "pandas interval": pd.cut(pd.Series(CODES), 3),
-    "pandas Categorical": pd.Categorical(LABELS),
-    "arrow string": pd.Series(LABELS, dtype=pd.ArrowDtype(pa.string())),
-    "arrow dictionary": pa.array(LABELS).dictionary_encode(),
-    "polars string": pl.Series(LABELS.tolist()),
-    "polars category": pl.Series(LABELS.tolist(), dtype=pl.Categorical),
-    "polars enum": pl.Series(LABELS.tolist(), dtype=pl.Enum(["low", "mid", "high"])),
-}
+
+def label_kinds(labels, codes):
+    """The same labels in every kind of column."""
+    return {
+        "strings": labels,
+        "list": labels.tolist(),
+        "bytes": labels.astype("S"),
+        "objects": labels.astype(object),
+        "pandas str": pd.Series(labels),
+        "pandas string": pd.Series(labels, dtype="string"),
+        "pandas category": pd.Series(labels, dtype="category"),
+        "pandas integer category": pd.Series(codes, dtype="category"),
+        "pandas interval": pd.cut(pd.Series(codes), 3),
+        "pandas Categorical": pd.Categorical(labels),
+        "arrow string": pd.Series(labels, dtype=pd.ArrowDtype(pa.string())),
+        "arrow dictionary": pa.array(labels).dictionary_encode(),
+        "polars string": pl.Series(labels.tolist()),
+        "polars category": pl.Series(labels.tolist(), dtype=pl.Categorical),
+        "polars enum": pl.Series(labels.tolist(), dtype=pl.Enum(["low", "mid", "high"])),
+    }
+
+
+KINDS = label_kinds(LABELS, CODES)
 
 
 def eta(X, y):
@@ -103,15 +109,74 @@ def test_missing_numbers_are_noted():
     assert result.parameters["statistic"] == "pearson"
 
 
-def test_explicit_pearson_needs_numbers():
-    with pytest.raises(ValueError, match="needs a numeric response, got labels; use 'anova'"):
+def test_explicit_pearson_needs_numbers_or_two_classes():
+    with pytest.raises(ValueError, match="needs numbers or two classes, got more classes; use 'anova'"):
         SIS(2, statistic="pearson").fit(X, LABELS)
+    with pytest.raises(ValueError, match="needs numbers or two classes, got one class"):
+        SIS(2, statistic="pearson").fit(X, ["a"] * N)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_classes_have_signed_scores(kind):
+    """The score is the correlation with the indicator of the label that sorts last, which is named."""
+    rows = np.flatnonzero(CODES != 1)
+    y, indicator = label_kinds(LABELS[rows], CODES[rows])[kind], LABELS[rows] == "low"
+    if kind in ("pandas integer category", "pandas interval"):
+        indicator = CODES[rows] == 2
+    expected = [np.corrcoef(x, indicator)[0, 1] for x in X[rows].T]
+    assert min(expected) < 0 < max(expected)
+    for result in (SIS(2).fit(X[rows], y).result_, screen(X[rows], y, Plan.exact(len(rows), 5, 2))):
+        np.testing.assert_allclose(result.scores, expected)
+        np.testing.assert_allclose(np.abs(result.scores), eta(X[rows], indicator))  # the ranking of anova
+        assert result.parameters["statistic"] == "pearson"
+        named = {"pandas integer category": None, "pandas interval": "(1.333, 2.0]", "bytes": "b'low'"}
+        assert result.parameters.get("positive_class") == named.get(kind, "low")
+
+
+def test_the_positive_class_is_named():
+    for y, label in ((CODES > 0, "True"), (np.where(CODES, "Yes", "No"), "Yes"), (CODES + 0.5, None)):
+        assert SIS(2).fit(X, y).result_.parameters.get("positive_class") == label
+    logistic = SIS(2, statistic="logistic").fit(X, np.where(CODES, 7, 3)).result_
+    assert logistic.parameters["positive_class"] == "7"
+    unsigned = SIS(2, statistic="anova").fit(X, CODES > 0).result_
+    assert "positive_class" not in unsigned.parameters
+    partial = SIS(2).fit(X, np.where(CODES, "Yes", "No"), covariates=X[:, 0]).result_
+    assert partial.parameters["positive_class"] == "Yes"
+    frame = pd.DataFrame({"a": CODES > 0, "b": CODES > 1})
+    several = screen(X, frame.replace({True: "y", False: "n"}), Plan.exact(N, 5, 2))
+    assert [result.parameters["positive_class"] for result in several] == ["y", "y"]
+    np.testing.assert_allclose(several[1].scores, SIS(2).fit(X, frame["b"]).result_.scores)
+
+
+@pytest.mark.parametrize("y", [CODES, CODES.astype(float), np.where(np.arange(N) < 5, np.nan, CODES)])
+def test_integers_that_may_be_classes_are_noted(y):
+    """Features that differ between such classes may have no correlation with their numbers."""
+    result = SIS(2, missing="pairwise").fit(X, y).result_
+    note = (
+        "the response has the values 0, 1, 2, which are treated as numbers: if they are classes, set "
+        "statistic='anova'."
+    )
+    assert note in result.notes
+    assert note not in SIS(2, missing="pairwise", statistic="pearson").fit(X, y).result_.notes
+    assert SIS(1, missing="pairwise", statistic="anova").fit(X, y).result_.selected == [2]
+
+
+@pytest.mark.parametrize("y", [CODES > 0, (CODES > 0).astype(int), CODES / 2, np.arange(N) % 11])
+def test_other_numbers_are_not_noted(y):
+    assert not [note for note in SIS(2).fit(X, y).result_.notes if "treated as numbers" in note]
 
 
 def test_bandit_and_iterative_screening_choose_anova():
     assert BanditSIS(2, random_state=0).fit(X, LABELS).result_.parameters["statistic"] == "anova"
     fitted = IterativeSIS(2).fit(X, LABELS)
     assert fitted.base_.result_.parameters["statistic"] == "anova"
+    assert fitted.get_support()[2]
+
+
+def test_iterative_screening_of_two_classes():
+    y = np.where(X[:, 2] > 0.7, "b", "a")
+    fitted = IterativeSIS(2).fit(X, y)
+    assert fitted.base_.result_.parameters["statistic"] == "pearson"
     assert fitted.get_support()[2]
 
 

@@ -41,7 +41,6 @@ from banditsis.validation import (
     check_shape,
     describe_unknown,
     from_categories,
-    has_labels,
     is_dask,
     is_on_gpu,
     response_names,
@@ -107,7 +106,7 @@ class Screener(SelectorMixin, BaseEstimator):
         settings = Settings.check(
             source,
             statistic=self.statistic,
-            has_labels=has_labels(given["y"]),
+            y=given["y"],
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
@@ -410,7 +409,8 @@ class SIS(Screener):
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
         "mv" or "sliced_wasserstein" (ranks, distances, distributions): see :doc:`/statistics`. "auto" is
-        "anova" if the response has class labels (strings or categories), else "pearson".
+        "anova" if the response has three or more classes (strings or categories), else "pearson"; of two
+        classes, the one that sorts last counts as 1.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool or "robust"
@@ -527,7 +527,8 @@ class BanditSIS(Screener):
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
         "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
         "mv" or "sliced_wasserstein" (ranks, distances, distributions): see :doc:`/statistics`. "auto" is
-        "anova" if the response has class labels (strings or categories), else "pearson".
+        "anova" if the response has three or more classes (strings or categories), else "pearson"; of two
+        classes, the one that sorts last counts as 1.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
         are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random

@@ -21,7 +21,7 @@ from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
 from banditsis.statistics.covariates import CovariateError, find_basis
-from banditsis.validation import check_integer, has_labels, is_on_gpu, to_memory
+from banditsis.validation import check_integer, count_classes, is_on_gpu, to_memory
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10
@@ -133,7 +133,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         array = validate_data(self, X, reset=True, dtype=None)
         n, p = array.shape
         response = _check_base(base, array, y)
-        model, target = self._choose_model(find_statistic(base.statistic, has_labels(y)), y, response)
+        model, target = self._choose_model(find_statistic(base.statistic, count_classes(y)), y, response)
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
         max_size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
@@ -182,7 +182,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
                 "estimator that is fitted to (time, event) and has coef_, such as "
                 "CoxnetSurvivalAnalysis(alphas=[0.01]) of scikit-survival."
             )
-        if not kind.by_class:
+        if not kind.by_class and response.dtype.kind in "fiub":
             return LassoCV(), response[:, 0]
         labels, codes = np.unique(response[:, 0], return_inverse=True)
         return MultiTaskLassoCV(), np.eye(len(labels))[codes]
@@ -233,7 +233,7 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
             f"base has min_correlation={base.min_correlation!r}, but IterativeSIS adjusts for features, and "
             "a minimum is only guaranteed without covariates: use alpha or budget."
         )
-    kind, n = find_statistic(base.statistic, has_labels(y)), len(X)
+    kind, n = find_statistic(base.statistic, count_classes(y)), len(X)
     response = base._check_response(y, kind, n, can_allow=False).values
     if kind.n_columns == 1 and response.shape[1] > 1:
         raise ValueError(

@@ -23,6 +23,7 @@ from banditsis.engine.settings import Settings
 from banditsis.engine.strata import Strata, draw_uniformly, find_outliers, find_strata
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
+from banditsis.formatting import to_single_line
 from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import Workers, one_blas_thread
 from banditsis.plans.design import SamplingDesign
@@ -45,7 +46,6 @@ from banditsis.validation import (
     check_responses,
     check_shape,
     describe_unknown,
-    has_labels,
     raise_nonfinite,
     response_names,
     rows_by_missingness,
@@ -96,8 +96,9 @@ def screen(
         ``lambda design: Plan.optimal(n, p, d, 0.01, design=design)``.
     statistic : str, class or object
         The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
-        the response has class labels (strings or categories), else "pearson". Rank and distance statistics
-        reread their rows in each step; the plan's cost includes this.
+        the response has three or more classes (strings or categories), else "pearson"; of two classes, the
+        one that sorts last counts as 1. Rank and distance statistics reread their rows in each step; the
+        plan's cost includes this.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" reads whole blocks in random order, which is cheaper if rows
         are stored in blocks. "stored" reads the first rows, for data that were shuffled beforehand. The last
@@ -164,7 +165,7 @@ def screen(
     settings = Settings.check(
         source,
         statistic=statistic,
-        has_labels=has_labels(given["y"]),
+        y=given["y"],
         row_order=row_order,
         sampling=sampling,
         missing=missing,
@@ -329,6 +330,9 @@ class Run:
         self.traces = [Trace(self.plan.n_features, self.kind.one_sided, on_round) for _ in members]
         #: the traces of the responses that are not constant
         self.active = [self.traces[k] for k in kept]
+        if self.statistic is not None and self.statistic.positive is not None and not self.kind.one_sided:
+            for trace, label in zip(self.active, self.statistic.positive, strict=True):
+                trace.positive_class = to_single_line(str(label))
         for k in set(range(len(members))) - set(kept):
             reason = f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all rows"
             self.traces[k].leave_out(self.plan.steps[0].n_rows, reason, self.kind.has_pvalues())
@@ -607,7 +611,8 @@ class Run:
                 [*notes, *self.notes],
                 parameters=settings.parameters(
                     self.plan, self.source, self.row_order, sampling, self.n_covariates
-                ),
+                )
+                | ({"positive_class": trace.positive_class} if trace.positive_class else {}),
                 annotations=self.source.annotations,
                 n_covariates=self.n_covariates,
                 response=settings.responses[member] if member < len(settings.responses) else "",

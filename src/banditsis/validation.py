@@ -310,6 +310,60 @@ def has_labels(y: Any) -> bool:
     return isinstance(next(known, None), str)
 
 
+def count_classes(y: Any) -> int:
+    """Number of classes of a response with labels, 3 if there are more; 0 if it has numbers.
+
+    Of several responses, the largest number.
+
+    Examples
+    --------
+    >>> count_classes([True, False]), count_classes(["yes", None, "no"]), count_classes(list("abcde"))
+    (0, 2, 3)
+    """
+    if not has_labels(y):
+        return 0
+    return max((len(distinct_values(column, 3)) for column in _columns(np.asarray(y))), default=0)
+
+
+def distinct_values(values: Array, most: int) -> list[Any]:
+    """The distinct known values of an array in ascending order, or ``most`` of them if there are more.
+
+    Takes a pass for each of them, which is faster than sorting if there are few.
+    """
+    left, found = values[~find_missing(values)], []
+    while len(left) and len(found) < most:
+        found.append(left[0])
+        left = left[left != left[0]]
+    return sorted(found)
+
+
+def _columns(values: Array) -> list[Array]:
+    return list(values.T) if values.ndim == 2 else [values.ravel()]
+
+
+#: Numbers with at least and at most so many distinct values, all integers, may be classes.
+INTEGER_CLASSES = 3, 10
+
+
+def find_integer_classes(y: Any) -> list[Any]:
+    """The values of a response of numbers that may be class labels: three to ten different integers.
+
+    Of several responses, those of the first that has such values; empty if none has.
+
+    Examples
+    --------
+    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1]), find_integer_classes([0.5])
+    ([0.0, 1.0, 2.0], [], [])
+    """
+    values, (low, high) = np.asarray(y), INTEGER_CLASSES
+    for column in _columns(values) if values.dtype.kind in "fiu" else ():
+        if len(distinct_values(column[: 100 * high], high + 1)) <= high:  # most responses end here
+            found = distinct_values(column, high + 1)
+            if low <= len(found) <= high and all(value == np.round(value) for value in found):
+                return [value.item() for value in found]
+    return []
+
+
 def _categories(y: Any) -> Any:
     """The categories of a pandas categorical or a column of this kind, else None."""
     dtype: Any = getattr(y, "dtype", None)

@@ -20,6 +20,8 @@ from banditsis.validation import (
     check_choice,
     check_pvalues,
     check_sample_weight,
+    count_classes,
+    find_integer_classes,
     resolve_seed,
 )
 
@@ -64,7 +66,7 @@ class Settings:
         source: Source,
         *,
         statistic: StatisticLike,
-        has_labels: bool,
+        y: Any,
         row_order: str,
         sampling: str,
         missing: str,
@@ -78,10 +80,12 @@ class Settings:
         responses: Sequence[str] = (),
         n_choose: int | None = None,
     ) -> Settings:
-        """Validate what the user passed; ``has_labels`` is about the response, for statistic="auto"."""
-        kind = find_statistic(statistic, has_labels)
-        if statistic == "auto" and has_labels:
-            notes = [*notes, f"the response has class labels, so the statistic is {kind.name!r}."]
+        """Validate what the user passed; statistic="auto" depends on the response ``y``."""
+        if statistic == "auto":
+            kind = find_statistic(statistic, n_classes := count_classes(y))
+            notes = [*notes, *_describe_kind(kind.name, n_classes, y)]
+        else:
+            kind = find_statistic(statistic)
         check_pvalues(kind, pvalues)
         check_choice("row_order", row_order, ROW_ORDERS)
         check_choice("sampling", sampling, SAMPLING)
@@ -147,7 +151,6 @@ class Settings:
             **({"features": source.recipe} if source.recipe else {}),
             "statistic": self.statistic.name,
             **self.statistic.settings,
-            **({"one_sided": True} if self.statistic.one_sided else {}),
             "missing": self.missing,
             "covariates": n_covariates,
             **({"sample_weight": True} if self.sample_weight is not None else {}),
@@ -183,6 +186,20 @@ class Settings:
 
     def _no_sample_reason(self) -> str:
         return "the rows read are not a simple random sample; use random row order, or read every row"
+
+
+def _describe_kind(name: str, n_classes: int, y: Any) -> list[str]:
+    """Notes about the statistic that a response got by default."""
+    if name == "anova":
+        return [f"the response has class labels, so the statistic is {name!r}."]
+    values = [] if n_classes else find_integer_classes(y)
+    if not values:
+        return []
+    listed = ", ".join(f"{value:g}" for value in values)
+    return [
+        f"the response has the values {listed}, which are treated as numbers: if they are classes, set "
+        "statistic='anova'."
+    ]
 
 
 def _renumber(complete: Indices | None, rows: Indices) -> Indices | None:

@@ -74,6 +74,8 @@ class Trace:
         self.chosen: Indices | None = None
         #: what the second stage found: further attributes of the result
         self.redundancy: dict[str, Any] = {}
+        #: the class with which positive scores go; empty if there is none
+        self.positive_class = ""
         #: why neither a detection floor nor intervals are stated for this response
         self.no_guarantee_reason: str | None = None
 

@@ -64,15 +64,16 @@ __all__ = [
 
 
 def find_statistic(
-    statistic: StatisticLike, has_labels: bool = False
+    statistic: StatisticLike, n_classes: int = 0
 ) -> type[MomentStatistic] | SampleStatistic:
     """Look up a statistic: the class of a moment statistic, or a sample statistic with its settings.
 
-    "auto" depends on whether the response has class labels; it never rereads rows.
+    "auto" depends on the number of classes of the response, 0 for numbers; it never rereads rows. Two classes
+    have a signed score, the correlation with the indicator of one of them.
     """
     if isinstance(statistic, SampleStatistic):
         return statistic
     if not (isinstance(statistic, type) and issubclass(statistic, Statistic)):
         name = check_choice("statistic", statistic, ("auto", *STATISTICS))
-        statistic = STATISTICS[name if name != "auto" else "anova" if has_labels else "pearson"]
+        statistic = STATISTICS[name if name != "auto" else "pearson" if n_classes in (0, 2) else "anova"]
     return statistic() if issubclass(statistic, SampleStatistic) else statistic

@@ -49,6 +49,7 @@ class Anova(MomentStatistic):
 
     name = "anova"
     by_class = True
+    one_sided = True
 
     def __init__(self, y: Array, pairwise: bool, labels: list[Array]) -> None:
         self.y, self.pairwise = y, pairwise
@@ -198,6 +199,7 @@ class TwoClassAnova(Logistic):
     """The correlation ratio for two classes: the absolute correlation with their indicator."""
 
     name = "anova"
+    one_sided = True
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         return np.abs(super().scores(sums, summary, response, columns))

@@ -149,6 +149,8 @@ class Statistic(ABC):
     #: Whether absolute scores are those of Pearson's correlation, whose sampling distribution is known.
     is_correlation: ClassVar[bool] = False
 
+    #: Label of each response that counts as 1, with which positive scores go; None for numbers.
+    positive: Array | None = None
     y: Array
     pairwise: bool
     #: Weight of each row, positive and with mean 1; None if all are 1.

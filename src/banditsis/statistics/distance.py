@@ -44,6 +44,7 @@ class Distance(SampleStatistic):
     """
 
     name = "distance"
+    one_sided = True
 
     def prepare(self, y: Floats) -> tuple[Array, Floats, Floats, Floats, float, float]:
         """Order of the response, its sorted values, their cumulative sums, and sums of distances."""

@@ -117,9 +117,6 @@ class Logistic(GeneralisedLinear):
         divergence="the logistic regression on the covariates alone does not converge: they separate the two "
         "classes perfectly, or nearly so; omit the covariate that does, or merge rare levels.",
     )
-    #: Label of each response that counts as 1.
-    positive: Array
-
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
         labels = [np.unique(column) for column in y.T]
@@ -132,9 +129,6 @@ class Logistic(GeneralisedLinear):
                     "for numbers."
                 )
         return cls(y, pairwise).copy_with(positive=np.array([found[1] for found in labels]))
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        return super().subset(responses).copy_with(positive=self.positive[list(responses)])
 
     def values(self, rows: Rows) -> Floats:
         return np.asarray(self.y[rows] == self.positive, dtype=np.float64)

@@ -33,6 +33,7 @@ class MeanVariance(SampleStatistic):
     """
 
     name = "mv"
+    one_sided = True
     by_class = True
     noise = 1.0
 

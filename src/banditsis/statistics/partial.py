@@ -65,7 +65,7 @@ class PartialStatistic(MomentStatistic):
 
     def __init__(self, plain: MomentStatistic, covariates: Covariates) -> None:
         self.plain, self.covariates = plain, covariates
-        self.name, self.y, self.pairwise = plain.name, plain.y, plain.pairwise
+        self.name, self.y, self.pairwise, self.positive = plain.name, plain.y, plain.pairwise, plain.positive
         #: sums, and what the covariates explain of them
         self._explained: tuple[Floats, Explained] | None = None
 

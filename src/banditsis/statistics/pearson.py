@@ -35,6 +35,7 @@ from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
 from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.shape import are_like_normal, power_sums
+from banditsis.validation import distinct_values
 
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 12
 
@@ -44,6 +45,8 @@ class Pearson(MomentStatistic):
 
     .. math:: r = \frac{\sum (x - \bar x)(y - \bar y)}
                        {\sqrt{\sum (x - \bar x)^2 \sum (y - \bar y)^2}}
+
+    A response of two classes is the indicator of the label that sorts last (True, "yes").
 
     It is computed from the sums of ``z``, ``zy`` and ``z²``. With sample weights all sums and means are
     weighted, and p-values are those of the slope in weighted least squares. If values are missing, it is
@@ -77,11 +80,17 @@ class Pearson(MomentStatistic):
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
-        if y.dtype.kind in "OUS":
+        if y.dtype.kind not in "OUSb":
+            return cls(near_zero(y), pairwise)
+        labels = [[False, True] if y.dtype.kind == "b" else distinct_values(column, 3) for column in y.T]
+        if any(len(found) != 2 for found in labels):
+            more = "more classes" if max(map(len, labels)) > 2 else "one class"
             raise ValueError(
-                f"statistic {cls.name!r} needs a numeric response, got labels; use 'anova' for classes."
+                f"statistic {cls.name!r} needs numbers or two classes, got {more}; use 'anova' for three classes "
+                "or more."
             )
-        return cls(near_zero(y), pairwise)
+        positive = np.array([high for _, high in labels])
+        return cls(y if y.dtype.kind == "b" else y == positive, pairwise).copy_with(positive=positive)
 
     @classmethod
     def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
@@ -118,7 +127,8 @@ class Pearson(MomentStatistic):
     def subset(self, responses: Sequence[int]) -> Self:
         k = list(responses)
         y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
-        return self.copy_with(y=y, centre=self.centre[k], scale=self.scale[k], _powers=None)
+        positive = None if self.positive is None else self.positive[k]
+        return self.copy_with(y=y, centre=self.centre[k], scale=self.scale[k], positive=positive, _powers=None)
 
     @property
     def n_linear(self) -> int:

@@ -32,6 +32,7 @@ class Sirs(SampleStatistic):
     """
 
     name = "sirs"
+    one_sided = True
     noise = 1.0
 
     def prepare(self, y: Floats) -> tuple[Array, Array]:

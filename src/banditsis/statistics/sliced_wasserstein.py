@@ -53,6 +53,7 @@ class SlicedWasserstein(SampleStatistic):
     """
 
     name = "sliced_wasserstein"
+    one_sided = True
 
     def __init__(self, n_directions: int = 8) -> None:
         check_integer("n_directions", n_directions, 2)
