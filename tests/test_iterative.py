@@ -200,8 +200,8 @@ def test_what_the_base_cannot_do_is_reported_first():
     X, y = hidden(100, 20, 0.5, 0)
     with pytest.raises(ValueError, match=r"base has min_correlation=0.2.* use alpha or budget"):
         IterativeSIS(base=BanditSIS(min_correlation=0.2)).fit(X, y)
-    with pytest.raises(ValueError, match="needs a numeric response, got labels; use 'anova'"):
-        IterativeSIS(base=SIS(statistic="pearson")).fit(X, np.where(y > 0, "a", "b"))
+    with pytest.raises(ValueError, match="needs numbers or two classes, got more classes; use 'anova'"):
+        IterativeSIS(base=SIS(statistic="pearson")).fit(X, np.where(y > 0, "a", np.where(y > -1, "b", "c")))
     gaps, unknown = X.copy(), y.copy()
     gaps[3, 4] = unknown[3] = np.nan
     with pytest.raises(ValueError, match="X contains NaN") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats
 from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import slower_than_exact
+from banditsis.engine.sampling import ALL_ROWS_READ, slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
@@ -67,9 +68,9 @@ class Screener(SelectorMixin, BaseEstimator):
         """The options of this estimator for the plan factory."""
         raise NotImplementedError
 
-    def _faster_plan(self, plan: Plan, source: Source, settings: Settings) -> tuple[Plan, list[str]]:
-        """The plan to run, and notes about it; see BanditSIS."""
-        return plan, []
+    def _why_exact(self, plan: Plan, source: Source, settings: Settings) -> str:
+        """Why to read all rows instead of following the plan; empty if the plan is to be followed."""
+        return ""
 
     def fit(self, X: Any, y: Any, *, covariates: Any = None, sample_weight: Any = None) -> Self:
         """Screen the features of X.
@@ -151,16 +152,19 @@ class Screener(SelectorMixin, BaseEstimator):
     ) -> tuple[Plan, list[str]]:
         """The plan to run, and notes about it."""
         n_choose = settings.n_choose
-        requested = make_plan(
+        make = partial(
+            make_plan,
             *source.shape,
             self.n_features_to_select if n_choose is None else count_candidates(n_choose, source.shape[1]),
             rereads=settings.statistic.rereads,
             pvalues=bool(settings.pvalues),
             n_selected=n_choose,
             design=design,
-            **self._plan_options(),
         )
-        return self._faster_plan(requested, source, settings)
+        plan = make(**self._plan_options())
+        if not (note := self._why_exact(plan, source, settings)):
+            return plan, []
+        return plan.as_exact() if plan.by_evidence else make(exact=True), [note]
 
     def _check_size(self) -> Any:
         """The number of features to select, None for the default, or "fdr"."""
@@ -494,8 +498,8 @@ class BanditSIS(Screener):
     r"""Adaptive screening: read few rows, drop weak features, read more rows of the rest [1]_.
 
     Finds the same strong features as :class:`SIS` but reads a few times √n rows of each feature instead of n.
-    The other features of a fixed number are mostly noise, and not the same. If a budget or a guarantee would
-    take as long as reading everything, everything is read and the result says so.
+    The other features of a fixed number are mostly noise, and not the same. If that would take as long as
+    reading everything, everything is read and the result says so, unless ``alpha`` is given.
 
     Parameters
     ----------
@@ -630,20 +634,13 @@ class BanditSIS(Screener):
         names = ("alpha", "budget", "min_correlation", "confidence", "discard")
         return {name: getattr(self, name) for name in names}
 
-    def _faster_plan(self, plan: Plan, source: Source, settings: Settings) -> tuple[Plan, list[str]]:
-        """The exact plan, if the one for a budget or a guarantee would not be faster."""
-        by_pvalue = self.n_features_to_select == "fdr"
-        if by_pvalue and plan.name == "exact":
-            return plan, [WHY_EXACT]
-        if self.budget is None and self.min_correlation is None:
-            return plan, []
+    def _why_exact(self, plan: Plan, source: Source, settings: Settings) -> str:
+        if self.n_features_to_select == "fdr" and plan.name == "exact":
+            return WHY_EXACT
         n_reread = plan.n_keep if settings.pvalues else 0
-        # The result must not depend on the number of threads.
-        if not slower_than_exact(source, plan, self.row_order, n_jobs=1, n_reread=n_reread):
-            return plan, []
+        if self.alpha is not None or not slower_than_exact(source, plan, self.row_order, n_reread):
+            return ""
+        if self.budget is None and self.min_correlation is None:
+            return ALL_ROWS_READ
         requested = "the guarantee" if self.budget is None else f"a budget of {self.budget!r}"
-        note = f"all rows were read, because that is about as fast here as {requested}; the result is exact."
-        exact = plan.as_exact()
-        if by_pvalue and not exact.by_evidence:
-            exact = Plan.exact(*source.shape, source.shape[1]).rereading(plan.rereads)  # tests all features
-        return exact, [note]
+        return f"all rows were read, because that is about as fast here as {requested}; the result is exact."

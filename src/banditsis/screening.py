@@ -395,8 +395,8 @@ class Run:
         return exact or (plan.uniform and self.settings.sampling == "auto")
 
     def _speed_notes(self) -> list[str]:
-        n_jobs, n_reread = self.settings.n_jobs, self.plan.n_keep if self.settings.pvalues else 0
-        if not slower_than_exact(self.source, self.plan, self.row_order, n_jobs=n_jobs, n_reread=n_reread):
+        n_reread = self.plan.n_keep if self.settings.pvalues else 0
+        if not slower_than_exact(self.source, self.plan, self.row_order, n_reread):
             return []
         return [
             "exact screening, which reads every row, would be about as fast here or faster: this plan saves "

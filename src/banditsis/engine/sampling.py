@@ -17,11 +17,12 @@ ROW_ORDERS = ("auto", "random", "blocks", "stored")
 MIN_BLOCKS = 8
 #: Random rows are valid for any data, so they may touch this many times the bytes of whole blocks.
 RANDOM_ORDER_TOLERANCE = 2.0
-# Of machines of 2026, as `make bench-adaptive` shows: what a thread reads, how many threads are served by the
-# memory, and what a step, a row of the response and a feature cost besides reading.
-BYTES_PER_SECOND, MAX_FASTER_THREADS = 12e9, 10
+# Of machines of 2026, as `make bench-adaptive` shows: what a step, a row of the response and a feature cost
+# besides reading.
 SECONDS_PER_STEP, SECONDS_PER_ROW, SECONDS_PER_FEATURE = 1e-3, 1e-8, 5e-7
 STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary step
+#: Note of a run that reads all rows although it need not.
+ALL_ROWS_READ = "all rows were read, because that is about as fast here as reading a sample."
 
 
 class ResolvedOrder(NamedTuple):
@@ -108,8 +109,10 @@ def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
     return touched
 
 
-def slower_than_exact(source: Source, plan: Plan, row_order: str, *, n_jobs: int, n_reread: int = 0) -> bool:
-    """Whether reading everything would take about as long as the plan, or less.
+def slower_than_exact(source: Source, plan: Plan, row_order: str, n_reread: int = 0) -> bool:
+    """Whether reading everything would take about as long as the plan, or less, with one thread.
+
+    More threads share the cells but not the work between steps, and results must not depend on their number.
 
     Parameters
     ----------
@@ -119,8 +122,6 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, *, n_jobs: int
         The adaptive plan.
     row_order : str
         As given by the user.
-    n_jobs : int
-        Number of threads, which share the cells but not the work between steps.
     n_reread : int
         Number of features that are read in full at the end.
     """
@@ -130,28 +131,26 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, *, n_jobs: int
         return False
     if plan.rereads:  # dominated by computation on each cell, not by reading
         return plan.cells >= n * p
-    return plan_seconds(source, plan, row_order, n_jobs, n_reread) >= _seconds(
-        source, source.bytes_touched(n, p, scattered=False), n_jobs
-    )
+    exact = _seconds(source, source.bytes_touched(n, p, scattered=False))
+    return plan_seconds(source, plan, row_order, n_reread) >= exact
 
 
-def plan_seconds(source: Source, plan: Plan, row_order: str, n_jobs: int, n_reread: int = 0) -> float:
+def plan_seconds(source: Source, plan: Plan, row_order: str, n_reread: int = 0) -> float:
     """About how long a plan takes, beyond what an exact one takes besides reading."""
     n, p = source.shape
     scattered = row_order == "random"
     # Scattered cache lines are read at about half the speed of consecutive ones.
     touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
-    touched += source.bytes_touched(n, n_reread, scattered=False)
+    touched += source.bytes_touched(n, n_reread, scattered=False) if n_reread else 0.0
     passes = scattered + (n_reread > 0)  # over the response
     steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
     steps += STEPS_PER_REREADING if n_reread else 0
     overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
-    return _seconds(source, touched, n_jobs) + overhead
+    return _seconds(source, touched) + overhead
 
 
-def _seconds(source: Source, n_bytes: float, n_jobs: int) -> float:
-    speed = source.bytes_per_second or BYTES_PER_SECOND * min(n_jobs, MAX_FASTER_THREADS)
-    return n_bytes / speed
+def _seconds(source: Source, n_bytes: float) -> float:
+    return n_bytes / (source.bytes_per_second or source.bytes_per_thread)
 
 
 def draw_rows(

@@ -3,7 +3,7 @@
 ``column_*`` take matrices that are stored by column (CSC), ``row_*`` by row (CSR). The lines of the sums are
 those listed in ``Weights``; ``fourth`` is the line of Σx⁴, or None, and Numba compiles the two cases
 separately. With pairwise deletion, sums of presence start from all rows, and NaN cells are subtracted here:
-``presence`` has shape (rows, s), and s is 0 without pairwise deletion.
+``presence`` has shape (rows, s). Without it, it is None, or s is 0 where Numba compiles one case.
 ``place[i]`` is the position of row i (or column i, by row) among those requested, or -1; it is empty if all
 are requested. ``scale`` multiplies the cells of each column.
 """
@@ -25,6 +25,7 @@ def column_moments(
     stop: int,
     y: Array,
     fourth: Array | None,
+    presence: Array | None,
     out: Array,
 ) -> None:
     """Add ``Σx, Σxy, Σx²`` over all rows to ``out``, and Σx⁴ to ``fourth``, for columns from first to stop.
@@ -39,6 +40,10 @@ def column_moments(
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         for t in range(values.size):
             x = np.float64(values[t])
+            if presence is not None and x != x:
+                for r in range(presence.shape[1]):
+                    out[3 + r, j - first] -= presence[np.uint64(rows[t]), r]
+                continue
             a += x
             b += x * y[np.uint64(rows[t])]
             u = x * x
@@ -61,6 +66,7 @@ def row_moments(
     place: Array,
     y: Array,
     fourth: Array | None,
+    presence: Array | None,
     out: Array,
 ) -> None:
     """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns, lines), and Σx⁴ to ``fourth``.
@@ -77,6 +83,10 @@ def row_moments(
                 if j < 0:
                     continue
             x, at = np.float64(values[t]), np.uint64(j)
+            if presence is not None and x != x:
+                for r in range(presence.shape[1]):
+                    out[at, 3 + r] -= presence[k, r]
+                continue
             out[at, 0] += x
             out[at, 1] += x * w
             u = x * x

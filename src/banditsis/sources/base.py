@@ -83,6 +83,8 @@ class Source(ABC):
     block_rows: int = 1
     #: What a device other than the CPU reads; 0 if threads read.
     bytes_per_second: float = 0.0
+    #: What a thread reads, of machines of 2026, as ``make bench-adaptive`` shows.
+    bytes_per_thread: float = 12e9
     #: Whether cells are stored row by row; None if they are stored in chunks.
     by_row: bool | None = None
     #: Whether the data declare that their rows are in random order.

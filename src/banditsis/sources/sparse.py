@@ -60,6 +60,8 @@ class SparseSource(BlockSource):
         Names of the columns.
     """
 
+    bytes_per_thread = 4e9  # each cell is added to the sums of its column, which are scattered
+
     def __init__(self, matrix: Any, names: Sequence[str] | None = None) -> None:
         self.matrix = _compress(matrix)
         self.cells = self.matrix.indptr, self.matrix.indices, self.matrix.data
@@ -150,15 +152,8 @@ class SparseSource(BlockSource):
             out, tile = np.repeat(baseline[:, None], stop - start, axis=1), slice(start, stop)
             if simple:
                 y = np.ascontiguousarray(w.linear[:, 0])
-                job: Job = (
-                    kernels.sparse.column_moments,
-                    *self.cells,
-                    start,
-                    stop,
-                    y,
-                    fourth_line(w, out),
-                    out,
-                )
+                lines = fourth_line(w, out), _presence(w) if w.pairwise else None, out
+                job: Job = (kernels.sparse.column_moments, *self.cells, start, stop, y, *lines)
             else:
                 job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
             yield TileJob(count_rows(rows), context.out[:, tile], job)
@@ -188,7 +183,8 @@ class SparseSource(BlockSource):
         sums = np.zeros(out.shape[::-1])  # the sums of a column are neighbours in memory
         if self.by_row and _is_simple(w, scale):
             y, fourth = np.ascontiguousarray(w.linear[:, 0]), fourth_line(w, sums.T)
-            kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, sums)
+            presence = _presence(w) if w.pairwise else None
+            kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, presence, sums)
         elif w.codes is not None:
             kernel = kernels.sparse.row_classes if self.by_row else kernels.sparse.column_classes
             kernel(*self.cells, strips, scale, positions, w.codes, w.n_classes, w.pairwise, sums)
@@ -231,9 +227,9 @@ def _scale(size: Floats) -> Floats:
 
 
 def _is_simple(w: Weights, scale: Floats) -> bool:
-    """Whether there is one column of linear weights, without missing values or scales."""
+    """Whether there is one column of linear weights, and no scales."""
     one_column = w.codes is None and w.linear.shape[1] == 1
-    return one_column and not w.pairwise and w.square is None and bool((scale == 1).all())
+    return one_column and w.square is None and bool((scale == 1).all())
 
 
 def _positions(chosen: Indices, length: int) -> Array:
