@@ -71,6 +71,8 @@ def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], No
     token = _status.set(Status())
     try:
         with report_progress(progress) as report:
+            if isinstance(report, ProgressBar):
+                report.status = status()
             yield add_up(report, total)
     finally:
         _status.reset(token)
@@ -134,6 +136,8 @@ class ProgressBar:
         self.shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
         self.start_time = time.perf_counter() + delay
         self.rounds: list[Round] = []
+        #: of the run; the threads that call the bar have no status of their own
+        self.status = status()
         self._bar: Any = None
         self._live: Any = nullcontext()
 
@@ -156,7 +160,7 @@ class ProgressBar:
             self._bar.task_ids[0],
             completed=done,
             total=total,
-            description=self.description or str(status()),
+            description=self.description or str(self.status),
             amount=self._amount(done, total),
         )
 

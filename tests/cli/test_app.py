@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from banditsis import Plan, Round, __version__
-from banditsis.progress import ProgressBar
+from banditsis.progress import ProgressBar, show_progress, status
 
 
 def banditsis(*arguments):
@@ -69,6 +70,19 @@ def test_a_progress_bar_shows_the_amount_and_the_rounds(capsys):
     with ProgressBar() as bar:
         bar(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_the_label_of_a_bar_is_that_of_the_run_in_every_thread(capsys):
+    """Threads that read cells report them, and they have no status of their own."""
+    with ProgressBar(shown=True) as bar, show_progress(bar, 100) as tick:
+        status().start_round(2, 5)
+        thread = threading.Thread(target=tick, args=(50,))
+        thread.start()
+        thread.join()
+        tick(50)
+    text = capsys.readouterr().err
+    assert "round 2 of 5" in text
+    assert "screening" not in text
 
 
 def test_rich_is_loaded_only_for_bars():
