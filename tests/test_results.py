@@ -1,6 +1,7 @@
 """Results: tables, JSON, intervals."""
 
 import json
+import re
 from dataclasses import fields, replace
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_printed_lines_fit_on_a_terminal():
     """Also long notes and names; only a name without spaces can be wider."""
     names = ["a name with spaces, " * 3 + str(k) for k in range(60)]
     skewed = screen(ArraySource(X, names), np.exp(2 * Y), Plan.exact(2000, 60, 30))
-    assert any(len(note) > 80 for note in skewed.notes)
+    assert any(len(note) > 80 for note in skewed.details)
     for result in (skewed, screen(X, Y, PLAN, random_state=0)):
         assert max(map(len, str(result).splitlines())) <= 80
 
@@ -120,15 +121,52 @@ def test_json_layout(result):
         "name": result.name(result.selected[0]),
         "index": int(result.selected[0]),
         "score": float(result.scores[result.selected[0]]),
+        "low": result.interval()[0, 0],
+        "high": result.interval()[0, 1],
+        **dict.fromkeys(["pvalue", "log10_pvalue", "qvalue", "log10_qvalue"]),  # an adaptive run has none
         "associated": True,
-        "flag": "",
-        "informative": float(result.informative[0]),
         "beta": float(result.effects.beta[0]),
         "se": float(result.effects.se[0]),
+        "present": None,
+        "rows_read": result.rounds[-1].n_rows,
+        "round_dropped": 0,
+        "flag": "",
+        "informative": float(result.informative[0]),
     }
+    assert record["detection_floor"] == result.detection_floor()
+    assert record["no_floor_reason"] is None
     assert record["cells_read"] == result.cells_read
     assert len(record["rounds"]) == PLAN.n_steps
     assert "scores" not in record
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_json_has_every_column_of_the_frame(case):
+    options = {"plan": PLAN} | CASES[case]
+    x = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X) if case == "gaps" else X
+    options.pop("rare", None)
+    y = Y > 0 if case == "classes" else Y
+    result = screen(x, y, options.pop("plan"), random_state=0, **options)
+    record, frame = json.loads(result.to_json(full=False)), result.to_frame()
+    for k, feature in enumerate(record["features"]):
+        for name, value in frame.iloc[k].items():
+            assert feature[name] == (None if value != value else pytest.approx(value)), name
+    if result.why_no_floor():
+        assert (record["detection_floor"], record["no_floor_reason"]) == (None, result.why_no_floor())
+    else:
+        assert record["detection_floor"] == result.detection_floor()
+
+
+def test_a_score_without_a_sign_has_no_plus():
+    for statistic in ("anova", "distance", "sirs", "chatterjee", "mv", "sliced_wasserstein"):
+        y = np.digitize(Y, [-1, 1]) if statistic in ("anova", "mv") else Y
+        unsigned = screen(X, y, Plan.exact(2000, 60, 3), statistic=statistic)
+        for text in (str(unsigned), str(ScreeningResults([unsigned])), unsigned._repr_html_()):
+            assert not re.search(r"[(>]\+0?\.?\d", text), statistic
+    signed = screen(X, np.where(Y > 0, "Yes", "No"), Plan.exact(2000, 60, 3))
+    assert "x5 (+0." in str(signed)
+    assert "a positive score goes with Yes" in str(signed)
+    assert "a positive score goes with Yes" in signed._repr_html_()
 
 
 def test_intervals_cover():

@@ -11,25 +11,29 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Array
-from banditsis.results import Round, ScreeningResult
+from banditsis.results import Round, ScreeningResult, feature_columns
 from banditsis.statistics import null_distributions
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import NullDistribution
 
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
+#: What is stored of every selected feature, in this order, besides annotations.
+COLUMNS = (
+    *("rank", "name", "index", "score", "low", "high", "pvalue", "log10_pvalue", "qvalue", "log10_qvalue"),
+    *("associated", "beta", "se", "present", "rows_read", "round_dropped", "flag", "informative"),
+)
 #: Fields that describe a run and are readable as they are.
 SUMMARY = (
     *("n_rows", "n_features", "parameters", "versions", "one_sided", "by_evidence", "n_covariates"),
     *(
         "variance_inflation",
-        "no_floor_reason",
         "no_interval_reason",
         "informative_response",
         "unread",
         "cells_reread",
     ),
-    *("response", "data", "created"),
+    *("response", "data", "created", "contents", "response_summary", "command"),
 )
 
 
@@ -41,6 +45,9 @@ def to_record(result: ScreeningResult, *, full: bool, compress: bool = False) ->
         "cells_read": result.cells_read,
         "fraction_read": result.fraction_read,
         "notes": list(result.notes),
+        "details": list(result.details),
+        "detection_floor": None if result.why_no_floor() else result.detection_floor(),
+        "no_floor_reason": result.why_no_floor(),
         "undecided": result.undecided.tolist(),
         **{name: getattr(result, name) for name in SUMMARY},
     }
@@ -63,34 +70,20 @@ def from_record(record: Mapping[str, Any]) -> ScreeningResult:
 
 
 def _describe_selected(result: ScreeningResult) -> list[dict[str, Any]]:
-    features: list[dict[str, Any]] = [
-        {"rank": rank, "name": result.name(k), "index": int(k), "score": float(result.scores[k])}
-        for rank, k in enumerate(result.selected, 1)
-    ]
-    annotations = {
-        name: [None if value != value else value for value in values[result.selected].tolist()]
-        for name, values in result.annotations.items()
-    }
-    associated = None if result.associated is None else set(result.associated.tolist())
-    for position, feature in enumerate(features):
-        k = feature["index"]
-        feature["associated"] = None if associated is None else k in associated
-        feature["flag"] = result.flags.get(k, "")
-        feature |= {name: values[position] for name, values in annotations.items()}
-        if result.effects is not None:
-            feature |= {name: _finite(values[position]) for name, values in result.effects._asdict().items()}
-        if result.present is not None:
-            feature["present"] = int(result.present[position])
-        if result.informative is not None:
-            feature["informative"] = float(result.informative[position])
-        if result.has_pvalues:
-            feature["log10_pvalue"] = _finite(result.log10_pvalues[k])
-            feature["log10_qvalue"] = _finite(result.log10_qvalues[k])
-    return features
+    """The columns of a frame; a column that the result does not have is null."""
+    columns = dict.fromkeys(COLUMNS) | feature_columns(result, result.selected)
+    columns["name"] = result.selected_names  # JSON can hold any text
+    columns["informative"] = result.informative
+    empty = [None] * len(result.selected)
+    lists = [empty if values is None else np.asarray(values).tolist() for values in columns.values()]
+    return [dict(zip(columns, map(_finite, row), strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _finite(value: float) -> float | None:
-    return None if np.isnan(value) else max(float(value), LOG_OF_ZERO)
+def _finite(value: Any) -> Any:
+    """A value for JSON, which has neither NaN nor infinity."""
+    if not isinstance(value, float):
+        return value
+    return None if np.isnan(value) else max(value, LOG_OF_ZERO)
 
 
 def _encode(value: Any, compress: bool) -> Any:
