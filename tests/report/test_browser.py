@@ -12,6 +12,7 @@ import pytest
 from test_report import HOSTILE
 
 from banditsis import Plan, Round, ScreeningResult, screen
+from banditsis.formatting import format_pvalue
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()
@@ -69,7 +70,7 @@ def test_shows_the_selected_features(page, result):
     assert page.run(HEADS) == known
     assert page.run(CELLS.format(NAME)) == result.selected_names
     clear = set(result.associated.tolist())
-    marks = ["● clear" if k in clear else "◇ noise" for k in result.selected]
+    marks = ["● clear" if k in clear else "◇ unclear" for k in result.selected]
     assert page.run(CELLS.format(EVIDENCE)) == marks
     scores = [float(text.replace("−", "-")) for text in page.run(CELLS.format(SCORE))]
     np.testing.assert_allclose(scores, result.scores[result.selected], atol=5e-5)
@@ -111,10 +112,10 @@ def test_pvalues_below_the_smallest_number(browser, tmp_path):
     assert result.pvalues[5] == 0
     result.to_html(tmp_path / "tested.html")
     visit(browser, tmp_path / "tested.html")
-    exponent = int(np.floor(result.log10_pvalues[5]))
-    shown = browser.run(CELLS.format(5))
-    assert shown[0].endswith(f"e−{-exponent}")
-    assert shown[1] == f"{result.pvalues[result.selected[1]]:.4f}"
+    browser.click(".only")
+    expected = [format_pvalue(log10) for log10 in np.sort(result.log10_pvalues)]
+    assert browser.run(CELLS.format(5)) == [text.replace("-", "−") for text in expected[:25]]
+    assert "e-" in expected[0]
     assert browser.complaints() == []
 
 
@@ -133,7 +134,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
     for column in (5, 6):
         browser.click(head(column))
         assert browser.run(CELLS.format(NAME))[:3] == best
-        assert browser.run(CELLS.format(column))[0] == "0"
+        assert browser.run(CELLS.format(column))[0] == "<1e−300"
         browser.click(head(column))
         assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
     exponent = int(np.floor(result.log10_qvalues[40]))
@@ -192,7 +193,7 @@ def test_works_without_a_script(browser, result, tmp_path):
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
     assert 'class="list"' not in text
-    assert text.count("◇ noise") == 4
+    assert text.count("◇ unclear") == 4
     assert '<div class="controls screen" hidden' in text
 
 

@@ -162,11 +162,10 @@ def test_classes_have_bars_and_no_intervals():
     text = classes.to_html()
     assert text.count('<line class="bar"') == 3 + len(classes.rounds)
     assert 'class="interval"' not in text
-    assert "which of them are clearly associated is not known" in text
+    assert "which of them are clearly associated is not known: set pvalues=True to test them." in text
     assert "only known for the Pearson statistic" in text
-    assert "request p-values" in text
+    assert not re.search(r">\+\d", text)  # a score without a sign
     tested = screen(X, Y > 0, Plan.paper(2000, 60, 3), statistic="anova", pvalues=True, random_state=0)
-    assert "request p-values" not in tested.to_html()
     assert '<p class="answer">2 of 3 clearly associated' in tested.to_html()
 
 
@@ -366,8 +365,27 @@ def test_interactions_are_read_as_products():
     assert Page(result.to_html(X=source, y=Y)).count("figure") == 4
 
 
+def test_a_command_is_shown_instead_of_code(result):
+    text = replace(result, command="banditsis screen 'a <b>.csv' --target y").to_html()
+    assert "This command gives the same result:" in text
+    assert Page(text).texts["code"] == "banditsis screen 'a <b>.csv' --target y"
+    assert "import" not in Page(text).texts["code"]
+    assert "If X holds the features and y the response" in result.to_html()
+
+
+def test_shares_dropped_are_those_of_the_rounds():
+    """The default plan joins rounds of the paper's, so it has no common share."""
+    paper = screen(X, Y, Plan.paper(2000, 60, 6), random_state=0)
+    assert "<dt>Dropped per round</dt><dd>50% of the excess features, rounded up</dd>" in paper.to_html()
+    for r in paper.rounds:
+        assert r.n_features - r.n_kept == np.ceil(0.5 * (r.n_features - 6))
+    for plan in (Plan.paper(2000, 60, 6).with_few_steps(), Plan.paper(2000, 60, 6).round_to_blocks(200)):
+        assert "Dropped per round" not in screen(X, Y, plan, random_state=0).to_html()
+
+
 def test_code_reproduces_the_result(result):
-    others = [screen(X, Y > 0, Plan.exact(2000, 60, 3), statistic=name) for name in ("anova", "chatterjee")]
+    names = ("anova", "chatterjee", "auto")
+    others = [screen(X, Y > 0, Plan.exact(2000, 60, 3), statistic=name) for name in names]
     for same in (result, *others):
         code = Page(same.to_html()).texts["code"]
         names = {"X": X, "y": Y if same is result else Y > 0}
@@ -555,7 +573,7 @@ def test_long_names_are_shortened_without_a_script(result):
     assert "&lt;b&gt;gene gene" in fallback
     assert fallback.count("<tr>") == 7
     assert fallback.count("● clear") == 2
-    assert fallback.count("◇ noise") == 4
+    assert fallback.count("◇ unclear") == 4
     assert Page(text).features["columns"]["name"] == [long] * 60
 
 
@@ -563,7 +581,7 @@ def test_other_results():
     """NaN, rows in stored order, nothing selected."""
     gappy = np.where(rng.random(X.shape) < 0.1, np.nan, X)
     for result in (
-        BanditSIS(3, missing="pairwise", random_state=0).fit(gappy, Y).result_,
+        BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(gappy, Y).result_,
         screen(X, Y, Plan.paper(2000, 60, 3), row_order="stored"),
     ):
         assert "Detection floor: not available" in result.to_html()

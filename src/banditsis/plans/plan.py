@@ -385,7 +385,11 @@ class Plan:
         if self.n_steps == 1:
             return self
         steps = _find_few_steps(self.n_features, self.steps, (1 + EXTRA_CELLS) * self.cells)
-        return replace(self, steps=steps, name="default")
+        return replace(self, steps=steps, name="default", parameters=self._without_discard())
+
+    def _without_discard(self) -> tuple[tuple[str, int | float], ...]:
+        """The parameters of a plan that has joined steps, so they drop other shares of the features."""
+        return tuple((name, value) for name, value in self.parameters if name != "discard")
 
     def double_rows(self) -> Plan:
         """The same plan with twice the rows in each step, up to all of them."""
@@ -429,7 +433,8 @@ class Plan:
             steps.append(step)
         if steps[0].n_rows == self.n_rows > self.steps[0].n_rows:
             return self.as_exact()
-        return replace(self, steps=tuple(steps))
+        parameters = self.parameters if len(steps) == self.n_steps else self._without_discard()
+        return replace(self, steps=tuple(steps), parameters=parameters)
 
     def rows_of_table(self) -> list[tuple[str, ...]]:
         """A line of text for each step that reads anything, below :data:`TABLE_HEADS`."""

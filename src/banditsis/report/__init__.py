@@ -82,7 +82,7 @@ def _section(
         number=number,
         heading=heading,
         answer=escape_text(text.answer(result)),
-        cost=escape_text(text.cost(result)),
+        cost=escape_text(text.cost(result, several=bool(heading))),
         warnings="".join(f'<p class="warning">{escape_text(line)}</p>' for line in text.warnings(result)),
         chart=charts.ranked_chart(result),
         n_listed=f"{len(listed['columns']['index']):,} of {result.n_features:,}",

@@ -9,7 +9,7 @@ import numpy as np
 from banditsis.arrays import Floats
 from banditsis.formatting import short_labels
 from banditsis.report import svg
-from banditsis.report.tables import ROUND_HEADS, escape_text, evidence, heading, round_rows, signed
+from banditsis.report.tables import ROUND_HEADS, escape_text, evidence, heading, round_rows, score
 from banditsis.results import ScreeningResult, name_of_associated
 
 #: Features of the ranked chart: shown at once, and after a click.
@@ -37,11 +37,11 @@ def ranked_chart(result: ScreeningResult) -> str:
     kinds = evidence(result, features)
     rows = []
     for k, (feature, label, kind) in enumerate(zip(features, labels, kinds, strict=True)):
-        score = float(result.scores[feature])
-        drawn = lines + _draw_score(scale, score, None if limits is None else limits[k], kind)
+        value = float(result.scores[feature])
+        drawn = lines + _draw_score(scale, value, None if limits is None else limits[k], kind)
         rows.append(
             f'<tr class="{kind}"><th scope="row" title="{escape_text(result.name(feature))}">'
-            f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{signed(score, 3)}</td></tr>"
+            f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{score(result, feature, 3)}</td></tr>"
         )
     axis = _axis(scale)
     more = "".join(rows[SHOWN:])

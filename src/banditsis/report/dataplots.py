@@ -11,7 +11,7 @@ from banditsis.arrays import Array, Floats
 from banditsis.engine.redundancy import DUPLICATE
 from banditsis.formatting import count, short_labels
 from banditsis.report.samples import MAX_FEATURES, MAX_PLOTTED, Sample, class_values, find_classes
-from banditsis.report.tables import bullet_list, escape_text, evidence, signed
+from banditsis.report.tables import bullet_list, escape_text, evidence, score, signed
 from banditsis.results import ScreeningResult, describe_inflation, qq_points
 
 # The plotting area, in units of the view box.
@@ -36,7 +36,7 @@ def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
     for j, (feature, label, kind) in enumerate(
         zip(features, labels, evidence(result, features), strict=True)
     ):
-        caption = f"{escape_text(label)} <span>{signed(result.scores[feature], 3)}</span>"
+        caption = f"{escape_text(label)} <span>{score(result, feature, 3)}</span>"
         title = escape_text(result.name(feature))
         drawn = f'<svg viewBox="{VIEW_BOX}" role="img" aria-label="{title}">{plot_pair(X[:, j], y)}</svg>'
         figures.append(

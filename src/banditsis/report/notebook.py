@@ -10,7 +10,7 @@ from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.report.overview import overview_columns
 from banditsis.report.tables import ROUND_HEADS, escape_text, features_table, round_rows, table
 from banditsis.report.text import answer
-from banditsis.results import ScreeningResult, describe_floor
+from banditsis.results import ScreeningResult, describe_floor, describe_sign
 
 MAX_SHOWN = 10
 STYLE = ".banditsis :is(th, td) { text-align: right } .banditsis :first-child { text-align: left }"
@@ -25,7 +25,8 @@ def summarize(result: ScreeningResult) -> str:
         f"{format_share(result.fraction_read)} of {n_cells:,} cells in {format_duration(result.seconds)}"
     )
     more = f"<p>… and {n_selected - MAX_SHOWN:,} more</p>" if n_selected > MAX_SHOWN else ""
-    notes = "".join(f"<p>note: {escape_text(note)}</p>" for note in result.notes)
+    notes = "".join(f"<p>{escape_text(line)}</p>" for line in filter(None, [describe_sign(result)]))
+    notes += "".join(f"<p>note: {escape_text(note)}</p>" for note in result.notes)
     return _wrap(
         f"<p><b>{escape_text(answer(result))}</b></p>"
         f"{features_table(result, MAX_SHOWN, max_length=48)}{more}<p>{reading}</p>"

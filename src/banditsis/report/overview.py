@@ -8,7 +8,7 @@ import numpy as np
 
 from banditsis.formatting import short_labels
 from banditsis.multiresponse import ScreeningResults
-from banditsis.report.tables import escape_text, signed
+from banditsis.report.tables import escape_text, score
 from banditsis.results import ScreeningResult, count_associated
 
 #: Columns that a phone does not show.
@@ -36,8 +36,7 @@ def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]
         for result, first in zip(several, best, strict=True)
     ]
     columns["score"] = [
-        signed(result.scores[first[0]], 3) if len(first) else ""
-        for result, first in zip(several, best, strict=True)
+        score(result, first[0], 3) if len(first) else "" for result, first in zip(several, best, strict=True)
     ]
     return columns
 

@@ -3,7 +3,7 @@
 // --- The table of a response: only the rows of the current page become elements. ---
 
 const MAX_LENGTH = 120;
-const EVIDENCE = { true: ["● ", "clear"], false: ["◇ ", "noise"] };
+const EVIDENCE = { true: ["● ", "clear"], false: ["◇ ", "unclear"] };
 const TITLES = {
   name: "feature", pvalue: "p", qvalue: "q", associated: "evidence", rows_read: "rows read",
   round_dropped: "dropped in round", index: "column",
@@ -14,13 +14,14 @@ const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "qvalue
 const count = (x) => x.toLocaleString("en");
 const signed = (x, digits) => (x === null ? "" : (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits));
 
-// P-values below 1e-308 underflow, so their logarithms are used; -1e308 is that of 0.
+// As format_pvalue of Python: by logarithms, as p-values below 1e-308 underflow; -1e308 is that of 0.
 function formatPvalue(log10) {
   if (log10 === null) return "";
-  if (log10 <= -1e308) return "0";
-  if (log10 > -3) return (10 ** log10).toFixed(4);
-  const exponent = Math.floor(log10);
-  return `${(10 ** (log10 - exponent)).toFixed(1)}e${exponent}`.replace("-", "−");
+  if (log10 <= -1e308) return "<1e−300";
+  const twoDigits = (x) => String(Number(x.toPrecision(2)));
+  if (log10 > -4) return twoDigits(10 ** log10);
+  const exponent = Math.floor(log10), digits = twoDigits(10 ** (log10 - exponent));
+  return (digits === "10" ? `1e${exponent + 1}` : `${digits}e${exponent}`).replace("-", "−");
 }
 
 // The tooltip shows the full name, and the search matches it.
@@ -54,6 +55,7 @@ class FeatureTable {
     this.find = (name) => article.querySelector(`.${name}`);
     this.values = data.columns;
     this.selected = data.selected;
+    this.oneSided = data.one_sided;
     this.length = data.columns.index.length;
     this.lowerNames = data.columns.name.map((name) => name.toLowerCase());
     this.table = document.createElement("table");
@@ -106,7 +108,7 @@ class FeatureTable {
     const isSelected = (i) => i < this.selected;
     const changes = {
       name: { key: (i) => this.naturalKey(i), text: (i) => shorten(values[i]), kind: "name" },
-      score: { text: (i) => signed(values[i], 4) },
+      score: { text: (i) => (this.oneSided ? signed(values[i], 4).replace("+", "") : signed(values[i], 4)) },
       low: {
         title: "95% interval",
         text: (i) => (values[i] === null ? "" : `${signed(values[i], 3)}\u00a0to ${signed(this.values.high[i], 3)}`),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.arrays import Indices
-from banditsis.formatting import format_duration, printable, short_labels
+from banditsis.formatting import format_duration, format_pvalue, format_score, printable, short_labels
 from banditsis.records import LOG_OF_ZERO
 from banditsis.results import ScreeningResult, feature_columns
 
@@ -21,7 +21,7 @@ MAX_LISTED = 100_000
 #: With more features than this, only the selected ones are listed because ranking all takes too long.
 MAX_RANKED = 10_000_000
 #: How the table says what is known about a selected feature.
-EVIDENCE = {"signal": "● clear", "noise": "◇ noise", "unknown": ""}
+EVIDENCE = {"signal": "● clear", "noise": "◇ unclear", "unknown": ""}
 
 
 def evidence(result: ScreeningResult, features: Indices) -> list[str]:
@@ -37,7 +37,9 @@ def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
     columns = feature_columns(result, features)
     return {
         "selected": min(len(result.selected), len(features)),
-        "columns": {name: _as_list(values) for name, values in columns.items()},
+        "one_sided": result.one_sided,
+        # Two digits of a p-value of 1e-5000 need more digits of its logarithm.
+        "columns": {name: _as_list(values, 8 if "log10" in name else 6) for name, values in columns.items()},
     }
 
 
@@ -50,14 +52,14 @@ def _features_by_rank(result: ScreeningResult, max_listed: int) -> Indices:
     return np.concatenate([result.selected, rest[~np.isnan(result.scores[rest])]])
 
 
-def _as_list(values: Any) -> list[Any]:
-    """Values for JSON: floats with six digits, which keep the page small, and None for NaN.
+def _as_list(values: Any, digits: int) -> list[Any]:
+    """Values for JSON: floats with few digits, which keep the page small, and None for NaN.
 
     The logarithm of a p-value of 0 becomes :data:`LOG_OF_ZERO`, which sorts before all others.
     """
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         values = np.where(np.isneginf(values), LOG_OF_ZERO, values)
-        return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+        return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.tolist()]
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
@@ -72,38 +74,31 @@ def features_table(result: ScreeningResult, max_features: int, max_length: int) 
     features = result.selected[:max_features]
     columns: dict[str, Sequence[str]] = {
         "feature": short_labels([result.name(k) for k in features], max_length),
-        "score": [signed(result.scores[k], 4) for k in features],
+        "score": [score(result, k, 4) for k in features],
     }
     if result.no_interval_reason is None:
         limits = result.interval()[: len(features)]
         columns["95% interval"] = [f"{signed(low, 3)} to {signed(high, 3)}" for low, high in limits]
     if result.has_pvalues:
-        columns["p"] = [format_pvalue(result.log10_pvalues[k]) for k in features]
-        columns["q"] = [format_pvalue(result.log10_qvalues[k]) for k in features]
+        columns["p"] = [_minus(format_pvalue(result.log10_pvalues[k])) for k in features]
+        columns["q"] = [_minus(format_pvalue(result.log10_qvalues[k])) for k in features]
     if result.associated is not None:
         columns["evidence"] = [EVIDENCE[kind] for kind in evidence(result, features)]
     return table(list(columns), zip(*columns.values(), strict=True))
 
 
-def format_pvalue(log10: float) -> str:
-    """A p-value by its decimal logarithm.
-
-    Examples
-    --------
-    >>> format_pvalue(-400.5), format_pvalue(-1.0)
-    ('3.2e−401', '0.1000')
-    """
-    if not np.isfinite(log10):
-        return "0" if log10 < 0 else ""
-    if log10 > -3:
-        return f"{10**log10:.4f}"
-    exponent = int(np.floor(log10))
-    return f"{10 ** (log10 - exponent):.1f}e{exponent}".replace("-", "\N{MINUS SIGN}")
+def score(result: ScreeningResult, feature: int, digits: int) -> str:
+    """The score of a feature; empty for NaN."""
+    return _minus(format_score(result.scores[feature], digits, result.one_sided))
 
 
 def signed(value: float, digits: int) -> str:
     """A number with its sign; empty for NaN."""
-    return "" if np.isnan(value) else f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return _minus(format_score(value, digits, one_sided=False))
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 ROUND_HEADS = ["round", "rows read", "features", "kept", "cutoff", "cells read", "time"]

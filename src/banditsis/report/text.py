@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from banditsis.formatting import count, format_duration, format_share, shorten
 from banditsis.multiresponse import describe_size
+from banditsis.report.tables import escape_text
 from banditsis.results import (
     Round,
     ScreeningResult,
-    describe_associated,
+    describe_answer,
     describe_floor,
+    describe_response,
+    describe_run,
     describe_sampling,
     floor_condition,
+    sentence,
 )
 from banditsis.statistics import STATISTICS
 
@@ -56,7 +59,7 @@ DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
 LABELS = {
     "features": "Features",
     "seed": "Seed",
-    "one_sided": "One-sided",
+    "positive_class": "Class of positive scores",
     "n_directions": "Directions",
     "statistic": "Statistic",
     "plan": "Plan",
@@ -76,12 +79,17 @@ LABELS = {
     "sample_weight": "Sample weights",
 }
 #: What settings between 0 and 1 are a share of.
-SHARES = {"discard": " of the excess features", "budget": " of the cells", "confidence": "", "fdr": ""}
+SHARES = {
+    "discard": " of the excess features, rounded up",
+    "budget": " of the cells",
+    "confidence": "",
+    "fdr": "",
+}
 #: Features that the code of a report can construct.
 FEATURES_CODE = re.compile(r"X|Interactions\(X(, (main_effects=False|squares=True|center=True))*\)")
 #: Settings that the code must know, and settings that it can ignore or handles.
 REQUIRED = {"plan", "statistic", "row_order", "sampling", "missing", "covariates", "seed"}
-OPTIONAL = {"one_sided", "pvalues", "features", "alpha", "discard", "budget"}
+OPTIONAL = {"positive_class", "pvalues", "features", "alpha", "discard", "budget"}
 
 
 def default_title(results: Sequence[ScreeningResult]) -> str:
@@ -93,16 +101,25 @@ def default_title(results: Sequence[ScreeningResult]) -> str:
 
 def facts(results: Sequence[ScreeningResult]) -> Pairs:
     """What was screened: the response if there is one, the data, their size, the statistic and the date."""
-    statistics = [_describe("statistic", r.parameters.get("statistic", "pearson")) for r in results]
+    statistics = [_describe_statistic(result.parameters) for result in results]
     date = max(result.created for result in results).replace("T", " ").replace("+00:00", " UTC")
+    first, single = results[0], len(results) == 1
+    target = ": ".join(filter(None, [first.response, describe_response(first)]))
+    contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.contents}"
     pairs = [
-        ("Target", results[0].response if len(results) == 1 else ""),
+        ("Target", target if single else ""),
         ("Data", _list_distinct(result.data for result in results)),
-        ("Size", describe_size(results)),
+        ("Size", contents if first.contents else describe_size(results)),
         ("Statistic", _list_distinct(statistics)),
         ("Date", date),
     ]
     return [(label, value) for label, value in pairs if value]
+
+
+def _describe_statistic(parameters: Mapping[str, Any]) -> str:
+    name, label = parameters.get("statistic", "pearson"), parameters.get("positive_class")
+    described = _describe("statistic", name)
+    return described if label is None else described.replace("the response", f"the indicator of {label}")
 
 
 def _list_distinct(values: Iterable[str]) -> str:
@@ -112,13 +129,7 @@ def _list_distinct(values: Iterable[str]) -> str:
 
 def answer(result: ScreeningResult) -> str:
     """What was found, in one sentence."""
-    if sentence := describe_associated(result):
-        return sentence[0].upper() + sentence[1:]
-    n = len(result.selected)
-    if n == 0:
-        return "No feature was selected."
-    which = "whether it is" if n == 1 else "which of them are"
-    return f"{count(n, 'feature')} selected; {which} clearly associated is not known."
+    return sentence(describe_answer(result))
 
 
 def warnings(result: ScreeningResult) -> list[str]:
@@ -126,21 +137,14 @@ def warnings(result: ScreeningResult) -> list[str]:
     return [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
 
 
-def cost(result: ScreeningResult) -> str:
-    """How many features were selected, what was read, the detection floor, and how to learn more."""
-    text = (
-        f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected; "
-        f"{format_share(result.fraction_read)} of the cells read in {format_duration(result.seconds)}"
-    )
-    floor = None if result.why_no_floor() else result.detection_floor()
-    text += "." if floor is None else f"; detection floor |r| = {floor:.3g}."
-    kind = STATISTICS.get(str(result.parameters.get("statistic")))
-    if result.associated is not None or not len(result.selected) or kind is None or not kind.has_pvalues():
-        return text
-    return (
-        f"{text} To tell signal from noise, request p-values (pvalues=True, or --pvalues), which reads all "
-        "rows of the selected features."
-    )
+def cost(result: ScreeningResult, *, several: bool) -> str:
+    """How many features were selected, what was read, and what a sample could miss.
+
+    With ``several`` responses, the response comes first, as the head of the page does not describe it.
+    """
+    response = f"{sentence(describe_response(result))}. " if several and describe_response(result) else ""
+    selected = f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected"
+    return f"{response}{selected} in {format_duration(result.seconds)}. {describe_run(result)}"
 
 
 def settings(result: ScreeningResult) -> Pairs:
@@ -199,11 +203,15 @@ def reliability(result: ScreeningResult) -> list[str]:
         "Screening scores each feature on its own. It can miss features that matter only in combination "
         "with others."
     )
-    return [sentence[0].upper() + sentence[1:] for sentence in [*sentences, *result.notes] if sentence]
+    return [sentence(text) for text in [*sentences, *result.notes, *result.details] if text]
 
 
 def code_to_reproduce(result: ScreeningResult) -> str:
-    """Code that gives the same result, as HTML; empty if the code needs more than the result stores."""
+    """The command or code that gives the same result, as HTML; empty if the result stores too little."""
+    if result.command:
+        return (
+            f"<p>This command gives the same result:</p><pre><code>{escape_text(result.command)}</code></pre>"
+        )
     given = result.parameters
     features = given.get("features", "X")
     reproducible = (
@@ -225,7 +233,10 @@ def code_to_reproduce(result: ScreeningResult) -> str:
         f"row_order={given['row_order']!r}, sampling={given['sampling']!r}, "
         f"random_state={given['seed']!r}{pvalues})"
     )
-    return f"<p>This code gives the same result:</p><pre><code>{escape(code)}</code></pre>"
+    return (
+        "<p>If X holds the features and y the response that were screened, this code gives the same "
+        f"result:</p><pre><code>{escape_text(code)}</code></pre>"
+    )
 
 
 def _planned_rounds(result: ScreeningResult) -> tuple[Round, ...]:
