@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
-from banditsis.results import describe_associated
+from banditsis.results import describe_answer, describe_associated
 
 N, P, SIGNALS = 2000, 5000, 10
 SEEDS = 200
@@ -50,7 +50,7 @@ def test_signals_are_told_from_noise(method):
 def test_one_feature_is_read_again():
     y = np.arange(300) < 15
     result = screen(y[:, None] * 1.0, y * 1.0, Plan.exact(300, 1, 1))
-    assert any(note.startswith("1 feature with small p-values was read again") for note in result.notes)
+    assert any(note.startswith("1 feature with small p-values was read again") for note in result.details)
 
 
 @pytest.mark.parametrize("selector", [SIS("fdr"), BanditSIS("fdr", budget=0.5)])
@@ -245,7 +245,8 @@ def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypa
     assert len(few.associated) == 5
     assert many.associated is None
     assert np.isnan(many.pvalues).all()
-    assert any("small p-values of 30 features are not available" in note for note in many.notes)
+    assert any("small p-values of 30 features are not available" in note for note in many.details)
+    assert "which of them are clearly associated is not known: set pvalues=True" in describe_answer(many)
     assert "indistinguishable" not in str(many)
     assert len(asked.associated) == 6
     many.to_html(), many.to_frame()

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 from banditsis.alignment import align_rows
 from banditsis.arrays import Array, Floats
 from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import ALL_ROWS_READ, slower_than_exact
+from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
@@ -26,7 +26,7 @@ from banditsis.parallel import Workers
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import WHY_EXACT, make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results import ScreeningResult
+from banditsis.results import ALL_ROWS_READ, ScreeningResult
 from banditsis.screening import drop_unweighted, run_plan
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
@@ -584,8 +584,8 @@ class BanditSIS(Screener):
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((10_000, 500))
-    >>> y = X[:, 3] - X[:, 8] + rng.standard_normal(10_000)
+    >>> X = rng.standard_normal((50_000, 500), dtype=np.float32)
+    >>> y = X[:, 3] - X[:, 8] + rng.standard_normal(50_000)
     >>> selector = BanditSIS(n_features_to_select=2, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True)
     array([3, 8])

@@ -60,6 +60,45 @@ def format_share(share: float) -> str:
     return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + "%"
 
 
+def round_share(share: float) -> str:
+    """Format a fraction as a whole percentage, or with more digits near 0% and 100%.
+
+    Examples
+    --------
+    >>> round_share(0.243), round_share(0.0031)
+    ('24%', '0.31%')
+    """
+    return f"{share:.0%}" if 0.01 <= share <= 0.99 else format_share(share)
+
+
+def format_score(score: float, digits: int, one_sided: bool) -> str:
+    """Format a score, with its sign unless large scores of one sign only indicate association.
+
+    Examples
+    --------
+    >>> format_score(0.25, 3, False), format_score(-0.25, 3, False), format_score(0.25, 3, True)
+    ('+0.250', '-0.250', '0.250')
+    """
+    return "" if math.isnan(score) else f"{score:{'' if one_sided else '+'}.{digits}f}"
+
+
+def format_pvalue(log10: float) -> str:
+    """Format a p-value by its decimal logarithm with two digits; never as 0.
+
+    Examples
+    --------
+    >>> [format_pvalue(log10) for log10 in (-0.1, -2.0, -540.2, -math.inf)]
+    ['0.79', '0.01', '6.3e-541', '<1e-300']
+    """
+    if not math.isfinite(log10):
+        return "<1e-300" if log10 < 0 else ""
+    if log10 > -4:
+        return f"{10**log10:.2g}"
+    exponent = math.floor(log10)
+    digits = f"{10 ** (log10 - exponent):.2g}"
+    return f"1e{exponent + 1}" if digits == "10" else f"{digits}e{exponent}"
+
+
 def count(number: int, noun: str) -> str:
     """Format a number with its noun, in the plural unless it is 1.
 

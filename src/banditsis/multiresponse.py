@@ -11,7 +11,15 @@ import numpy as np
 
 from banditsis.alignment import align_rows
 from banditsis.arrays import Floats, Indices
-from banditsis.formatting import count, printable, shorten, text_table, to_single_line, write_text
+from banditsis.formatting import (
+    count,
+    format_score,
+    printable,
+    shorten,
+    text_table,
+    to_single_line,
+    write_text,
+)
 from banditsis.parallel import Workers, count_jobs, map_in_threads
 from banditsis.results import ScreeningResult, count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
@@ -160,7 +168,8 @@ class ScreeningResults(Sequence[ScreeningResult]):
         for name, result in zip(self.names, self.results, strict=True):
             clear = "unknown" if (n := count_associated(result)) is None else f"{n:,}"
             best = [
-                f"{to_single_line(result.name(k))} ({result.scores[k]:+.3f})" for k in result.selected[:1]
+                f"{to_single_line(result.name(k))} ({format_score(result.scores[k], 3, result.one_sided)})"
+                for k in result.selected[:1]
             ]
             rows.append([shorten(name), f"{len(result.selected):,}", clear, *(best or [""])])
         headings = ["response", "selected", "clearly associated", "best feature"]

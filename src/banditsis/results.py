@@ -18,8 +18,10 @@ from banditsis.formatting import (
     count,
     encodable,
     format_duration,
+    format_score,
     format_share,
     printable,
+    round_share,
     rounds_table,
     to_single_line,
     wrap,
@@ -40,6 +42,8 @@ from banditsis.validation import check_choice, check_real
 ERROR_RATE = 0.05
 #: Flag of features that may be made from the response.
 LEAKAGE = "possible leakage"
+#: Note of a run that read all rows although it need not.
+ALL_ROWS_READ = "all rows were read, because that is about as fast here as reading a sample."
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,9 @@ class ScreeningResult:
     versions : dict
         Versions of the software that made the result.
     notes : tuple of str
-        Remarks for the reader.
+        Remarks for the reader, the most important first.
+    details : tuple of str
+        Remarks that few readers need, such as how many p-values were corrected.
     names : sequence of str or None
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
@@ -149,6 +155,9 @@ class ScreeningResult:
         The distribution of the scores without association, for :attr:`pvalues`.
     response, data, created : str
         Name of the response, name of the file, and time of the run; empty if not known.
+    contents, response_summary, command : str
+        What the data contain, the classes or the range of the response, and the command, of a run on the
+        command line; otherwise empty.
     n_candidates : int
         Number of features that screening kept, of which the selected ones were chosen because they are not
         redundant (``avoid_redundancy=True``) or because they are significant (selection by false discovery
@@ -186,6 +195,7 @@ class ScreeningResult:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     annotations: Mapping[str, Array] = field(default_factory=dict)
     one_sided: bool = False
@@ -203,6 +213,9 @@ class ScreeningResult:
     response: str = ""
     data: str = ""
     created: str = ""
+    contents: str = ""
+    response_summary: str = ""
+    command: str = ""
     n_candidates: int = 0
     near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
     correlation: Floats | None = None
@@ -689,13 +702,17 @@ class ScreeningResult:
         return summarize(self)
 
     def __str__(self) -> str:
-        best = ", ".join(f"{to_single_line(self.name(k))} ({self.scores[k]:+.3f})" for k in self.selected[:5])
+        best = ", ".join(
+            f"{to_single_line(self.name(k))} ({format_score(self.scores[k], 3, self.one_sided)})"
+            for k in self.selected[:5]
+        )
         lines = [
             f"best: {best}{', …' if len(self.selected) > 5 else ''}" if best else "no feature was selected",
+            *filter(None, [describe_sign(self)]),
             *filter(None, [describe_associated(self)]),
             *describe_sampling(self),
             describe_floor(self),
-            *(f"note: {note}" for note in self.notes),
+            *(f"note: {note}" for note in (*self.notes, *self.details)),
         ]
         below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines)
         cells = f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells ({self.fraction_read:.2%})"
@@ -822,6 +839,65 @@ def qq_points(result: ScreeningResult, n_points: int) -> tuple[Indices, Floats, 
     ranks = np.unique(np.rint(np.geomspace(1, max(1, observed.size), n_points)).astype(np.intp))
     ranks = ranks[: observed.size]
     return ranks, -np.log10((ranks - 0.5) / max(1, observed.size)), observed[ranks - 1]
+
+
+def describe_answer(result: ScreeningResult) -> str:
+    """What was found, in one sentence."""
+    if known := describe_associated(result):
+        return known
+    if (n := len(result.selected)) == 0:
+        return "no feature was selected."
+    which = "whether it is" if n == 1 else "which of them are"
+    unknown = f"{count(n, 'feature')} selected; {which} clearly associated is not known"
+    kind = STATISTICS.get(str(result.parameters.get("statistic")))
+    can_tell = kind is not None and kind.has_pvalues() and not result.parameters.get("pvalues")
+    option = "--pvalues" if result.command else "pvalues=True"
+    how = f": set {option} to test {'it' if n == 1 else 'them'}." if can_tell else "."
+    return unknown + how
+
+
+def describe_run(result: ScreeningResult) -> str:
+    """How much was read, which features have gaps, and what a sample could miss."""
+    floor = "" if result.is_exact else describe_floor(result).replace("\n", " ")
+    parts = sentence(describe_reading(result)), describe_gaps(result), sentence(floor)
+    return " ".join(filter(None, parts))
+
+
+def sentence(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def describe_sign(result: ScreeningResult) -> str:
+    """Which of two classes goes with positive scores; empty if the response is not of two classes."""
+    label = result.parameters.get("positive_class")
+    return f"a positive score goes with {label}" if label else ""
+
+
+def describe_response(result: ScreeningResult) -> str:
+    """The classes or the range of the response, and which class goes with positive scores."""
+    return "; ".join(filter(None, [result.response_summary, describe_sign(result)]))
+
+
+def describe_reading(result: ScreeningResult) -> str:
+    """How much was read, in one sentence."""
+    share = format_share(result.fraction_read)
+    read = "all rows were read." if result.is_exact else f"{share} of the cells were read."
+    return next((note for note in result.notes if note.startswith("all rows were read")), read)
+
+
+def describe_gaps(result: ScreeningResult) -> str:
+    """Which selected features have missing values, in one sentence; empty if there are none."""
+    if result.present is None:
+        return ""
+    missing = 1 - result.present / result.rows_read[result.selected]
+    gappy, rows = np.flatnonzero(missing > 0), "rows" if result.is_exact else "rows read"
+    if len(gappy) == 1:
+        name, share = to_single_line(result.name(result.selected[gappy[0]])), float(missing[gappy[0]])
+        return f"{name} is missing in {round_share(share)} of the {rows}; its score is from the others."
+    most = round_share(float(missing.max(initial=0.0)))
+    some = f"{len(gappy):,} of the features are missing in up to {most} of the {rows}; their scores are"
+    return f"{some} from the others." if len(gappy) else ""
 
 
 def describe_sampling(result: ScreeningResult) -> list[str]:

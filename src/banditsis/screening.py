@@ -322,10 +322,10 @@ class Run:
             self._bind(values if len(kept) == len(members) else values[:, kept], rows) if kept else None
         )
         self.plan, self.row_order, self.strata, notes = self._make_plan(plan)
+        self.notes = [*source.notes, *settings.notes, *notes, *self._speed_notes()]
         complete = source.shape[0] if settings.complete is None else len(settings.complete)
         if rows is not None and len(rows) < complete:  # a note of the covariates counts the other rows
-            notes = [describe_unknown(complete - len(rows)), *notes]
-        self.notes = [*source.notes, *notes, *self._speed_notes(), *settings.notes]
+            self.notes.insert(0, describe_unknown(complete - len(rows)))
         on_round = getattr(settings.progress, "round_done", None)
         self.traces = [Trace(self.plan.n_features, self.kind.one_sided, on_round) for _ in members]
         #: the traces of the responses that are not constant

@@ -193,6 +193,10 @@ def check_pvalues(kind: Any, pvalues: object) -> None:
         )
 
 
+class MissingValueError(ValueError):
+    """A value is missing where that is not allowed."""
+
+
 class SampleWeights(NamedTuple):
     """Checked weights of the rows."""
 
@@ -330,7 +334,7 @@ def distinct_values(values: Array, most: int) -> list[Any]:
 
     Takes a pass for each of them, which is faster than sorting if there are few.
     """
-    left, found = values[~find_missing(values)], []
+    left, found = values[~find_missing(values)], list[Any]()
     while len(left) and len(found) < most:
         found.append(left[0])
         left = left[left != left[0]]
@@ -352,8 +356,8 @@ def find_integer_classes(y: Any) -> list[Any]:
 
     Examples
     --------
-    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1]), find_integer_classes([0.5])
-    ([0.0, 1.0, 2.0], [], [])
+    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1])
+    ([0.0, 1.0, 2.0], [])
     """
     values, (low, high) = np.asarray(y), INTEGER_CLASSES
     for column in _columns(values) if values.dtype.kind in "fiu" else ():
@@ -507,7 +511,7 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
             value = "infinity" if np.isinf(part[row, k]) else "NaN" if y.dtype.kind == "f" else "no label"
             response = "" if y.shape[1] == 1 else f" (column {k})"
             pairwise = can_allow and not allow_missing and value != "infinity"
-            remedy = f", or set missing to 'pairwise' to omit rows with {value}" if pairwise else ""
+            remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
             raise ValueError(
                 f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
             )
@@ -538,10 +542,13 @@ def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool
         value = "NaN" if np.isnan(block[row, j]) else "infinity"
         name = source.name(j if columns is None else int(columns[j]))
         row = source.row_number(row + part.start if isinstance(part, slice) else int(part[row]))
-        remedy = ", or set missing to 'pairwise' to ignore NaN" if value == "NaN" else ""
-        raise ValueError(
-            f"the data contain {value} in column {name!r}, row {row:,}: drop or replace it{remedy}."
-        )
+        where = f"the data contain {value} in column {name!r}, row {row:,}"
+        if value == "NaN":
+            raise MissingValueError(
+                f"{where}: set missing='pairwise' to ignore missing values, or impute them first, for "
+                "example with sklearn.impute.SimpleImputer."
+            )
+        raise ValueError(f"{where}: drop or replace it.")
     if columns is not None:
         wider = "" if source.dtype == np.float64 else ", or pass X as float64"
         raise ValueError(

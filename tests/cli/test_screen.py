@@ -25,6 +25,7 @@ from banditsis.cli.app import app
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.sources.views import take_rows
 from banditsis.statistics import STATISTICS
+from files import churn_table
 
 rng = np.random.default_rng(0)
 N, P = 4000, 60
@@ -66,21 +67,115 @@ def screened(folder, *options, target="y.npy"):
 def test_a_readable_result(folder):
     result = screened(folder, "--keep", 5, "--alpha", 1)
     assert result.exit_code == 0
-    assert re.search(r"rank +feature +score +95% interval +clear\n", result.stdout)
-    assert re.search(r"1 +x(7|42) ", result.stdout)
-    assert "5 of 60 features selected" in result.stdout
-    assert "Detection floor: 0." in result.stdout
-    assert "in row order" in said(result)  # how the target was joined
-    assert "Plan: paper" in said(result)
+    assert result.stderr == ""
+    assert f"{folder / 'x.npy'}: 4,000 rows, 60 features\n" in result.stdout
+    assert re.search(r"y.npy: mean -?0\.\d+, from -[\d.]+ to [\d.]+\n", result.stdout)
+    assert re.search(r"rank +feature +score +95% interval\n +1 +x(7|42) .* clear\n", result.stdout)
+    assert "2 of 5 clearly associated; the other 3 are indistinguishable from noise.\n" in result.stdout
+    assert re.search(r"\n[\d.]+% of the cells were read\. Detection floor: 0\.", result.stdout)
+    assert "y.npy was taken in row order: 4,000 values." in result.stdout
+
+
+def test_the_first_command(tmp_path, monkeypatch):
+    """A table with gaps, a factor, a date and an id: the answer without any option, in signed scores."""
+    monkeypatch.chdir(tmp_path)
+    churn_table("churn.csv")
+    command = ("screen", "churn.csv", "--target", "churn", "--keep", 8)
+    result = run(*command, "--report", "out.html")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "Wrote out.html.\n"
+    data, target, empty, heading, *rest = result.stdout.splitlines()
+    assert data.startswith("churn.csv: 20,000 rows, ")
+    assert target == "churn: Yes 24%, No 76%; a positive score goes with Yes"
+    assert (empty, heading.split()) == ("", ["rank", "feature", "score", "p"])
+    table = [
+        re.fullmatch(r" +(\d) +(\S+) +([+-]0\.\d{4}) +(\S+) +(clear|unclear)", line) for line in rest[:8]
+    ]
+    rows = {match[2]: match for match in table}
+    frame = pd.read_csv("churn.csv")
+    for name, match in rows.items():
+        if name in frame:
+            r = frame[name].corr(1.0 * (frame["churn"] == "Yes"))
+            assert float(match[3]) == pytest.approx(r, abs=2e-4)
+    assert float(rows["f7"][3]) < -0.3 < 0.3 < float(rows["f3"][3])
+    clear = [name for name, match in rows.items() if match[5] == "clear"]
+    assert {"f7", "f3"} <= set(clear) <= {"f7", "f3", "city=Oslo", "city=Bergen", "city=Tromsø"}
+    assert re.fullmatch(r"[\d.]+e-\d{3}", rows["f7"][4])  # and not 0
+    n = len(clear)
+    assert rest[8] == f"{n} of 8 clearly associated; the other {8 - n} are indistinguishable from noise."
+    assert rest[9].startswith("All rows were read, because that is about as fast")
+    assert len(rest) - 10 <= 3
+    report = (tmp_path / "out.html").read_text("utf-8")
+    for line in (target, rest[8], rest[9]):
+        assert line in report
+    words = " ".join(map(str, command)).replace("screen", "banditsis screen", 1)
+    assert f"<code>{words} --report out.html</code>" in report
+    everything = run(*command[:-1], 60).stdout
+    assert re.search(r"\bf5 is missing in 3% of the rows; its score is from the others\.", everything)
+    record = json.loads(run(*command, "--json").stdout)
+    assert record["parameters"]["positive_class"] == "Yes"
+    assert [feature["name"] for feature in record["features"]] == list(rows)
+
+
+def test_several_targets_are_compact(folder, tmp_path):
+    frame = pd.DataFrame(X[:, :9], columns=list("abcdefghi"))
+    frame["y"], frame["kind"] = X[:, 3], np.where(X[:, 5] > 0, "case", "control")
+    frame["grade"] = np.digitize(X[:, 1], [-1, 1]).astype(str)
+    frame.to_parquet(tmp_path / "x.parquet")
+    targets = ("--target", "y", "--target", "kind", "--target", "grade")
+    text = run("screen", tmp_path / "x.parquet", *targets, "--keep", 7).stdout
+    assert re.search(r"^kind: control \d\d%, case \d\d%; a positive score goes with control$", text, re.M)
+    assert re.search(r"^grade: 1 \d\d%, \d \d\d%, \d \d\d%$", text, re.M)
+    assert re.search(r"^ +1  f +-0\.\d+ .* clear$", text, re.M)  # two classes are signed beside three
+    assert re.search(r"^ +1  b +0\.\d+ .* clear$", text, re.M)
+    assert text.count("All rows were read") == 1
+    assert text.count("… and 2 more") == 3
+
+
+def test_what_few_readers_need_is_printed_with_verbose(folder):
+    options = ("--keep", 5, "--alpha", 1, "--pvalues")
+    plain, verbose = screened(folder, *options), screened(folder, *options, "-v")
+    for part in (
+        r"Plan: +paper",
+        r"touching",
+        r"seed 0",
+        r"round +rows",
+        r"interval +p +q\n",
+        r"p-values are",
+    ):
+        assert not re.search(part, plain.stdout + plain.stderr)
+        assert re.search(part, verbose.stdout + verbose.stderr)
+    assert screened(folder, *options, "-v", "-q").exit_code == 2
+
+
+def test_at_most_three_notes(tmp_path):
+    """A possible leak comes first; the rest are in JSON and with --verbose, in words of the command line."""
+    frame = pd.DataFrame(X[:300, :6], columns=list("abcdef"))
+    frame["y"], frame["copy"] = np.arange(300) % 3, np.arange(300) % 3
+    frame.loc[:250, "f"] = np.nan
+    frame.loc[:4, "y"] = np.nan
+    frame["w"] = np.arange(300) % 5
+    frame["text"] = [f"name {k}" for k in range(300)]
+    frame.to_parquet(tmp_path / "x.parquet")
+    command = ("screen", tmp_path / "x.parquet", "--target", "y", "--weights", "w", "--alpha", 1, "--keep", 3)
+    notes = json.loads(run(*command, "--json").stdout)["notes"]
+    assert len(notes) > 4
+    text = run(*command).stdout
+    assert text.count("Note: ") == 3
+    assert "Note: possible leakage: 'copy'" in text
+    assert re.search(r"more notes?: use --verbose", text)
+    assert run(*command, "--verbose").stdout.count("Note: ") == len(notes)
+    assert any("set --statistic anova" in note for note in notes)
+    assert not [note for note in notes if re.search(r"\w=['\"T]", note)]
 
 
 def test_json_is_the_result_and_nothing_else(folder):
-    result = screened(folder, "--keep", 5, "--json")
-    plan = Plan.paper(N, P, 5).with_few_steps()
-    expected = screen(X, Y, plan, sampling="stratified", random_state=0)
+    result = screened(folder, "--keep", 5, "--alpha", 0.7, "--json")
+    expected = screen(X, Y, Plan.paper(N, P, 5, 0.7), random_state=0)
     record = json.loads(result.stdout)
     assert [feature["index"] for feature in record["features"]] == expected.selected.tolist()
-    assert record["features"][0].keys() >= {"rank", "name", "index", "score"}
+    assert record["features"][0].keys() >= set(expected.to_frame())
+    assert record["detection_floor"] == pytest.approx(expected.detection_floor())
     assert record["cells_read"] == expected.cells_read
     assert result.stderr == ""
 
@@ -98,7 +193,7 @@ def test_a_column_of_the_data_as_target(folder):
         (("--budget", 0.3, "--keep", 3), "optimal"),
         (("--budget", 100_000, "--keep", 3), "optimal"),
         (("--min-correlation", 0.4, "--keep", 3), "guaranteed"),
-        ((), "default"),
+        ((), "exact"),  # which is as fast for such small data
     ],
 )
 def test_plans(folder, options, plan):
@@ -133,10 +228,19 @@ def test_classes_gaps_and_orders(folder, tmp_path):
     record = json.loads(run("screen", folder / "x.npy", *classes).stdout)
     assert {f["index"] for f in record["features"]} == {7, 42}
     gaps = ("--target", folder / "y.npy", "--keep", 2, "--row-order", "random")
-    assert "NaN" in said(run("screen", folder / "gaps.npy", *gaps))
-    result = run("screen", folder / "gaps.npy", *gaps, "--missing", "pairwise")
-    assert result.exit_code == 0
-    assert "present" in result.stdout
+    result = run("screen", folder / "gaps.npy", *gaps, "--missing", "raise")
+    assert "contain NaN in column" in said(result)
+    assert "set --missing pairwise to ignore missing values, or impute them first" in said(result)
+    for options in ((), ("--alpha", 1), ("--exact", "--row-order", "auto")):
+        result = run("screen", folder / "gaps.npy", *gaps[:-2], *options)
+        assert result.exit_code == 0
+        rows = "rows read" if "--alpha" in options else "rows"
+        assert re.search(rf"of the features are missing in up to \d% of the {rows};", result.stdout)
+    assert "present" in run("screen", folder / "gaps.npy", *gaps, "--verbose").stdout
+    complete = run("screen", folder / "x.npy", *gaps, "--alpha", 1).stdout
+    assert "Detection floor: 0." in complete  # which needs complete data
+    guarantee = run("screen", folder / "gaps.npy", *gaps, "--min-correlation", 0.4)
+    assert "contain NaN" in said(guarantee)
 
 
 def test_covariates_pvalues_and_interactions(folder, tmp_path):
@@ -151,7 +255,7 @@ def test_covariates_pvalues_and_interactions(folder, tmp_path):
     (tmp_path / "age.csv").write_text("age,seven\n" + "".join(f"1,{value!r}\n" for value in X[:, 7].tolist()))
     from_file = json.loads(screened(folder, *options, "--covariates", f"{tmp_path}/age.csv:seven,age").stdout)
     assert from_file["features"][0]["score"] == pytest.approx(expected.scores[42])
-    assert "p-value" in screened(folder, "--keep", 2, "--pvalues").stdout
+    assert re.search("score +p\n", screened(folder, "--keep", 2, "--pvalues").stdout)
     np.save(tmp_path / "x.npy", X[:, :8])
     np.save(tmp_path / "y.npy", X[:, 2] * X[:, 5])
     pairs = ("--target", tmp_path / "y.npy", "--interactions", "--exact", "--keep", 1, "--json")
@@ -196,7 +300,7 @@ def test_features_that_are_not_redundant(tmp_path):
     (first, second) = (feature["index"] for feature in json.loads(result.stdout)["features"])
     assert {7, P} & {first, second}
     assert 42 in {first, second}
-    said_by_plan = said(run(*command, "--avoid-redundancy"))
+    said_by_plan = said(run(*command, "--avoid-redundancy", "--verbose"))
     assert f"keeps {P + 1} features and chooses 2 of them" in said_by_plan
 
 
@@ -252,7 +356,7 @@ def test_a_report_of_targets_of_different_kinds(tmp_path):
 def test_sorted_rows_are_not_trusted(folder, tmp_path):
     np.save(tmp_path / "x.npy", X[SORTED])
     np.save(tmp_path / "y.npy", Y[SORTED])
-    options = ("--target", tmp_path / "y.npy", "--row-order", "stored", "--keep", 3, "--quiet")
+    options = ("--target", tmp_path / "y.npy", "--row-order", "stored", "--alpha", 1, "--keep", 3, "--quiet")
     result = run("screen", tmp_path / "x.npy", *options)
     assert result.stderr.startswith("warning: ")
     assert "shuffle" in result.stderr
@@ -278,7 +382,7 @@ def test_sorted_rows_are_not_trusted(folder, tmp_path):
         (("empty.npy", "--target", "y.npy"), 1, "is empty"),
         (("torn.npy", "--target", "y.npy"), 1, "torn.npy"),
         (("picture.parquet", "--target", "y.npy"), 1, "named as a Parquet file"),
-        (("gaps.npy", "--target", "y.npy"), 1, "contain NaN in column"),
+        (("gaps.npy", "--target", "y.npy", "--missing", "raise"), 1, "contain NaN in column"),
     ],
 )
 def test_a_mistake_gets_one_line_and_a_code(folder, monkeypatch, arguments, code, message):
@@ -327,7 +431,7 @@ def test_shuffle_then_screen(folder, tmp_path):
     assert {f["index"] for f in record["features"]} == {7, 42}
     assert record["parameters"]["row_order"] == "stored"
     result = run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
-    assert "before shuffling" in said(result)
+    assert "before shuffling" in result.stdout
     assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {7, 42}
 
 
@@ -400,8 +504,8 @@ def test_ctrl_c_shows_what_is_known(folder):
         "0",
         "--jobs",
         "1",
-        "--sampling",
-        "uniform",
+        "--alpha",
+        "0.5",
     ]
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, *options],
@@ -483,9 +587,11 @@ def test_covariates_with_text_and_missing_values(tmp_path):
     given = (*options[:-1], f"{tmp_path}/z.cov:age,batch")
     again = json.loads(run("screen", tmp_path / "x.csv", *given, "--missing", "pairwise").stdout)
     assert again["features"] == record["features"]
-    result = run("screen", tmp_path / "x.csv", *options)
+    again = json.loads(run("screen", tmp_path / "x.csv", *options).stdout)  # which is the default
+    assert again["features"] == record["features"]
+    result = run("screen", tmp_path / "x.csv", *options, "--missing", "raise")
     assert "covariates contain NaN in row 4, column 'age'" in said(result)
-    assert "set missing to 'pairwise'" in said(result)
+    assert "--missing pairwise" in said(result)
 
 
 def test_warnings_of_ids_are_never_hidden(folder, tmp_path):
@@ -504,8 +610,9 @@ def test_no_header_is_told(tmp_path):
     assert (
         "no header: the first line of the file was taken as values" in run("info", tmp_path / "x.csv").stdout
     )
-    result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact")
-    assert "Note: no header" in result.stdout
+    command = ("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact")
+    assert "Note: no header" in run(*command).stdout
+    result = run(*command, "--verbose")
     assert "the column 'x1' of the data, its column 2" in said(result)
     result = run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact", "--json")
     assert "no header: the first line of the file was taken as values." in json.loads(result.stdout)["notes"]
@@ -540,7 +647,6 @@ TEXTS = {
     ),
     "UTF-16": ("x.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
     "decimal commas": ("x.csv", b"a;y\n1,5;2\n2,5;3\n", "has decimal commas in column 'a', as in '1,5'"),
-    "gap": ("x.csv", b"a,y\n1,u\n,v\n2,u\n3,v\n", "pairwise"),
     "dates": ("x.csv", b"b,y\n2020-01-01,u\n2020-01-02,v\n2020-01-03,u\n", r"skipped b \(dates\)"),
     "classes": (
         "x.csv",
@@ -564,7 +670,7 @@ def test_faults_of_texts(tmp_path, name):
 
 def test_sorted_classes(folder, tmp_path):
     np.save(tmp_path / "y.npy", np.repeat(["hi", "lo"], N // 2))
-    options = ("--statistic", "anova", "--row-order", "stored", "--keep", 2)
+    options = ("--statistic", "anova", "--row-order", "stored", "--alpha", 1, "--keep", 2)
     result = run("screen", folder / "x.npy", "--target", tmp_path / "y.npy", *options)
     assert "the response is constant in the" in result.stdout
     assert "Use random row order" in said(result)
@@ -617,8 +723,8 @@ def test_names_with_line_breaks_and_single_things(tmp_path):
     frame.to_parquet(tmp_path / "x.parquet")
     result = run("screen", tmp_path / "x.parquet", "--target", "y", "--exact", "--keep", 1)
     assert re.search(r"^ *1 +a b +[+-]0", result.stdout, re.MULTILINE)
-    assert "1 of 1 feature selected" in result.stdout
-    assert "50 rows × 1 feature," in said(result)
+    assert ": 50 rows, 1 feature\n" in result.stdout
+    assert "The selected feature is" in result.stdout
 
 
 def test_lists_are_not_to_be_encoded(tmp_path):
@@ -654,7 +760,7 @@ def test_the_cost_of_whole_blocks_is_shown_before_the_run(tmp_path, row_order):
     frame = pd.DataFrame(rng.standard_normal((20_000, 20)).astype("f4"), columns=[f"a{k}" for k in range(20)])
     frame.to_parquet(tmp_path / "x.parquet", row_group_size=500)
     options = ("--target", "a3", "--keep", 2, "--budget", 0.031, "--row-order", row_order, "--seed", 0)
-    result = run("screen", tmp_path / "x.parquet", *options)
+    result = run("screen", tmp_path / "x.parquet", *options, "--verbose")
     cells, share = re.search(
         r"reads ([\d,]+) cells \((.*)\), rounded up to whole blocks of 500 rows", said(result)
     ).groups()
@@ -763,7 +869,7 @@ def test_a_full_standard_output_is_one_line(folder, tmp_path):
         (tmp_path / "best.csv").unlink()
         done = start(folder, tmp_path, stdout=subprocess.PIPE, stderr=full)  # messages can be lost
     assert done.returncode == 0
-    assert b"30 of 60 features selected" in done.stdout
+    assert b"2 of 30 clearly associated" in done.stdout
     assert (tmp_path / "best.csv").exists()
 
 
@@ -776,17 +882,20 @@ def test_closed_streams(folder, tmp_path):
         )
         assert done.returncode == 0
         assert len((tmp_path / "best.csv").read_text().splitlines()) == 31
-        assert b"Data:" not in done.stdout  # a message for the closed stream
+        assert b"Wrote" not in done.stdout  # a message for the closed stream
         (tmp_path / "best.csv").unlink()
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_lines_fit_on_a_terminal(tmp_path):
-    frame = pd.DataFrame(X[:50, :9]).rename(columns=lambda k: f"{k} is the number of a column")
+    frame = pd.DataFrame(X[:50, :9]).rename(
+        columns=lambda k: f"{k} is the number of a column, and this is its name"
+    )
     frame.assign(y=X[:50, 0]).to_parquet(tmp_path / "x.parquet")
     command = [sys.executable, "-m", "banditsis.cli.app", "screen", tmp_path / "x.parquet", "--target", "y"]
     piped = subprocess.run([*command, "--exact"], capture_output=True, text=True, check=True).stdout
-    assert "0 is the number of a column" in piped
+    assert "0 is the number …" in piped
+    assert max(map(len, piped.splitlines())) > 80  # lines of a file are not wrapped
     reader, writer = os.openpty()
     environment = {**os.environ, "COLUMNS": "80"}
     streams = {"stdout": writer, "stderr": subprocess.DEVNULL}
@@ -799,7 +908,7 @@ def test_lines_fit_on_a_terminal(tmp_path):
     os.close(reader)
     assert process.returncode == 0
     lines = text.decode().splitlines()
-    assert any(re.search(r"1  0 is .*….*column +\+1\.0000", line) for line in lines)
+    assert any(re.search(r"1  0 is .*….*name +\+1\.0000 +\S+e-\d+ +clear", line) for line in lines)
     assert max(map(len, lines)) <= 80
 
 
@@ -983,10 +1092,11 @@ def test_standard_input(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     frame = pd.DataFrame(X[:, :9], columns=list("abcdefghi")).assign(y=Y)
     data, options = PIPED[kind](frame), ["--target", "y", "--keep", "1", "--exact"]
-    done = CliRunner().invoke(app, ["screen", "-", *options], input=data)
+    done = CliRunner().invoke(app, ["screen", "-", *options, "--verbose"], input=data)
     assert done.exit_code == 0, done.output
     label = "Parquet" if kind == "Parquet" else "CSV"
     assert f"Data:   standard input: {label}, 4,000 rows × 9 features" in done.stderr
+    assert done.stdout.startswith("standard input: 4,000 rows, 9 ")
     assert str(tmp_path) not in done.output
     record = json.loads(CliRunner().invoke(app, ["screen", "-", *options, "--json"], input=data).stdout)
     (tmp_path / "file.parquet").write_bytes(_as_parquet(frame))

@@ -173,7 +173,7 @@ def test_damaged_databases(tmp_path):
 def test_the_commands(database, tmp_path, use):
     FRAME.to_parquet(tmp_path / "x.parquet")
     data = f"{database}:/my orders" if use == "table" else f"duckdb:FROM '{tmp_path}/x.parquet'"
-    run = CliRunner().invoke(app, ["screen", data, "--target", "y", "--keep", "1", "--exact"])
+    run = CliRunner().invoke(app, ["screen", data, "--target", "y", "--keep", "1", "--exact", "--verbose"])
     assert run.exit_code == 0, run.output
     assert "DuckDB, 3,000 rows × 6 features" in run.output
     assert "(DuckDB)" in CliRunner().invoke(app, ["info", data]).output

@@ -312,7 +312,7 @@ def test_ten_targets_in_one_run(tmp_path):
     assert list(records) == targets
     assert [record["features"][0]["name"] for record in records.values()] == [f"g{k}" for k in range(10)]
     assert records["t3"]["n_rows"] == 350
-    assert records["t7"]["parameters"]["statistic"] == "anova"
+    assert records["t7"]["parameters"]["positive_class"] == "low"
     table = pd.read_csv(output)
     assert list(table["target"]) == [target for target in targets for _ in range(2)]
     assert list(table.loc[table["rank"] == 1, "name"]) == [f"g{k}" for k in range(10)]
@@ -328,8 +328,8 @@ def test_several_targets_on_the_terminal(tmp_path):
     FRAME[[*NUMERIC, "spent"]].to_csv(tmp_path / "x.csv", index=False)
     result = run("screen", tmp_path / "x.csv", "--target", "spent", "--target", "age", "--exact")
     assert result.exit_code == 0
-    assert "Target spent\n" in result.stdout
-    assert "Target age\n" in result.stdout
+    assert "\nspent: mean " in result.stdout
+    assert "\nage: mean " in result.stdout
     twice = run("screen", tmp_path / "x.csv", "--target", "age", "--target", "age")
     assert twice.exit_code == 2
     assert "--target age is given twice" in twice.output

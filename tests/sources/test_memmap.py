@@ -50,7 +50,7 @@ def test_the_bytes_that_are_printed_are_those_read_from_the_disk(p, tmp_path):
     drop_from_cache(path)
     if cached_bytes(path):
         pytest.skip("this file system keeps its files in memory")
-    arguments = [path, "--target", tmp_path / "y.npy", "--keep", 5, "--seed", 0]
+    arguments = [path, "--target", tmp_path / "y.npy", "--keep", 5, "--seed", 0, "--alpha", 0.5, "--verbose"]
     result = CliRunner().invoke(app, ["screen", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0
     number, unit = re.search(r"touching ([\d.e+]+) (\w+), in", result.stdout).groups()
@@ -100,9 +100,9 @@ def test_selectors_know_that_an_array_is_mapped(tmp_path, monkeypatch):
         file["x"] = X
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     for data in (mapped, np.asarray(mapped), mapped[:, :], open_source(tmp_path / "x.h5")):
-        selector = BanditSIS(2, random_state=0).fit(data, X[:, 3] + rng.standard_normal(40_000))
+        selector = BanditSIS(2, alpha=0.5, random_state=0).fit(data, X[:, 3] + rng.standard_normal(40_000))
         assert selector.result_.parameters["row_order"] == "blocks"
-    selector = BanditSIS(2, random_state=0).fit(mapped + 1.0, X[:, 3])  # in memory again
+    selector = BanditSIS(2, alpha=0.5, random_state=0).fit(mapped + 1.0, X[:, 3])  # in memory again
     assert selector.result_.parameters["row_order"] == "random"
 
 

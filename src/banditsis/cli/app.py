@@ -181,7 +181,8 @@ Examples:
             "--statistic",
             default="auto",
             choices=("auto", *STATISTICS),
-            help=f"Measure of association: auto (anova for labels, else pearson), {', '.join(STATISTICS)}.",
+            help="Measure of association: auto (anova for three or more classes, else pearson), "
+            f"{', '.join(STATISTICS)}.",
         ),
         option(
             "--covariates",
@@ -197,7 +198,7 @@ Examples:
         option(
             "--missing",
             choices=("raise", "pairwise"),
-            show_default="pairwise for .bed and .pgen, else raise",
+            show_default="pairwise, but raise with --min-correlation",
             help="Missing values: raise an error, or pairwise deletion.",
         ),
         option(
@@ -217,6 +218,7 @@ Examples:
         option("--report", type=Path, help="Write a report: .html."),
         AS_JSON,
         QUIET,
+        flag("--verbose", "-v", help="Also print the plan, rounds, intervals, q-values and all notes."),
         SEED,
         option("--jobs", type=int, show_default="all cores", help="Threads."),
         option(
@@ -230,7 +232,7 @@ Examples:
 def screen(**options: Any) -> None:
     from banditsis.cli.screen import ScreenOptions, run_screen
 
-    run_screen(ScreenOptions(**options))
+    run_screen(ScreenOptions(**options, command=click.get_current_context().meta["command"]))
 
 
 SHUFFLE_EXAMPLES = """\b

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Raise for an option that is given twice, except for flags and lists; then parse."""
+        ctx.meta["command"] = shlex.join([*ctx.command_path.split(), *args])
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         single = (parameter for parameter in order if not getattr(parameter, "multiple", False))
         values: list[Any] = [parameter for parameter in single if not getattr(parameter, "is_flag", True)]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from banditsis.cli.terminal import print_message
+from banditsis.cli.terminal import name_options, print_message
 from banditsis.parallel import RoundError
 
 INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
@@ -54,7 +54,7 @@ def exit_codes() -> Iterator[None]:
 
 def fail(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
-    print_message(f"error: {message}", indent=7)
+    print_message(f"error: {name_options(message)}", indent=7)
     raise click.exceptions.Exit(code) from None
 
 

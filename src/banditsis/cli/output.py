@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from banditsis.arrays import Array
 from banditsis.cli.errors import UsageError
 from banditsis.cli.terminal import line_width, print_output
 from banditsis.formatting import (
@@ -18,8 +19,11 @@ from banditsis.formatting import (
     encodable,
     format_bytes,
     format_duration,
+    format_pvalue,
+    format_score,
     format_share,
     replacing,
+    round_share,
     rounds_table,
     short_labels,
     text_table,
@@ -28,64 +32,139 @@ from banditsis.formatting import (
 from banditsis.multiresponse import ScreeningResults
 from banditsis.parallel import map_in_threads
 from banditsis.results import (
+    LEAKAGE,
     ScreeningResult,
-    describe_associated,
+    describe_answer,
     describe_floor,
+    describe_gaps,
     describe_inflation,
+    describe_reading,
+    describe_response,
+    describe_run,
     describe_sampling,
     feature_columns,
+    sentence,
 )
 
-MAX_FEATURES_SHOWN = 20
+#: Features of one target, and of each of several.
+MAX_FEATURES_SHOWN, MAX_FEATURES_OF_SEVERAL = 20, 5
+MAX_NOTES_SHOWN = 3
+MAX_CLASSES_SHOWN = 5
 #: Features of a file that are made into text at once, which bounds the memory.
 FEATURES_AT_ONCE = 1 << 16
 #: How far names are shortened on a narrow terminal, and how long they are on a wide one.
 MIN_NAME, MAX_NAME = 16, 32
 
 
-def print_result(result: ScreeningResult, n_bytes: float, seconds: float) -> None:
-    """Print the rounds, the best features, the cost, the detection floor and the notes."""
-    n_selected, n_cells = len(result.selected), result.n_rows * result.n_features
-    seed = "" if result.is_exact else f", seed {result.parameters['seed']}"
-    print_output(rounds_table(result.rounds) + "\n")
-    print_output(features_table(result, MAX_FEATURES_SHOWN))
-    if n_selected > MAX_FEATURES_SHOWN:
-        print_output(f"… and {n_selected - MAX_FEATURES_SHOWN:,} more: use --output or --json to list all.")
-    print_output(
-        f"\n{n_selected:,} of {count(result.n_features, 'feature')} selected; read {result.cells_read:,} of "
-        f"{n_cells:,} cells ({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
-        f"{format_duration(seconds)}{seed}.",
-        indent=0,
-    )
+def print_results(
+    results: Sequence[ScreeningResult], n_bytes: Sequence[float], seconds: float, *, verbose: bool
+) -> None:
+    """Print the data, then what was found for each target; what all targets have in common comes last."""
+    first, several = results[0], len(results) > 1
+    size = f"{first.data}: {count(max(result.n_rows for result in results), 'row')}"
+    print_output(to_single_line(f"{size}, {first.contents or count(first.n_features, 'feature')}"), indent=2)
+    read_alike = several and first.is_exact and len(set(map(describe_reading, results))) == 1
+    shared = [note for note in first.notes if several and all(note in result.notes for result in results)]
+    for result, touched in zip(results, n_bytes, strict=True):
+        if several:
+            print_output("")
+        _print_result(result, MAX_FEATURES_OF_SEVERAL if several else MAX_FEATURES_SHOWN, verbose, read_alike)
+        if verbose:
+            _print_cost(result, touched, seconds)
+        own = [note for note in result.notes if note not in shared]
+        _print_notes([*own, *(result.details if verbose else ())], result, verbose)
+    if read_alike or shared:
+        print_output("")
+    if read_alike:
+        print_output(sentence(describe_reading(first)), indent=0)
+    _print_notes(shared, first, verbose)
+
+
+def _print_result(result: ScreeningResult, limit: int, verbose: bool, omit_reading: bool) -> None:
+    """Print the target, the best features and what is known about them."""
+    print_output(to_single_line(f"{result.response}: {describe_response(result)}") + "\n", indent=2)
+    if verbose:
+        print_output(rounds_table(result.rounds) + "\n")
+    if len(result.selected):
+        print_output(features_table(result, limit, verbose=verbose))
+    if (n_more := len(result.selected) - limit) > 0:
+        print_output(f"… and {n_more:,} more: use --output or --json to list all.")
+    run = describe_gaps(result) if omit_reading else describe_run(result)
     inflation = describe_inflation(result) if "chromosome" in result.annotations else ""
-    lines = describe_associated(result), *describe_sampling(result), describe_floor(result), inflation
-    for line in filter(None, lines):
-        print_output(line[:1].upper() + line[1:], indent=0)
-    for note in result.notes:
+    for text in filter(None, (sentence(describe_answer(result)), run, sentence(inflation))):
+        print_output(text, indent=0)
+
+
+def _print_cost(result: ScreeningResult, n_bytes: float, seconds: float) -> None:
+    """Print what few readers need: the cells and bytes read, the time, and what sampled rows are worth."""
+    seed = "" if result.is_exact else f", seed {result.parameters['seed']}"
+    cost = (
+        f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected; read "
+        f"{result.cells_read:,} of {result.n_rows * result.n_features:,} cells "
+        f"({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
+        f"{format_duration(seconds)}{seed}."
+    )
+    for line in (cost, *describe_sampling(result), *([describe_floor(result)] if result.is_exact else [])):
+        print_output(sentence(line), indent=0)
+
+
+def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:
+    """Print the most important notes, except for what the first lines say."""
+    told = ("skipped ",) if result.contents else ()
+    left = [note for note in notes if note != describe_reading(result) and not note.startswith(told)]
+    for note in left if verbose else left[:MAX_NOTES_SHOWN]:
         print_output(f"Note: {to_single_line(note)}", indent=6)
+    if not verbose and (n_more := len(left) - MAX_NOTES_SHOWN) > 0:
+        print_output(f"{count(n_more, 'more note')}: use --verbose.")
 
 
-def features_table(result: ScreeningResult, limit: int) -> str:
-    """Format the best selected features as a table; notes tell which of them are flagged."""
+def summarize_response(values: Array) -> str:
+    """The share of each class, the class that counts as 1 first, or mean and range of numbers.
+
+    Examples
+    --------
+    >>> summarize_response(np.array(["No", "Yes", "No"])), summarize_response(np.array([1.0, 2.0, 6.0]))
+    ('Yes 33%, No 67%', 'mean 3, from 1 to 6')
+    """
+    if values.ndim > 1:  # time and event
+        return count(int(np.count_nonzero(values[:, -1])), "event")
+    if values.dtype.kind in "fiu":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return f"mean {values.mean():.4g}, from {values.min():.4g} to {values.max():.4g}"
+    labels, counts = np.unique(values.astype(str), return_counts=True)
+    order = [1, 0] if len(labels) == 2 else np.argsort(-counts, kind="stable")
+    shares = [f"{labels[k]} {round_share(counts[k] / len(values))}" for k in order]
+    more = f" and {len(shares) - MAX_CLASSES_SHOWN:,} more" if len(shares) > MAX_CLASSES_SHOWN else ""
+    return ", ".join(shares[:MAX_CLASSES_SHOWN]) + more
+
+
+def features_table(result: ScreeningResult, limit: int, *, verbose: bool = False) -> str:
+    """Format the best selected features as a table; ``verbose`` adds intervals, q-values and present rows."""
     columns = feature_columns(result, result.selected[:limit])
     ranks = list(map(str, columns["rank"]))
-    texts: dict[str, Iterable[str]] = {"score": map("{:+.4f}".format, columns["score"])}
-    if "low" in columns:
+    texts: dict[str, Iterable[str]] = {
+        "score": [format_score(score, 4, result.one_sided) for score in columns["score"]]
+    }
+    if "low" in columns and (verbose or "pvalue" not in columns):
         limits = zip(columns["low"], columns["high"], strict=True)
-        texts["95% interval"] = (f"{low:+.3f} to {high:+.3f}" for low, high in limits)
+        texts["95% interval"] = [f"{low:+.3f} to {high:+.3f}" for low, high in limits]
     if "pvalue" in columns:
-        texts["p-value"] = map("{:.2g}".format, columns["pvalue"])
-        texts["q-value"] = map("{:.2g}".format, columns["qvalue"])
-    if "associated" in columns:
-        texts["clear"] = ("yes" if clear else "no" for clear in columns["associated"])
-    if "present" in columns and (columns["present"] < columns["rows_read"]).any():
+        texts["p"] = map(format_pvalue, columns["log10_pvalue"])
+    if "pvalue" in columns and verbose:
+        texts["q"] = map(format_pvalue, columns["log10_qvalue"])
+    if verbose and "present" in columns and (columns["present"] < columns["rows_read"]).any():
         texts["present"] = map("{:,.0f}".format, columns["present"])
+    if "associated" in columns:
+        found = "discovery" if "fdr" in result.parameters else "clear"
+        marks = zip(columns["flag"], columns["associated"], strict=True)
+        texts[""] = [LEAKAGE if flag == LEAKAGE else found if clear else "unclear" for flag, clear in marks]
     rows = list(zip(ranks, *texts.values(), strict=True))
     taken = max(map(len, text_table(["rank", *texts], rows).splitlines()))
     room = min(max(line_width(sys.stdout) - taken - 2, MIN_NAME), MAX_NAME)  # what a line has left
     names = short_labels(columns["name"], room)
     table = [[rank, name, *rest] for name, (rank, *rest) in zip(names, rows, strict=True)]
-    return text_table(["rank", "feature", *texts], table, align="><")
+    align = "><" + "".join(">" if heading else "<" for heading in texts)
+    return text_table(["rank", "feature", *texts], table, align)
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:

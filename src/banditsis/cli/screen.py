@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +19,12 @@ from banditsis.cli.errors import (
     fail,
     usage_errors,
 )
-from banditsis.cli.output import check_output, print_result, write_output
+from banditsis.cli.output import check_output, print_results, summarize_response, write_output
 from banditsis.cli.standard_input import STANDARD_INPUT, spooled
-from banditsis.cli.terminal import print_message, print_output, shown
+from banditsis.cli.terminal import name_options, print_message, print_output, shown
 from banditsis.compilation import clock
 from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
+from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_query, is_url, local_path
@@ -35,18 +35,19 @@ from banditsis.parallel import Workers, count_jobs
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import WHY_EXACT, check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.progress import ProgressBar
-from banditsis.results import Interrupted, ScreeningResult
+from banditsis.progress import DELAY_SECONDS, ProgressBar
+from banditsis.results import ALL_ROWS_READ, Interrupted, ScreeningResult
 from banditsis.screening import screen
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
 from banditsis.validation import (
+    MissingValueError,
     Responses,
     check_choice,
     check_real,
+    count_classes,
     find_missing,
-    has_labels,
     rows_by_missingness,
 )
 
@@ -87,15 +88,23 @@ class ScreenOptions(NamedTuple):
     report: Path | None
     as_json: bool
     quiet: bool
+    verbose: bool
     seed: int
     jobs: int | None
     memory_limit: int | None
     scheduler: str | None
+    #: as the user wrote it
+    command: str = ""
 
     @property
-    def verbose(self) -> bool:
-        """Whether to print more than the result."""
+    def prints_text(self) -> bool:
+        """Whether to print text for a reader."""
         return not (self.quiet or self.as_json)
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether the user has chosen what to read."""
+        return self.exact or any(v is not None for v in (self.alpha, self.budget, self.min_correlation))
 
     @property
     def pvalue_kind(self) -> bool | str:
@@ -144,6 +153,7 @@ def check_options(options: ScreenOptions) -> None:
         check_exclusive({"--min-correlation": options.min_correlation, "--fdr": options.fdr})
         check_exclusive({"--avoid-redundancy": options.avoid_redundancy or None, "--fdr": options.fdr})
         check_exclusive({"--robust-pvalues": options.robust_pvalues or None, "--weights": options.weights})
+        check_exclusive({"--quiet": options.quiet or None, "--verbose": options.verbose or None})
         if options.fdr is not None:
             check_real("--fdr", options.fdr, 0, 1)
         n_columns = find_statistic(options.statistic).n_columns
@@ -213,26 +223,29 @@ def _run(options: ScreenOptions) -> None:
             covariates=data.covariates and {name: column[some] for name, column in data.covariates.items()},
             weights=None if data.weights is None else data.weights[some],
         )
-        found = list(dict.fromkeys(data.joined[k] for k in members))
-        joined = [f"Target: {' '.join(found[:3])}" + " …" * (len(found) > 3)]
+        joined = [data.joined[k] for k in members]
+        joined = [" ".join(dict.fromkeys(joined))] if is_one else joined
+        found = list(dict.fromkeys(joined))
+        task = [f"Target: {' '.join(found[:3])}" + " …" * (len(found) > 3)]
         if data.covariates:
             files = [how for how in data.joined[-len(data.covariates) :] if not how.startswith("the column")]
-            names = ", ".join([*list(data.covariates)[:10], *["…"] * (len(data.covariates) > 10)])
-            joined.append(" ".join([f"Covariates: {names}.", *dict.fromkeys(files)]))
-        results |= _screen(options, part, targets if is_one else [targets[k] for k in members], joined)
+            listed = ", ".join([*list(data.covariates)[:10], *["…"] * (len(data.covariates) > 10)])
+            task.append(" ".join([f"Covariates: {listed}.", *dict.fromkeys(files)]))
+        names = targets if is_one else [targets[k] for k in members]
+        results |= _screen(options, part, names, joined, task)
     seconds = clock() - started
     results = {target: results[target] for target in targets}
     try:
         _write_files(options, results, source, data.target)
     finally:  # a full disk must not hide the result
         _print_results(options, results, source, seconds)
-    if options.verbose:
+    if options.prints_text:
         for file in filter(None, (options.output, options.report)):
             print_message(f"Wrote {file}.")
 
 
 def group_responses(target: Array, is_one: bool) -> Iterator[tuple[list[int], Indices | None]]:
-    """Group responses that can share a pass: all numbers or all labels, and known in the same rows.
+    """Group responses that can share a pass: all numbers or all as many classes, and known in the same rows.
 
     The columns of one response are a group: the rows in which all of them are known.
     """
@@ -240,40 +253,47 @@ def group_responses(target: Array, is_one: bool) -> Iterator[tuple[list[int], In
         known = ~find_missing(target).any(axis=1)
         yield list(range(target.shape[1])), None if known.all() else np.flatnonzero(known)
         return
-    are_labels = [has_labels(response) for response in target.T]
-    for kind in dict.fromkeys(are_labels):
-        alike = [k for k, is_label in enumerate(are_labels) if is_label == kind]
+    kinds = [count_classes(response) for response in target.T]
+    for kind in dict.fromkeys(kinds):
+        alike = [k for k, other in enumerate(kinds) if other == kind]
         for members, rows in rows_by_missingness(Responses(target[:, alike], has_missing=True)):
             complete = rows is None or len(rows) == len(target)
             yield [alike[k] for k in members], None if complete else rows
 
 
 def _screen(
-    options: ScreenOptions, data: Dataset, targets: Sequence[str], joined: Sequence[str]
+    options: ScreenOptions,
+    data: Dataset,
+    targets: Sequence[str],
+    joined: Sequence[str],
+    task: Sequence[str],
 ) -> dict[str, ScreeningResult]:
     """Screen responses that are known in all rows of the data."""
-    source = data.features
+    source, response = data.features, data.target
+    assert response is not None
+    values = [response] if len(targets) == 1 else list(response.T)
     n_choose = _count_to_choose(options, *source.shape)
+    remarks, printed = list[str](), set[Plan]()
 
     def plan(design: SamplingDesign | None) -> Plan:
-        made = _make_plan(options, *source.shape, n_choose, design)
-        if options.verbose:
+        made, remarks[:] = _make_plan(options, source, n_choose, design)
+        if options.verbose and options.prints_text and made not in printed:
+            printed.add(made)
             rounded = resolve_row_order(source, made, options.row_order).plan
             blocks = source.block_rows if rounded.cells > made.cells else None
-            _print_task(options.data, source, joined, rounded, n_choose, blocks)
+            _print_task(options.data, source, task, rounded, n_choose, blocks)
         return made
 
-    started = clock()
-    try:
-        with ProgressBar(shown=False if options.quiet else None, transient=True) as bar:
-            found = screen(
+    def run(missing: str) -> Any:
+        with ProgressBar(shown=False if options.quiet else None, delay=DELAY_SECONDS, transient=True) as bar:
+            return screen(
                 source,
-                data.target,
+                response,
                 plan,
                 statistic=options.statistic,
                 row_order=options.row_order,
                 sampling=options.sampling,
-                missing=_missing(options),
+                missing=missing,
                 covariates=data.covariates,
                 sample_weight=data.weights,
                 pvalues=options.pvalue_kind,
@@ -282,26 +302,72 @@ def _screen(
                 random_state=options.seed,
                 progress=bar,
             )
-    except Interrupted as interruption:
-        partial = interruption.result
-        if partial is None:
-            fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
-        finished = {
-            target: result
-            for target, result in zip(targets, [partial] if len(targets) == 1 else partial, strict=True)
+
+    def describe(found: Any) -> dict[str, ScreeningResult]:
+        results = [found] if len(values) == 1 else found
+        described = zip(targets, values, joined, results, strict=True)
+        return {
+            target: _describe(options, source, target, response, how, remarks, result)
+            for target, response, how, result in described
             if result is not None
         }
-        _print_results(options, finished, source, clock() - started)
+
+    started = clock()
+    try:
+        found = _run_with_gaps(options, run)
+    except Interrupted as interruption:
+        if interruption.result is None:
+            fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
+        _print_results(options, describe(interruption.result), source, clock() - started)
         fail("interrupted: the result is that of the finished rounds; no file was written.", INTERRUPTED)
-    results = [found] if isinstance(found, ScreeningResult) else list(found)
-    if options.fdr is not None:
-        results = [result.keep_significant(options.fdr) for result in results]
-        if not any((options.exact, options.alpha, options.budget)):
-            results = [result.with_notes([*result.notes, WHY_EXACT]) for result in results]
-    return {
-        target: replace(result, response=target, data=shown(options.data))
-        for target, result in zip(targets, results, strict=True)
-    }
+    results = describe(found)
+    if options.fdr is None:
+        return results
+    kept = {target: result.keep_significant(options.fdr) for target, result in results.items()}
+    if any((options.exact, options.alpha, options.budget)):
+        return kept
+    return {target: result.with_notes([*result.notes, WHY_EXACT]) for target, result in kept.items()}
+
+
+def _run_with_gaps(options: ScreenOptions, run: Callable[[str], Any]) -> Any:
+    """Run with missing values deleted pairwise, unless the options say otherwise or there are none.
+
+    Complete data are told apart because only these have a detection floor. An exact run gains nothing by it.
+    """
+    if options.missing is not None:
+        return run(options.missing)
+    if options.exact or _is_genotypes(options.data):
+        return run("pairwise")
+    try:
+        return run("raise")
+    except MissingValueError:
+        if options.min_correlation is not None:  # which is only guaranteed for complete data
+            raise
+        return run("pairwise")
+
+
+def _describe(
+    options: ScreenOptions,
+    source: Source,
+    target: str,
+    values: Array,
+    how: str,
+    remarks: Sequence[str],
+    result: ScreeningResult,
+) -> ScreeningResult:
+    """The result with what the command knows about it; notes name options as the command does."""
+    notes = [*remarks, *result.notes]
+    if how != f"the target is the column {target!r} of the data." and f"{how[:-1]};" not in " ".join(notes):
+        notes.insert(0 if "left out" in how else len(notes), how)
+    return replace(
+        result,
+        response=target,
+        data=shown(options.data),
+        contents=source.contents,
+        response_summary=summarize_response(values),
+        command=options.command,
+        notes=tuple(map(name_options, notes)),
+    )
 
 
 def _stored_target(path: str) -> str:
@@ -323,13 +389,11 @@ def _read_record(path: str) -> Record | None:
     return read_record(Path(path))
 
 
-def _missing(options: ScreenOptions) -> str:
-    """Return how to handle missing values: they are common in genotypes, and an error elsewhere."""
-    if options.missing is not None:
-        return options.missing
-    record = _read_record(options.data)
-    original = str(local_path(options.data)) if record is None else record.source
-    return "pairwise" if original.lower().endswith((".bed", ".pgen")) else "raise"
+def _is_genotypes(path: str) -> bool:
+    """Whether data are genotypes, in which missing values are common."""
+    record = _read_record(path)
+    original = str(local_path(path)) if record is None else record.source
+    return original.lower().endswith((".bed", ".pgen"))
 
 
 def _wrap(source: Source, options: ScreenOptions, opening: Mapping[str, Any]) -> Source:
@@ -356,11 +420,13 @@ def _count_to_choose(options: ScreenOptions, n: int, p: int) -> int | None:
 
 
 def _make_plan(
-    options: ScreenOptions, n: int, p: int, n_choose: int | None, design: SamplingDesign | None
-) -> Plan:
+    options: ScreenOptions, source: Source, n_choose: int | None, design: SamplingDesign | None
+) -> tuple[Plan, list[str]]:
+    """The plan, and a note if all rows are read because that is as fast as the default plan."""
+    n, p = source.shape
     with usage_errors():
         keep = options.keep if n_choose is None else count_candidates(n_choose, p)
-        return make_plan(
+        plan = make_plan(
             n,
             p,
             keep if options.fdr is None else "fdr",
@@ -374,6 +440,10 @@ def _make_plan(
             n_selected=n_choose,
             design=design,
         )
+    n_reread = plan.n_keep if options.pvalue_kind else 0
+    if options.has_plan or not slower_than_exact(source, plan, options.row_order, n_reread):
+        return plan, []
+    return _make_plan(options._replace(exact=True), source, n_choose, design)[0], [ALL_ROWS_READ]
 
 
 def _print_task(
@@ -400,17 +470,13 @@ def _print_task(
 def _print_results(
     options: ScreenOptions, results: Mapping[str, ScreeningResult], source: Source, seconds: float
 ) -> None:
-    """Print one result, or several after their targets."""
-    several = len(results) > 1
+    """Print the results as JSON or text."""
     if options.as_json:
         print_output(_all(results).to_json(full=False))
-    elif not options.quiet:
-        for target, result in results.items():
-            if several:
-                print_output(f"Target {to_single_line(target)}\n")
-            print_result(result, bytes_touched(source, result), seconds)
-            if several:
-                print_output("")
+    elif options.prints_text:
+        found = list(results.values())
+        n_bytes = [bytes_touched(source, result) for result in found]
+        print_results(found, n_bytes, seconds, verbose=options.verbose)
 
 
 def bytes_touched(source: Source, result: ScreeningResult) -> float:

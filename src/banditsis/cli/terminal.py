@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from contextlib import suppress
@@ -15,6 +16,8 @@ from banditsis.formatting import printable, wrap
 
 #: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
 CLOSED_PIPE = 141
+#: Parameters that messages name and that are options of the commands.
+NAMED = ("dates", "missing", "one_hot", "pvalues", "row_order", "sampling", "statistic")
 #: What files are called that have no name of their own.
 _shown: dict[str, str] = {}
 
@@ -58,6 +61,22 @@ def shown(text: str) -> str:
     for path, name in _shown.items():
         text = text.replace(path, name)
     return text
+
+
+def name_options(text: str) -> str:
+    """Text with options as the command line has them, instead of parameters.
+
+    Examples
+    --------
+    >>> name_options("year=2020/x.csv: set pvalues=True, or row_order='random'")
+    'year=2020/x.csv: set --pvalues, or --row-order random'
+    """
+
+    def name(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}" + ("" if found[2] == "True" else f" {found[2]}")
+
+    named = re.sub(rf"\b({'|'.join(NAMED)})=[\"']?(\w+)\b[\"']?", name, text)
+    return re.sub(r"(--[\w-]+( \w+)?), \1\b", r"\1", named)
 
 
 def line_width(stream: TextIO) -> int:

@@ -56,7 +56,7 @@ def flag_features(
 def _flag(result: ScreeningResult, leaks: Mapping[int, str], ids: set[int]) -> ScreeningResult:
     flags = dict.fromkeys(sorted(leaks), LEAKAGE)
     flags |= {k: DISTINCT for k in result.selected[:MAX_CHECKED].tolist() if k in ids and k not in flags}
-    notes = (*result.notes, *_describe(result, leaks, [k for k in flags if k not in leaks]))
+    notes = (*_describe(result, leaks, [k for k in flags if k not in leaks]), *result.notes)
     return replace(result, flags=flags, notes=notes) if flags else result
 
 

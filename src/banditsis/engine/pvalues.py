@@ -58,7 +58,7 @@ def read_in_full(
         d, p = trace.selected.size, trace.scores.size
         (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
         trace.add_round(Round(n, d, d, cutoff, n * d, clock() - started))
-        trace.notes.append(
+        trace.details.append(
             f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection "
             f"by false discovery rate accounts for all {p:,}."
         )
@@ -125,13 +125,13 @@ def _correct_response(
         unknown = level if n_left else -np.inf
         trace.null_distribution = CorrectedNull(null, positions[listed], logs[listed], unknown)
     if n_raised := int(np.count_nonzero(raised)):
-        trace.notes.append(
+        trace.details.append(
             f"{count(n_checked, 'feature')} with small p-values {were(n_checked)} read again ({cells:,} "
             f"cells), and {count(n_raised, 'p-value')} raised, because feature and response are "
             f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
         )
     if n_left:
-        trace.notes.append(
+        trace.details.append(
             f"small p-values of {count(n_left, 'feature')} are not available, as the data are not normal "
             "and they were not checked: set pvalues=True to get them."
         )

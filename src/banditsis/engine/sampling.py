@@ -21,8 +21,6 @@ RANDOM_ORDER_TOLERANCE = 2.0
 # besides reading.
 SECONDS_PER_STEP, SECONDS_PER_ROW, SECONDS_PER_FEATURE = 1e-3, 1e-8, 5e-7
 STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary step
-#: Note of a run that reads all rows although it need not.
-ALL_ROWS_READ = "all rows were read, because that is about as fast here as reading a sample."
 
 
 class ResolvedOrder(NamedTuple):

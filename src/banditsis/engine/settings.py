@@ -81,11 +81,12 @@ class Settings:
         n_choose: int | None = None,
     ) -> Settings:
         """Validate what the user passed; statistic="auto" depends on the response ``y``."""
-        if statistic == "auto":
-            kind = find_statistic(statistic, n_classes := count_classes(y))
-            notes = [*notes, *_describe_kind(kind.name, n_classes, y)]
-        else:
-            kind = find_statistic(statistic)
+        n_classes = count_classes(y) if statistic == "auto" else 0
+        kind = find_statistic(statistic, n_classes)
+        if statistic == "auto" and kind.name == "anova":
+            notes = [*notes, f"the response has class labels, so the statistic is {kind.name!r}."]
+        elif statistic == "auto" and not n_classes:
+            notes = [*_describe_integers(find_integer_classes(y)), *notes]
         check_pvalues(kind, pvalues)
         check_choice("row_order", row_order, ROW_ORDERS)
         check_choice("sampling", sampling, SAMPLING)
@@ -188,18 +189,11 @@ class Settings:
         return "the rows read are not a simple random sample; use random row order, or read every row"
 
 
-def _describe_kind(name: str, n_classes: int, y: Any) -> list[str]:
-    """Notes about the statistic that a response got by default."""
-    if name == "anova":
-        return [f"the response has class labels, so the statistic is {name!r}."]
-    values = [] if n_classes else find_integer_classes(y)
-    if not values:
-        return []
+def _describe_integers(values: Sequence[float]) -> list[str]:
+    """Note that integers which may be classes are treated as numbers."""
     listed = ", ".join(f"{value:g}" for value in values)
-    return [
-        f"the response has the values {listed}, which are treated as numbers: if they are classes, set "
-        "statistic='anova'."
-    ]
+    note = f"the response has the values {listed}, which are treated as numbers: if they are classes, set "
+    return [f"{note}statistic='anova'."] if values else []
 
 
 def _renumber(complete: Indices | None, rows: Indices) -> Indices | None:

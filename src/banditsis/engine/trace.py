@@ -70,6 +70,8 @@ class Trace:
         #: features whose missing values depend on the response
         self.not_missing_at_random: Indices = np.arange(0)
         self.notes: list[str] = []
+        #: remarks that few readers need
+        self.details: list[str] = []
         #: features that the second stage chose, in its order; None without one
         self.chosen: Indices | None = None
         #: what the second stage found: further attributes of the result
@@ -200,13 +202,14 @@ class Trace:
             unread=self.unread,
             flags=dict.fromkeys(self.not_missing_at_random.tolist(), LEAKAGE),
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
-            notes=(*notes, *self.notes),
+            notes=(*self.notes, *notes),
+            details=tuple(self.details),
             **self.redundancy,
             **facts,
         )
         if not self.mostly_missing:
             return result
-        return result.with_notes([*result.notes, self._missing_note(result)])
+        return result.with_notes([self._missing_note(result), *result.notes])
 
     def _missing_note(self, result: ScreeningResult) -> str:
         n = len(self.mostly_missing)

@@ -11,7 +11,7 @@ import numpy as np
 from banditsis.arrays import Array, Indices, is_masked
 from banditsis.formats.opening import is_frame
 from banditsis.formatting import count
-from banditsis.validation import NUMBERS, find_missing, from_numbers
+from banditsis.validation import NUMBERS, MissingValueError, find_missing, from_numbers
 
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
 MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
@@ -156,9 +156,9 @@ def _with_complete(
         return EncodedCovariates(values, None, notes)
     if not allow_missing:
         row, k = (int(i) for i in np.argwhere(missing)[0])
-        raise ValueError(
+        raise MissingValueError(
             f"covariates contain NaN in row {row:,}, column {labels[k]!r}: drop these rows, fill the missing "
-            "values, or set missing to 'pairwise' to omit them."
+            "values, or set missing='pairwise' to omit them."
         )
     complete = np.flatnonzero(~missing.any(axis=1))
     if complete.size == 0:

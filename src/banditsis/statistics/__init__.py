@@ -63,9 +63,7 @@ __all__ = [
 ]
 
 
-def find_statistic(
-    statistic: StatisticLike, n_classes: int = 0
-) -> type[MomentStatistic] | SampleStatistic:
+def find_statistic(statistic: StatisticLike, n_classes: int = 0) -> type[MomentStatistic] | SampleStatistic:
     """Look up a statistic: the class of a moment statistic, or a sample statistic with its settings.
 
     "auto" depends on the number of classes of the response, 0 for numbers; it never rereads rows. Two classes

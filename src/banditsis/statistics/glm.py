@@ -117,6 +117,7 @@ class Logistic(GeneralisedLinear):
         divergence="the logistic regression on the covariates alone does not converge: they separate the two "
         "classes perfectly, or nearly so; omit the covariate that does, or merge rare levels.",
     )
+
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
         labels = [np.unique(column) for column in y.T]

@@ -86,8 +86,8 @@ class Pearson(MomentStatistic):
         if any(len(found) != 2 for found in labels):
             more = "more classes" if max(map(len, labels)) > 2 else "one class"
             raise ValueError(
-                f"statistic {cls.name!r} needs numbers or two classes, got {more}; use 'anova' for three classes "
-                "or more."
+                f"statistic {cls.name!r} needs numbers or two classes, got {more}; use 'anova' for three or "
+                "more classes."
             )
         positive = np.array([high for _, high in labels])
         return cls(y if y.dtype.kind == "b" else y == positive, pairwise).copy_with(positive=positive)
@@ -128,7 +128,9 @@ class Pearson(MomentStatistic):
         k = list(responses)
         y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
         positive = None if self.positive is None else self.positive[k]
-        return self.copy_with(y=y, centre=self.centre[k], scale=self.scale[k], positive=positive, _powers=None)
+        return self.copy_with(
+            y=y, centre=self.centre[k], scale=self.scale[k], positive=positive, _powers=None
+        )
 
     @property
     def n_linear(self) -> int:
