@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from banditsis import SIS, BanditSIS, IterativeSIS
+from banditsis import SIS, BanditSIS, IterativeSIS, Plan, screen
+from banditsis.results import ALL_ROWS_READ
 
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
 
@@ -54,7 +55,7 @@ def test_anova_ranks_as_f_does(data):
 
 
 def test_bandit_finds_strong_features(data):
-    selector = BanditSIS(3, random_state=0).fit(*data)
+    selector = BanditSIS(3, alpha=0.5, random_state=0).fit(*data)
     np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
     assert selector.result_.fraction_read < 0.2
 
@@ -66,7 +67,7 @@ def test_default_size_is_the_papers_but_selects_something_away(data):
 
 
 def test_ranking_puts_dropped_features_behind(data):
-    selector = BanditSIS(5, random_state=1).fit(*data)
+    selector = BanditSIS(5, alpha=0.5, random_state=1).fit(*data)
     result = selector.result_
     assert sorted(selector.ranking_) == list(range(1, 121))
     np.testing.assert_array_equal(np.argsort(selector.ranking_)[:5], result.selected)
@@ -184,7 +185,7 @@ def test_missing_responses_shrink_the_plan(data):
     X, y = data
     y = y.copy()
     y[::4] = np.nan
-    selector = BanditSIS(3, missing="pairwise", random_state=0).fit(X, y)
+    selector = BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(X, y)
     assert selector.result_.n_rows == 3000
     np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
     with pytest.raises(ValueError, match=r"the response contains NaN in row 0: .*'pairwise'"):
@@ -247,7 +248,8 @@ def test_rows_without_a_label_are_left_out(data, convert, statistic):
     np.testing.assert_allclose(found.scores_, expected.scores_, rtol=1e-10)
     assert found.result_.n_rows == len(known)
     with pytest.raises(
-        ValueError, match=r"the response contains no label in row 0: .* 'pairwise' to omit rows with no label"
+        ValueError,
+        match=r"the response contains no label in row 0: .*missing='pairwise' to omit rows with no label",
     ):
         SIS(5, statistic=statistic).fit(X, convert(labels))
 
@@ -267,3 +269,33 @@ def test_several_responses(data, convert):
     assert len(SIS(2).fit(X, Y).result_) == 2
     with pytest.raises(ValueError, match=r"y should be a 1d array.* IterativeSIS screens one response"):
         IterativeSIS(2).fit(X, Y)
+
+
+def test_all_rows_are_read_by_default_where_that_is_as_fast():
+    """Small data have p-values and marks, whatever the number of threads; alpha asks for a sample."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((38, 500))
+    y = X[:, 3] - X[:, 8] + 0.3 * rng.standard_normal(38)
+    for n_jobs in (1, 4):
+        small = BanditSIS(5, random_state=0, n_jobs=n_jobs).fit(X, y).result_
+        assert ALL_ROWS_READ in small.notes
+        np.testing.assert_array_equal(small.scores, SIS(5).fit(X, y).result_.scores)
+        assert small.has_pvalues
+        assert set(small.associated.tolist()) == {3, 8}
+    found = BanditSIS("fdr", random_state=0).fit(X, y).result_
+    np.testing.assert_array_equal(found.selected, SIS("fdr").fit(X, y).result_.selected)
+    sampled = BanditSIS(5, alpha=1.0, random_state=0).fit(X, y).result_
+    assert sampled.fraction_read < 1
+    assert any("exact screening, which reads every row, would be" in note for note in sampled.notes)
+    large = BanditSIS(5, random_state=0).fit(np.tile(X, (400, 4)).astype("f4"), np.tile(y, 400)).result_
+    assert large.fraction_read < 0.2
+    assert not [note for note in large.notes if "as fast" in note]
+
+
+def test_missing_values_raise_with_both_remedies():
+    X = np.where(np.arange(400).reshape(100, 4) == 41, np.nan, 1.0 * np.arange(400).reshape(100, 4))
+    for fit in (SIS(2).fit, BanditSIS(2).fit, lambda X, y: screen(X, y, Plan.exact(100, 4, 2))):
+        with pytest.raises(
+            ValueError, match=r"NaN in column 'x1', row 10: set missing='pairwise' .*SimpleImputer"
+        ):
+            fit(X, np.arange(100.0))

@@ -23,10 +23,11 @@ def test_a_response_that_varies_in_three_rows_is_screened(statistic):
     totals = [step.n_rows for step in Plan.paper(n, 60, 3).steps]
     rows = next(draw_rows(n, totals, "random", np.random.default_rng(0)))
     assert not y[rows].any()
-    uniform = BanditSIS(3, statistic=statistic, sampling="uniform", random_state=0).fit(X, y).result_
+    settings = {"alpha": 0.5, "statistic": statistic, "random_state": 0}
+    uniform = BanditSIS(3, **settings).fit(X, y).result_
     assert uniform.rounds[0].n_rows > totals[0]
     assert any("the response is constant in the" in note for note in uniform.notes)
-    stratified = BanditSIS(3, statistic=statistic, random_state=0).fit(X, y).result_
+    stratified = BanditSIS(3, sampling="stratified", **settings).fit(X, y).result_
     assert stratified.rounds[0].n_rows == totals[0]
     assert not any("constant" in note for note in stratified.notes)
 

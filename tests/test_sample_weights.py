@@ -262,12 +262,14 @@ def test_adaptive_sums_of_all_rows_are_exact(sampling, statistic):
 def test_weights_change_what_is_sampled():
     heavy = np.where(np.arange(6000) < 300, 50.0, 0.1)
     y = np.where(heavy > 1, LARGE[:, 11], LARGE[:, 20])
-    selector = BanditSIS(1, random_state=0).fit(LARGE, y, sample_weight=heavy)
+    selector = BanditSIS(1, alpha=0.5, random_state=0).fit(LARGE, y, sample_weight=heavy)
     assert selector.result_.selected.tolist() == [11]
 
 
 def test_pvalues_of_selected_features():
-    selector = BanditSIS(2, pvalues=True, random_state=0).fit(LARGE, LARGE_Y, sample_weight=WEIGHTS)
+    selector = BanditSIS(2, alpha=0.5, pvalues=True, random_state=0).fit(
+        LARGE, LARGE_Y, sample_weight=WEIGHTS
+    )
     expected = [least_squares(LARGE[:, k], LARGE_Y, WEIGHTS)[0] for k in (7, 30)]
     np.testing.assert_allclose(selector.scores_[[7, 30]], expected, atol=1e-9)
 

@@ -123,7 +123,8 @@ def test_a_rare_class_is_found_with_few_rows(statistic):
     X[y == 1, 7] += 1
     response = np.column_stack([np.where(y == 1, 0.5, 1 + rng.random(n)), y]) if statistic == "cox" else y
     for seed in range(10):
-        selector = BanditSIS(3, statistic=statistic, random_state=seed).fit(X, response)
+        options = {"alpha": 0.5, "sampling": "stratified", "random_state": seed}
+        selector = BanditSIS(3, statistic=statistic, **options).fit(X, response)
         assert 7 in selector.get_support(indices=True)
         assert selector.result_.fraction_read < 0.02
         assert all("exact screening" in note for note in selector.result_.notes)  # about speed alone
@@ -153,7 +154,7 @@ def test_what_auto_means():
     def of_estimator(**options):
         return BanditSIS(3, random_state=0, **options).fit(X, y).result_.parameters["sampling"]
 
-    assert of_estimator() == "stratified"
+    assert of_estimator() == "uniform"  # all rows of data as small as these
     assert of_estimator(alpha=0.8) == "uniform"
     assert of_estimator(alpha=0.8, sampling="stratified") == "stratified"
 

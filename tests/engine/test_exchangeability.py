@@ -271,11 +271,11 @@ def test_warnings_point_at_the_line_of_the_user():
     X = X[np.argsort(y)]
     y = np.sort(y)
     source = Chunked(X)
-    selector = BanditSIS(2, row_order="blocks", random_state=0)
+    selector = BanditSIS(2, alpha=0.5, row_order="blocks", random_state=0)
     for call in (
         lambda: screen(source, y, Plan.paper(20_000, 40, 2), row_order="blocks", random_state=0),
         lambda: selector.fit(source, y),
-        lambda: BanditSIS(2, row_order="stored").fit_transform(X, y),
+        lambda: BanditSIS(2, alpha=0.5, row_order="stored").fit_transform(X, y),
     ):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -376,7 +376,7 @@ def test_an_interruption_before_the_first_round_ends():
         screen(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y, Plan.paper(4000, 40, 2))
     assert caught.value.result is None
     with pytest.raises(KeyboardInterrupt, match="no round was finished"):
-        BanditSIS(2).fit(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y)
+        BanditSIS(2, alpha=0.5).fit(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y)
 
 
 def test_a_failing_read_leaves_what_is_known():

@@ -148,7 +148,9 @@ def test_many_responses_and_weights():
             np.testing.assert_allclose(other.scores, one.scores, atol=1e-10)
 
 
-@pytest.mark.parametrize("options", [{}, {"budget": 0.2}, {"min_correlation": 0.3}, {"pvalues": True}])
+@pytest.mark.parametrize(
+    "options", [{"alpha": 0.5}, {"budget": 0.2}, {"min_correlation": 0.3}, {"alpha": 0.5, "pvalues": True}]
+)
 @pytest.mark.parametrize("sampling", ["uniform", "stratified"])
 def test_adaptive_runs_read_the_same_rows(options, sampling):
     rng = np.random.default_rng(0)

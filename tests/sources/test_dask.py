@@ -198,7 +198,8 @@ def test_an_array_with_unknown_lengths():
 
 
 def test_the_estimator_accepts_and_returns_dask_arrays():
-    selector = BanditSIS(5, random_state=0).fit(da.from_array(X, chunks=UNEVEN), da.from_array(Y, chunks=450))
+    blocks = da.from_array(X, chunks=UNEVEN), da.from_array(Y, chunks=450)
+    selector = BanditSIS(5, alpha=0.5, random_state=0).fit(*blocks)
     kept = selector.transform(lazy(X))
     assert isinstance(kept, da.Array)
     np.testing.assert_array_equal(kept.compute(), X[:, selector.get_support()])

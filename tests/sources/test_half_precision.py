@@ -40,8 +40,8 @@ def test_scores_are_those_of_float32(order, options):
 def test_adaptive_runs(order):
     large = rng.standard_normal((20_000, 60)).astype(np.float16, order=order)
     y = large[:, 7] + rng.standard_normal(20_000)
-    found = BanditSIS(3, random_state=0).fit(large, y).result_
-    expected = BanditSIS(3, random_state=0).fit(large.astype(np.float32), y).result_
+    found = BanditSIS(3, alpha=0.5, random_state=0).fit(large, y).result_
+    expected = BanditSIS(3, alpha=0.5, random_state=0).fit(large.astype(np.float32), y).result_
     np.testing.assert_array_equal(found.selected, expected.selected)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
 

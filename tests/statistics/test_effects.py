@@ -230,7 +230,7 @@ def test_stratified_samples_have_no_standard_error():
     """Their slopes are close to those of all rows: they are weighted by the strata."""
     rare = (rng.random(20_000) < 0.02) * 1.0
     cells = rng.standard_normal((20_000, 20)) + 2 * rare[:, None] * (np.arange(20) < 2)
-    selector = BanditSIS(2, sampling="stratified", random_state=0).fit(cells, rare)
+    selector = BanditSIS(2, alpha=0.5, sampling="stratified", random_state=0).fit(cells, rare)
     result = selector.result_
     exact = screen(cells, rare, Plan.exact(20_000, 20, 20))
     places = [exact.selected.tolist().index(k) for k in result.selected]

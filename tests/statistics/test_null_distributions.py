@@ -170,7 +170,7 @@ def test_progress_counts_the_last_pass():
 
 
 def test_estimators_and_several_responses():
-    selector = BanditSIS(3, pvalues=True, random_state=0).fit(X, Y)
+    selector = BanditSIS(3, alpha=0.5, pvalues=True, random_state=0).fit(X, Y)
     assert selector.result_.select()[0] == 3
     assert SIS(3).fit(X, Y).result_.pvalues[3] < 1e-10
     both = np.column_stack([Y, -Y])
