@@ -110,7 +110,7 @@ def _print_cost(result: ScreeningResult, n_bytes: float, seconds: float) -> None
 
 def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:
     """Print the most important notes, except for what the first lines say."""
-    told = ("skipped ",) if result.contents else ()
+    told = ("skipped ",) if result.contents and not verbose else ()
     left = [note for note in notes if note != describe_reading(result) and not note.startswith(told)]
     for note in left if verbose else left[:MAX_NOTES_SHOWN]:
         print_output(f"Note: {to_single_line(note)}", indent=6)
@@ -118,8 +118,10 @@ def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -
         print_output(f"{count(n_more, 'more note')}: use --verbose.")
 
 
-def summarize_response(values: Array) -> str:
+def summarize_response(values: Array, by_class: bool = False) -> str:
     """The share of each class, the class that counts as 1 first, or mean and range of numbers.
+
+    Numbers are classes if the statistic is ``by_class``.
 
     Examples
     --------
@@ -128,7 +130,7 @@ def summarize_response(values: Array) -> str:
     """
     if values.ndim > 1:  # time and event
         return count(int(np.count_nonzero(values[:, -1])), "event")
-    if values.dtype.kind in "fiu":
+    if values.dtype.kind in "fiu" and not by_class:
         with np.errstate(over="ignore", invalid="ignore"):
             return f"mean {values.mean():.4g}, from {values.min():.4g} to {values.max():.4g}"
     labels, counts = np.unique(values.astype(str), return_counts=True)

@@ -364,7 +364,7 @@ def _describe(
         response=target,
         data=shown(options.data),
         contents=source.contents,
-        response_summary=summarize_response(values),
+        response_summary=summarize_response(values, find_statistic(options.statistic).by_class),
         command=options.command,
         notes=tuple(map(name_options, notes)),
     )
