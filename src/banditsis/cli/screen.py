@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -357,8 +358,13 @@ def _describe(
 ) -> ScreeningResult:
     """The result with what the command knows about it; notes name options as the command does."""
     notes = [*remarks, *result.notes]
-    if how != f"the target is the column {target!r} of the data." and f"{how[:-1]};" not in " ".join(notes):
-        notes.insert(0 if "left out" in how else len(notes), how)
+    counts = re.search(r"(\S+) of (\S+) rows have a value", how)
+    lost = counts is not None and counts[1] != counts[2]
+    where = how.partition(": ")[0].rstrip(".")
+    told = where == f"the column {target!r} of the data" or f"{where};" in " ".join(notes)
+    if lost or not told:
+        how = f"the target is {how}" if how.startswith("the column") else how
+        notes.insert(0 if lost else len(notes), how)
     return replace(
         result,
         response=target,
