@@ -344,7 +344,7 @@ def constant_seeds(plan, y=RARE, n_seeds=40):
     return [seed for seed, rows in draws.items() if np.ptp(y[next(rows)]) == 0]
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [name for name in PLANS if name != "guaranteed"])
 def test_rows_with_a_constant_response_drop_nothing(name):
     plan = PLANS[name]
     seeds = constant_seeds(plan)
@@ -356,6 +356,13 @@ def test_rows_with_a_constant_response_drop_nothing(name):
         assert (first.n_rows > plan.steps[0].n_rows) == (seed in seeds)
         assert first.cells == first.n_rows * 40
         assert result.selected.size == 3
+
+
+def test_a_guarantee_reads_the_cases_of_a_rare_response():
+    for seed in constant_seeds(PLANS["guaranteed"])[:5]:
+        result = screen(WIDE, RARE, PLANS["guaranteed"], sampling="uniform", random_state=seed)
+        assert not any("the response is constant in the" in note for note in result.notes)
+        assert result.rounds[0].n_rows == PLANS["guaranteed"].steps[0].n_rows
 
 
 def test_rows_are_not_chosen_by_the_response():

@@ -368,7 +368,7 @@ class Run:
             strata = find_strata(self.source, self.statistic, settings.sampling, settings.row_order)
         made = plan if isinstance(plan, Plan) else plan(strata.design if strata.n_strata > 1 else None)
         made = made.rereading(self.kind.rereads).limit_rows(n)
-        if made.by_evidence:
+        if made.by_evidence and self.statistic is not None:
             random = settings.row_order == "auto" or (self.source.shuffled and settings.row_order == "stored")
             row_order = "random" if random else settings.row_order
             check_guarantee_possible(
