@@ -172,6 +172,29 @@ def test_a_perfect_copy():
         assert (result.log10_pvalues < -20).all()  # 1 / (300 choose 15) is 1e-25
 
 
+@pytest.mark.parametrize("cases", [126, 210])
+def test_far_tails_are_near_the_score_test_and_in_the_order_of_the_scores(cases):
+    """For orders of one genotype column, from no association to a strong one."""
+    generator, n = np.random.default_rng(3), 420
+    y = np.arange(n) >= cases
+    genotypes = generator.binomial(2, 0.39, n) * 1.0
+    x = np.array([generator.permutation(genotypes) for _ in range(80)])
+    for k, column in enumerate(x[10:]):
+        chosen = np.sort(generator.choice(n, 6 * k, replace=False))
+        column[chosen] = np.sort(column[chosen])[::-1]
+    r = np.array([np.corrcoef(column, y)[0, 1] for column in x])
+    order, score_test = np.argsort(np.abs(r)), stats.chi2(1).logsf(n * r**2) / np.log(10)
+    assert r.min() < -0.6
+    for statistic in ("pearson", "anova", "logistic"):
+        log10 = exact(x.T, y, statistic=statistic).log10_pvalues
+        assert (np.diff(log10[order]) <= 1e-9).all()
+        for target in (-0.45, -0.59):  # log10 p is about -19.2 and -33.1
+            near = np.argmin(np.abs(r - target))
+            student = stats.pearsonr(x[near], y).pvalue  # smaller than the score test in the far tail
+            usual = score_test[near] if statistic == "logistic" else np.log10(student)
+            assert usual - 1e-9 <= log10[near] <= 0.97 * score_test[near]
+
+
 def test_pvalues_do_not_depend_on_units():
     x, y = heavy(np.random.default_rng(4), 300, 400)
     expected = exact(x, y).log10_pvalues
@@ -256,6 +279,24 @@ def test_classes_are_compared_by_a_likelihood_ratio():
     found = exact(x[:, None], y, statistic="anova").pvalues[0]
     assert found == pytest.approx(stats.chi2(3).sf(ratio), rel=0.1)  # n - 1 instead of n
     assert found > stats.f_oneway(*(x[y == c] for c in range(4))).pvalue
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_many_classes_are_not_checked(given):
+    """The check would take time and memory that grow without bound."""
+    generator = np.random.default_rng(0)
+    x, y = generator.exponential(size=(600, 5)) ** 2, np.arange(600) % 51
+    x[y == 50, 0] += 20
+    covariates = generator.standard_normal(600) if given else None
+    result = exact(x, y, statistic="anova", covariates=covariates)
+    assert "more than 50 classes" in " ".join(result.notes)
+    assert result.cells_reread == 0
+    if not given:
+        expected = [stats.f_oneway(*(column[y == c] for c in range(51))).pvalue for column in x.T]
+        np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
+    result = exact(x, y % 50, statistic="anova", covariates=covariates)
+    assert "more than 50 classes" not in " ".join(result.notes)
+    assert result.cells_reread > 0
 
 
 @pytest.mark.parametrize("continuous", [False, True])

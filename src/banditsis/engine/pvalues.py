@@ -19,7 +19,7 @@ from banditsis.parallel import Workers, map_in_threads, one_blas_thread
 from banditsis.plans.keeping import strongest
 from banditsis.results import Round
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic
+from banditsis.statistics.base import MAX_CLASSES, Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
 from banditsis.validation import raise_nonfinite
@@ -103,7 +103,14 @@ def _correct_response(
     scores = trace.scores if tested is None else trace.scores[tested]
     level, n_small = find_level(null, scores, trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
-    if n_small == 0 or (parts := statistic.score_parts(rows)) is None:
+    if n_small == 0:
+        return
+    if (parts := statistic.score_parts(rows)) is None:
+        if statistic.name == "anova" and statistic.sample_weight is None:
+            trace.notes.append(
+                f"p-values are those of the F test and assume normal data: they are not checked if there are "
+                f"more than {MAX_CLASSES} classes."
+            )
         return
     test = TailTest(parts)
     if test.has_normal_residuals and not robust:

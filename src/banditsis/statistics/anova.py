@@ -9,6 +9,7 @@ import numpy as np
 
 from banditsis.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import (
+    MAX_CLASSES,
     MomentStatistic,
     RowSizes,
     Weights,
@@ -161,9 +162,9 @@ class Anova(MomentStatistic):
         return BetaNull(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        """Indicators of the classes; of two classes one is enough."""
+        """Indicators of the classes; of two classes one is enough. None if there are too many to check."""
         k = self.n_classes
-        if self.sample_weight is not None:
+        if self.sample_weight is not None or k > MAX_CLASSES:
             return None
         return ScoreParts(np.eye(k, k if k > 2 else 1, dtype=bool)[self.codes(rows)])
 

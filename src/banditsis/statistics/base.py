@@ -38,6 +38,7 @@ SUMS_OF_THREAD = 1 << 18
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10
 #: Text with more distinct values than these, or fewer rows for each on average, is not taken for classes.
+#: Nor are p-values checked with more classes, because that would take too long.
 MAX_CLASSES, MIN_CLASS_ROWS = 50, 5
 
 

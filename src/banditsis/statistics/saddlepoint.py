@@ -37,7 +37,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.arrays import SMALLEST, Array, Floats, Indices, special
 from banditsis.statistics.null_distributions import TINY, BetaNull
-from banditsis.statistics.regression import maximise, whiten
+from banditsis.statistics.regression import whiten
 from banditsis.statistics.shape import (
     Atoms,
     Moments,
@@ -52,11 +52,10 @@ N_NODES, FIRST_NODE, LAST_NODE = 150, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
 #: The usual p-value is kept if the correction would be a smaller share of it, by skewness and kurtosis.
 TOLERANCE = 0.1
-#: The share is judged no further in the tail than here, in standard deviations (p = 6e-7).
-MAX_DEVIATION = 5.0
-RATE_TOLERANCE = 1e-8
-#: A simple upper bound of a p-value is enough if its logarithm is smaller (1e-12).
-LOG_DECIDED = -27.6
+#: The share is judged here, in standard deviations (p = 6e-7), for all features, so p-values of features with
+#: the same distribution are in the order of their scores.
+DEVIATION = 5.0
+RATE_TOLERANCE, MAX_ITERATIONS = 1e-9, 100
 #: A class has at least this share of its mean probability, whatever the covariates.
 MIN_CHANCE = 0.05
 
@@ -130,15 +129,14 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
     return table
 
 
-def expected_correction(n: int, skewness: float, kurtosis: float, deviation: float) -> float:
-    r"""About how much the logarithm of a p-value changes if it is computed by the saddlepoint.
+def expected_correction(n: int, skewness: float, kurtosis: float) -> float:
+    r"""About how much the logarithm of a small p-value changes if it is computed by the saddlepoint.
 
     The arguments are the products of the skewness and of the kurtosis of feature and response. If the
     response is permuted, the skewness of T is :math:`γ_g γ_R / \sqrt n`, and its kurtosis differs from that
     of Student's t by :math:`κ_g κ_R / n` (Pitman 1937).
     """
-    z = min(abs(deviation), MAX_DEVIATION)
-    return abs(skewness) / math.sqrt(n) * z**3 / 6 + abs(kurtosis) / n * z**4 / 24
+    return abs(skewness) / math.sqrt(n) * DEVIATION**3 / 6 + abs(kurtosis) / n * DEVIATION**4 / 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +159,6 @@ class Score:
         """The weights g."""
         mean, spread = self.moments[:2]
         return self.values if (mean, spread) == (0.0, 1.0) else (self.values - np.float64(mean)) / spread
-
-    @property
-    def largest(self) -> float:
-        """The largest absolute weight."""
-        mean, spread = self.moments[:2]
-        return max(float(self.values.max()) - mean, mean - float(self.values.min())) / spread
 
     @cached_property
     def atoms(self) -> Atoms:
@@ -251,15 +243,9 @@ class TailTest:
     def _log_pvalue(self, score: Score | None, log: float, robust: bool) -> float:
         if score is None:
             return log
-        log_usual = log
-        if self._is_far_from_normal(score, -float(special.ndtri_exp(log_usual - math.log(2)))):
-            bound = self._log_bound(score)
-            if bound < LOG_DECIDED:
-                log = max(log, bound)
-            elif len(self.residuals) == 1:
-                log = max(log, self._log_tail(score))
-            else:
-                log = max(log, self._log_class_tail(score))
+        if self._is_far_from_normal(score):
+            one = len(self.residuals) == 1
+            log = max(log, self._log_tail(score) if one else self._log_class_tail(score))
         return max(log, self._log_robust(score.weights)) if robust else log
 
     def _find_scores(self, columns: Sequence[Array], robust: bool) -> list[Score | None]:
@@ -290,12 +276,12 @@ class TailTest:
             for line, product, known in zip(g, products, reach > 0, strict=True)
         ]
 
-    def _is_far_from_normal(self, score: Score, deviation: float) -> bool:
-        """Whether the p-value of a score, in standard deviations, is likely to change."""
+    def _is_far_from_normal(self, score: Score) -> bool:
+        """Whether the p-value of a score is likely to change."""
         n, (_, _, skewness, kurtosis, _) = self.n, score.moments
         far = not is_like_normal(n, skewness, kurtosis)
         for r in self.residuals:
-            change = expected_correction(n, skewness * r.skewness, kurtosis * r.kurtosis, deviation)
+            change = expected_correction(n, skewness * r.skewness, kurtosis * r.kurtosis)
             if change > TOLERANCE and (far or not is_like_normal(n, r.skewness, r.kurtosis)):
                 return True
         return False
@@ -304,24 +290,12 @@ class TailTest:
     def _freedom(self) -> int:
         return self.n - len(self.whitening)
 
-    def _deviations(self, score: Score) -> list[float]:
-        """The score, and those of the other classes, in standard deviations."""
+    def _deviation(self, score: Score) -> float:
+        """The score in standard deviations."""
         variance = self.n / self._freedom
         if (v := self.parts.variances) is not None:
             variance *= float(np.square(score.weights) @ v / v.mean())
-        products = [score.moments.product / score.moments.spread]
-        products += [float(score.weights @ r.unscaled) for r in self.residuals[1:]]
-        scales = [r.scale * math.sqrt(variance) for r in self.residuals]
-        return [product / scale for product, scale in zip(products, scales, strict=True)]
-
-    def _log_bound(self, score: Score) -> float:
-        """By the inequality of Bernstein (1924), which costs little if a feature is clearly associated."""
-        largest, deviations = score.largest, self._deviations(score)
-        terms = [
-            2 + 2 / 3 * largest * r.largest * abs(z) for r, z in zip(self.residuals, deviations, strict=True)
-        ]
-        logs = [-(z**2) / term for z, term in zip(deviations, terms, strict=True)]
-        return min(logs) + math.log(2 * len(logs))
+        return score.moments.product / (score.moments.spread * self.residuals[0].scale * math.sqrt(variance))
 
     def _log_tail(self, score: Score) -> float:
         """By the saddlepoint.
@@ -329,10 +303,9 @@ class TailTest:
         Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
         weights do not. So feature and response change places if the feature has the lighter tails.
         """
-        (residual,), n = self.residuals, self.n
-        (deviation,) = self._deviations(score)
+        (residual,), n, deviation = self.residuals, self.n, self._deviation(score)
         lighter = residual.kurtosis - score.moments.kurtosis
-        if lighter > 0 and expected_correction(n, 0.0, 3 * lighter, deviation) > TOLERANCE:
+        if lighter > 0 and expected_correction(n, 0.0, 3 * lighter) > TOLERANCE:
             drawn = ResidualDistribution.fit(score.atoms.centred().times(np.sqrt(n)))
             return drawn.log_pvalue(residual.atoms.times(1 / np.sqrt(n)), deviation)
         return residual.distribution.log_pvalue(score.atoms, deviation)
@@ -386,28 +359,34 @@ def _reach(values: Floats) -> Floats:
 
 
 def _class_rate(sums: Floats, chances: Floats, atoms: Atoms) -> float:
-    """Rate of large deviations of the sums of g over random classes; t is 0 for the last class.
+    """Rate of large deviations of the sums of g over random classes.
 
-    The classes have other probabilities in the rows of each atom. Deviations are from the mean sums.
+    The classes have other probabilities in the rows of each atom. Deviations are from the mean sums. The rate
+    is a maximum, so a search that ends too early makes p-values larger, never smaller.
     """
+    from scipy.optimize import minimize  # this import takes longer than most runs
+
     sums = sums + (atoms.counts * atoms.values) @ chances
     log_chances = np.log(chances)
-    reached = [0.0]  # with classes that do not overlap, the rate is approached and never reached
+    unit = 1 / np.sqrt((atoms.counts * np.square(atoms.values)) @ chances)  # standard deviations of the sums
 
-    def derivatives(t: Floats) -> tuple[float, Floats, Floats]:
-        exponent = np.multiply.outer(atoms.values, np.append(t, 0.0)) + log_chances
+    def negative_rate(u: Floats) -> tuple[float, Floats]:
+        exponent = np.multiply.outer(atoms.values, u * unit)
+        exponent += log_chances
         largest = exponent.max(axis=1, keepdims=True)
-        tilted = np.exp(exponent - largest)
-        total = tilted.sum(axis=1, keepdims=True)
-        tilted = (tilted / total)[:, :-1]
-        value = t @ sums[:-1] - atoms.counts @ (np.log(total) + largest)[:, 0]
-        squares = (atoms.counts * np.square(atoms.values))[:, None] * tilted
-        information = np.diag(squares.sum(axis=0)) - squares.T @ tilted
-        reached.append(float(value))
-        return reached[-1], sums[:-1] - (atoms.counts * atoms.values) @ tilted, information
+        tilted = np.exp(np.subtract(exponent, largest, out=exponent), out=exponent)
+        total = tilted.sum(axis=1)
+        value = atoms.counts @ (np.log(total) + largest[:, 0]) - (u * unit) @ sums
+        return float(value), ((atoms.counts * atoms.values / total) @ tilted - sums) * unit
 
-    maximise(derivatives, np.zeros(len(sums) - 1), RATE_TOLERANCE)
-    return max(reached)
+    found = minimize(
+        negative_rate,
+        np.zeros(len(sums)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": RATE_TOLERANCE, "gtol": 0.0, "maxiter": MAX_ITERATIONS},
+    )
+    return -float(found.fun)
 
 
 def _log_chi_squared_tail(value: float, freedom: float) -> float:
@@ -440,11 +419,6 @@ class Residual:
     def values(self) -> Floats:
         """Residuals with mean square 1."""
         return self.unscaled / self.scale
-
-    @cached_property
-    def largest(self) -> float:
-        """The largest absolute value."""
-        return float(_reach(self.unscaled)) / self.scale
 
     @cached_property
     def atoms(self) -> Atoms:
