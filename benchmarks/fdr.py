@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import SIS, ScreeningResult
-from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, reject_nulls
+from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull, reject_nulls
 from reporting import replace_between
 
 N, P, LEVEL = 1000, 1000, 0.05
@@ -90,6 +90,27 @@ def adjusted(
     return draw
 
 
+def ranked(statistic: str, kind: str) -> Callable[[Generator], Data]:
+    """Data with equal values, or few rows without them, for a rank statistic."""
+
+    def draw(rng: Generator) -> Data:
+        if kind == "rare":
+            return statistic, genotypes(rng), (rng.random(N) < 0.05) * 1.0
+        if kind == "zeros":
+            x, y = ((rng.random(size) < 0.1) * rng.geometric(0.3, size) for size in ((N, P), N))
+            return statistic, x.astype(np.float32), y * 1.0
+        if kind == "rounded":
+            return (
+                statistic,
+                rng.integers(0, N, (N, P)).astype(np.float32),
+                np.round(2 * rng.standard_normal(N)),
+            )
+        return statistic, rng.standard_normal((int(kind), 10 * P)), rng.standard_normal(int(kind))
+
+    draw.__name__ = f"{statistic}_{kind}"
+    return draw
+
+
 CASES: dict[str, Callable[[Generator], Data]] = {
     "`logistic`, 5% cases, allele frequency 2%": rare_cases,
     "`anova`, classes of 3%, 7% and 90%, allele frequency 2%": rare_classes,
@@ -106,6 +127,20 @@ CASES: dict[str, Callable[[Generator], Data]] = {
         for n, k in ((50, 1), (100, 1), (100, 2), (400, 4))
         for shape in ("normal", "lognormal")
     },
+    **{
+        f"`{statistic}`, {words}": ranked(statistic, kind)
+        for kind, words in {
+            "rare": "5% cases, allele frequency 2%",
+            "zeros": "counts, 90% zeros",
+            "rounded": "both with equal values",
+        }.items()
+        for statistic in ("spearman", "kendall", "chatterjee")
+    },
+    **{
+        f"`{statistic}`, {n} rows, p = {10 * P:,}": ranked(statistic, str(n))
+        for n in (10, 15, 20, 30)
+        for statistic in ("spearman", "kendall")
+    },
     "power: `pearson`, both normal, r = 0.12": weak_signals,
 }
 
@@ -115,6 +150,8 @@ def select_as_usual(result: ScreeningResult) -> np.ndarray:
     null = result.null_distribution
     if result.parameters["statistic"] == "poisson":
         null = NormalNull(np.sqrt(result.n_rows))
+    elif result.parameters["statistic"] == "spearman":
+        null = BetaNull(result.n_rows - 2.0)
     elif isinstance(null, CorrectedNull):
         null = null.usual
     assert null is not None

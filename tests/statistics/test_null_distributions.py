@@ -232,7 +232,7 @@ def test_frames_and_json_carry_pvalues(all_features, adaptive):
     assert "pvalue" not in screen(X, y, Plan.paper(N, P, 5), random_state=0).to_frame()
 
 
-@pytest.mark.parametrize("statistic", ["pearson", "spearman", "kendall"])
+@pytest.mark.parametrize("statistic", ["pearson", "kendall"])
 def test_rounds_that_read_every_row_before_the_last(statistic):
     """P-values are those of the features of the last round; others have none."""
     x = np.random.default_rng(0).standard_normal((20, 300))

@@ -16,6 +16,7 @@ from banditsis.kernels.ranks import count_inversions
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
+from banditsis.statistics.null_distributions import permutation_null, rank_kurtosis
 from sample_references import (
     NOISE,
     REFERENCES,
@@ -398,8 +399,17 @@ def test_rows_in_stored_order_that_are_sorted_are_noticed(name):
 # P-values
 
 
+def spearman_pvalue(x, y):
+    """With the variance and kurtosis of ρ over all orders (Kendall and Gibbons 1990), for few ties."""
+    n = len(x)
+    kurtosis = -114 / (25 * n) * (1 + 5 / (19 * n) - 36 / (19 * n**2)) / (1 - 1 / n**2)
+    b = -3 / kurtosis - 1.5
+    bound = np.sqrt((2 * b + 1) / (n - 1))
+    return 2 * stats.beta(b, b).sf((1 + abs(stats.spearmanr(x, y).statistic) / bound) / 2)
+
+
 PVALUES = {
-    "spearman": lambda x, y: stats.spearmanr(x, y).pvalue,
+    "spearman": spearman_pvalue,
     "kendall": lambda x, y: stats.kendalltau(x, y, method="asymptotic").pvalue,
     "chatterjee": lambda x, y: stats.chatterjeexi(x, y).pvalue,
 }
@@ -407,25 +417,110 @@ PVALUES = {
 
 @pytest.mark.parametrize("name", PVALUES)
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("n", [5, 30, 400])
+@pytest.mark.parametrize("n", [30, 400])
 def test_pvalues_are_scipys(name, tied, n):
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, 6))
     y = 0.3 * X[:, 0] ** 3 + rng.standard_normal(n)
     if tied:
-        y = np.round(y)
-        X = X if name == "chatterjee" else np.round(2 * X)
-    result = screen(X, y, Plan.exact(n, 6, 2), statistic=name)
-    np.testing.assert_allclose(result.pvalues, [PVALUES[name](x, y) for x in X.T], 1e-9, 1e-20)
+        y = np.round(2 * y)
+        X = X if name == "chatterjee" else np.round(5 * X)
+    result = screen(X, y, Plan.exact(n, 6, 2), statistic=name, pvalues=True)
+    expected = [PVALUES[name](x, y) for x in X.T]
+    np.testing.assert_allclose(result.pvalues, expected, 1e-9 + 0.05 * (tied and name == "spearman"), 1e-20)
+    if name == "spearman" and n == 400:
+        common = np.array(expected) > 0.01
+        theirs = np.array([stats.spearmanr(x, y).pvalue for x in X.T])
+        np.testing.assert_allclose(result.pvalues[common], theirs[common], rtol=0.05)
+
+
+@pytest.mark.parametrize("name", ["spearman", "kendall"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_pvalues_of_few_rows_are_those_of_all_orders(name, tied):
+    rng = np.random.default_rng(0)
+    y = np.array([0, 0, 1, 2, 2, 4.0]) if tied else np.arange(6.0)
+    X = np.column_stack([y, -y, *(rng.permutation(y) for _ in range(20))])
+    measure = {"spearman": stats.spearmanr, "kendall": stats.kendalltau}[name]
+    orders = [y[list(order)] for order in permutations(range(6))]
+    result = screen(X, y, Plan.exact(6, 22, 2), statistic=name, pvalues=True)
+    for j in (0, 1):  # larger p-values are not checked
+        scores = np.array([measure(X[:, j], other).statistic for other in orders])
+        share = np.mean(np.abs(scores) >= np.abs(result.scores[j]) - 1e-9)
+        assert result.pvalues[j] == pytest.approx(share)
+        assert share <= result.pvalues.min() * (1 + 1e-9)
+    x = np.arange(5.0)[:, None]
+    assert screen(x, x[:, 0], Plan.exact(5, 1, 1), statistic=name).pvalues == pytest.approx([1 / 60])
+
+
+@pytest.mark.parametrize("n", [8, 10, 12])
+def test_spearmans_pvalues_are_those_of_all_orders_or_larger(n):
+    """Over all orders, each row takes one of the ranks that the rows before it left."""
+    paths = {0: np.ones(1)}
+    for row in range(n):
+        following: dict[int, np.ndarray] = {}
+        for taken, counts in paths.items():
+            for rank in set(range(n)) - {k for k in range(n) if taken >> k & 1}:
+                d, new = (rank - row) ** 2, taken | 1 << rank
+                longer = np.append(np.zeros(d), counts)
+                old = following.get(new, np.zeros(0))
+                size = max(len(old), len(longer))
+                following[new] = np.pad(old, (0, size - len(old))) + np.pad(longer, (0, size - len(longer)))
+        paths = following
+    counts = paths[2**n - 1]
+    squares = np.flatnonzero(counts)
+    rho, p = 1 - 6 * squares / (n**3 - n), 2 * np.cumsum(counts[squares]) / counts.sum()
+    found = 10 ** permutation_null(n, rank_kurtosis(n)).log10_pvalues(rho)
+    small = p < 0.05
+    assert (found[small] > 0.85 * p[small]).all()
+    near = (p > 0.002) & small
+    np.testing.assert_allclose(found[near], p[near], rtol=0.3)
+
+
+def test_kendalls_pvalues_are_exact_or_larger():
+    """The exact ones are SciPy's."""
+    for n in (10, 20, 40):
+        x = np.arange(n * 1.0)
+        y = [np.append(x[k:][::-1], x[:k]) for k in range(n)]
+        exact = np.array([stats.kendalltau(x, other, method="exact").pvalue for other in y])
+        found = np.array(
+            [screen(x[:, None], other, Plan.exact(n, 1, 1), statistic="kendall").pvalues[0] for other in y]
+        )
+        assert (found > exact)[exact < 1e-3].all()
+        assert (exact < 1e-3).any()
+
+
+RANK_NULLS = {
+    "rare": lambda g, n, p: (g.binomial(2, 0.02, (n, p)), g.random(n) < 0.05),
+    "zeros": lambda g, n, p: tuple((g.random(s) < 0.1) * g.geometric(0.3, s) for s in ((n, p), n)),
+    "rounded": lambda g, n, p: (np.round(g.standard_normal((n, p)), 1), np.round(g.standard_normal(n))),
+    "binary": lambda g, n, p: (g.random((n, p)) < 0.5, g.standard_normal(n)),
+    "few": lambda g, n, p: (g.standard_normal((20, p)), g.standard_normal(20)),
+}
+
+
+@pytest.mark.parametrize("name", PVALUES)
+@pytest.mark.parametrize("kind", RANK_NULLS)
+def test_small_pvalues_of_ranks_hold_without_association(name, kind):
+    found = []
+    for seed in range(20):
+        X, y = RANK_NULLS[kind](np.random.default_rng(seed), 500, 1000)
+        X, y = X.astype(np.float64), y.astype(np.float64)
+        found.append(screen(X, y, Plan.exact(*X.shape, 1), statistic=name, pvalues=True).pvalues)
+    p = np.concatenate(found)
+    for level in (0.001, 0.0001):
+        assert np.mean(p <= level) <= 1.2 * level + 3 * np.sqrt(level / p.size)
+    unknown = name == "chatterjee" and kind not in ("few",)
+    assert np.isnan(p).all() == unknown
+    assert unknown or kind in ("rare", "zeros") or np.mean(p <= 0.001) > 0.0002
 
 
 @pytest.mark.parametrize("name", PVALUES)
 def test_pvalues_of_the_rows_that_are_present(name):
     rng = np.random.default_rng(0)
-    X = np.round(rng.standard_normal((300, 5)), 1 if name != "chatterjee" else 15)
-    y = np.round(X[:, 0] + rng.standard_normal(300))
+    X = rng.standard_normal((300, 5))
+    y = np.round(X[:, 0] + rng.standard_normal(300), 1 if name == "spearman" else 0) + 0.0
     X[rng.random(X.shape) < np.linspace(0, 0.9, 5)] = np.nan
-    result = screen(X, y, Plan.exact(300, 5, 2), statistic=name, missing="pairwise")
+    result = screen(X, y, Plan.exact(300, 5, 2), statistic=name, missing="pairwise", pvalues=True)
     expected = [PVALUES[name](x[~np.isnan(x)], y[~np.isnan(x)]) for x in X.T]
     np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
 
@@ -448,7 +543,7 @@ def test_a_constant_has_pvalue_one(name):
     assert screen(X, y, Plan.exact(200, 4, 2), statistic=name).pvalues[2] == 1
 
 
-@pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 2.0])], ids=["plain", "tied"])
+@pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 3.0])], ids=["plain", "tied"])
 def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
     x = np.array([1, 1, 2, 2, 2, 3.0])
     law = screen(
@@ -463,12 +558,13 @@ def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
 def test_chatterjees_pvalues_with_equal_values():
     """Uniform if there are many values; not available if there are few, and then never selected."""
     rng = np.random.default_rng(2)
-    X, y = np.round(rng.standard_normal((600, 3000)), 2), rng.poisson(3.0, 600)
+    X, y = rng.integers(0, 600, (600, 3000)) * 1.0, rng.poisson(3.0, 600)
     result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee")
     assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
     X[:, 1] = y > 2
     result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee", pvalues=True)
     assert np.isnan(result.pvalues[1])
+    assert "p-values of 1 feature are not available" in " ".join(result.notes)
     assert np.isnan(result.pvalues).sum() == 1
     assert result.selected[0] == 1
     assert 1 not in result.select(0.5)

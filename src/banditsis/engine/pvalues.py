@@ -22,6 +22,7 @@ from banditsis.sources.base import Source
 from banditsis.statistics.base import MAX_CLASSES, Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
+from banditsis.statistics.sample import SampleStatistic
 from banditsis.validation import raise_nonfinite
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
@@ -32,6 +33,8 @@ MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 MAX_CHECKED = 1000
 #: For more features, limits of scores are found in less time than p-values.
 MANY = 1 << 15
+#: With no more rows, p-values of rank correlations are from all orders of the response.
+MAX_EXACT = 7
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
@@ -101,6 +104,11 @@ def _correct_response(
     last = len(trace.rounds) - 1
     tested = None if last == 0 else np.flatnonzero(trace.last_round == last)  # None for all
     scores = trace.scores if tested is None else trace.scores[tested]
+    if statistic.name == "chatterjee" and (n_unknown := np.isnan(null.log10_pvalues(scores)).sum()):
+        trace.notes.append(
+            f"p-values of {count(int(n_unknown), 'feature')} are not available: too many values of the "
+            "feature or of the response are equal for ξ to be normal; use 'spearman' or 'kendall'."
+        )
     level, n_small = find_level(null, scores, trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
     if n_small == 0:
@@ -113,7 +121,8 @@ def _correct_response(
             )
         return
     test = TailTest(parts)
-    if test.has_normal_residuals and not robust:
+    few = parts.ranks and test.n <= MAX_EXACT
+    if test.has_normal_residuals and not robust and not few:
         return
     features = trace.selected
     if pvalues:
@@ -134,14 +143,21 @@ def _correct_response(
     if n_raised := int(np.count_nonzero(raised)):
         trace.details.append(
             f"{count(n_checked, 'feature')} with small p-values {were(n_checked)} read again ({cells:,} "
-            f"cells), and {count(n_raised, 'p-value')} raised, because feature and response are "
-            f"skewed or heavy-tailed{', or the variance of the response depends on the feature' * robust}."
+            f"cells), and {count(n_raised, 'p-value')} raised, because {_reason(test)}"
+            f"{', or the variance of the response depends on the feature' * robust}."
         )
     if n_left:
         trace.details.append(
-            f"small p-values of {count(n_left, 'feature')} are not available, as the data are not normal "
-            "and they were not checked: set pvalues=True to get them."
+            f"small p-values of {count(n_left, 'feature')} are not available, as the data "
+            f"{'have equal values' if test.parts.ranks else 'are not normal'} and they were not checked: set "
+            "pvalues=True to get them."
         )
+
+
+def _reason(test: TailTest) -> str:
+    if test.parts.ranks:
+        return "there are few rows" if test.n <= MAX_EXACT else "feature and response have many equal values"
+    return "feature and response are skewed or heavy-tailed"
 
 
 class Check(NamedTuple):
@@ -163,7 +179,7 @@ class Check(NamedTuple):
             columns, here = source.read_columns(self.rows, features[i : i + width]), logs[i : i + width]
             pieces = ((columns[j : j + size], here[j : j + size]) for j in range(0, len(here), size))
             map_in_threads(lambda piece: self.raise_pvalues(*piece), pieces)
-        return np.where(logs > usual, logs / np.log(10), log10)
+        return np.where(logs != usual, logs / np.log(10), log10)
 
     def raise_pvalues(self, columns: Sequence[Array], logs: Floats) -> None:
         """Raise the logarithms of p-values of some columns, over the rows that are present."""
@@ -172,13 +188,22 @@ class Check(NamedTuple):
             if self.statistic.pairwise and not (present := np.isfinite(x)).all():
                 parts = self.statistic.score_parts(as_indices(self.rows)[present])
                 assert parts is not None  # as it is for all rows
-                logs[j] = TailTest(parts).log_pvalues([x[present]], logs[j : j + 1], self.robust)[0]
+                self.raise_some(TailTest(parts), [x[present]], logs[j : j + 1])
             else:
                 complete.append(j)
         if complete:
-            logs[complete] = self.test.log_pvalues(
-                [columns[j] for j in complete], logs[complete], self.robust
-            )
+            raised = logs[complete]
+            self.raise_some(self.test, [columns[j] for j in complete], raised)
+            logs[complete] = raised
+
+    def raise_some(self, test: TailTest, columns: Sequence[Array], logs: Floats) -> None:
+        """As :meth:`raise_pvalues`, for columns without missing values in the rows of a test."""
+        if isinstance(self.statistic, SampleStatistic) and test.parts.ranks and test.n <= MAX_EXACT:
+            y = test.parts.residuals[:, 0]
+            exact = [self.statistic.exact_pvalue(x.astype(np.float64), y) for x in columns]
+            logs[:] = np.log(exact)
+        else:
+            logs[:] = test.log_pvalues(columns, logs, self.robust)
 
 
 def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple[float, int]:

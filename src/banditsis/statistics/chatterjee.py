@@ -10,13 +10,11 @@ from banditsis import kernels
 from banditsis.arrays import Array, Floats, rank_values
 from banditsis.statistics.sample import SampleStatistic
 
-#: A feature with ties has a p-value if it has this many distinct values, or half as many as rows.
-MIN_DISTINCT = 100
-
 
 class PreparedResponse(NamedTuple):
     """The response: its order, maximum ranks in that order, 2 Σ l (n - l), and the standard error of ξ.
 
+    ``most_equal`` is the number of rows with the most frequent value.
     ``pairs`` and ``rows`` are sums of squares about the mean: of the distances between ranks over all ordered
     pairs, and of the sums of these distances for each row.
     """
@@ -27,6 +25,7 @@ class PreparedResponse(NamedTuple):
     error: float
     pairs: float
     rows: float
+    most_equal: int
 
 
 class Chatterjee(SampleStatistic):
@@ -44,9 +43,9 @@ class Chatterjee(SampleStatistic):
 
     The p-value is one-sided and normal, and equals SciPy's for features without ties. Ties reduce the
     variance of ξ; its variance over all permutations of the response is known [2]_, and SciPy's variance is
-    multiplied by the ratio of the two. The p-value is NaN if a feature has fewer than 100 distinct values and
-    fewer than half as many as rows, because ξ is not normal then; use :class:`Kendall` or
-    :class:`MeanVariance` for such features. A constant feature has p-value 1.
+    multiplied by the ratio of the two. ξ is skewed, and its p-value is NaN, if a feature has fewer distinct
+    values than half of the rows, or if more than a third of the responses are equal; use :class:`Kendall` or
+    :class:`MeanVariance` for such data. A constant feature has p-value 1.
 
     References
     ----------
@@ -74,7 +73,8 @@ class Chatterjee(SampleStatistic):
         spread = 2.0 * float((from_here_on * (n - from_here_on)).sum(dtype=np.float64))
         largest = rank_values(y, ties="max")[places].astype(np.float64)
         error = _standard_error(largest, spread)
-        return PreparedResponse(places, largest, spread, error, *_distances(largest))
+        most_equal = int(np.unique(largest, return_counts=True)[1].max())
+        return PreparedResponse(places, largest, spread, error, *_distances(largest), most_equal)
 
     def score_block(self, block: Floats, prepared: PreparedResponse) -> Floats:
         n, out = len(block), np.empty((4, block.shape[1]))
@@ -84,7 +84,7 @@ class Chatterjee(SampleStatistic):
         rows_without_ties = 4.0 / n * (n - 2) / n + 2.0 * (1 - 2.0 / n) ** 2
         without_ties = float(_variance(n, np.array(2.0 * (n - 1)), np.array(rows_without_ties), prepared))
         share = variances / without_ties if without_ties > 0 else np.ones_like(variances)
-        known = (values == n) | ((values >= min(MIN_DISTINCT, n / 2)) & (share > 1e-10))
+        known = (values >= n / 2) & (share > 1e-10) & (prepared.most_equal <= n / 3)
         scale = np.full(len(scores), np.nan)
         scale[known] = 1.0 / (prepared.error * np.sqrt(share[known]))
         scale[values == 1] = 0.0

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats
+from banditsis.arrays import Array, Floats, Rows
+from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -58,3 +59,7 @@ class Kendall(SampleStatistic):
             block.T, *prepared, free, np.empty(n), code, kernels.sorting.make_scratch(n), scores
         )
         return scores
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        """Those of Spearman's ρ, which has the same p-values if one of the variables has two values."""
+        return ScoreParts(self.response(rows)[:, None], ranks=True, linear=False)

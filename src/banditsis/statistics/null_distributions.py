@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -114,6 +114,20 @@ class BetaNull(NullDistribution):
             if part.any():
                 log[part] = _fill(log_tail, *(values[part] for values in given))
         return np.asarray(log / np.log(10))
+
+
+def rank_kurtosis(n: Any) -> Any:
+    """Kurtosis of Spearman's ρ over all orders of n rows without ties: a number or an array."""
+    return -3 * (38 * n**2 + 10 * n - 72) / (25 * n * (n**2 - 1))
+
+
+def permutation_null(n: Any, kurtosis: Any) -> BetaNull:
+    """Null distribution of a correlation whose response is permuted, with variance 1 / (n - 1).
+
+    It is the symmetric beta distribution with this kurtosis, from -2 to 0; Student's t has -6 / (n + 1).
+    """
+    residual = -6 / kurtosis - 3
+    return BetaNull(residual, scale=np.sqrt((n - 1) / (residual + 1)))
 
 
 def _fill(function: Callable[..., Floats], *given: Floats) -> Floats:

@@ -35,8 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, special
-from banditsis.statistics.null_distributions import TINY, BetaNull
+from banditsis.arrays import SMALLEST, Array, Floats, Indices, rank_values, special
+from banditsis.statistics.null_distributions import TINY, BetaNull, permutation_null, rank_kurtosis
 from banditsis.statistics.regression import whiten
 from banditsis.statistics.shape import (
     Atoms,
@@ -71,6 +71,10 @@ class ScoreParts(NamedTuple):
     variances: Floats | None = None
     #: logarithm of the p-value of a feature by the likelihood of the model; None if rows are exchangeable
     by_likelihood: Callable[[Floats], float] | None = None
+    #: whether residuals and features are replaced by their ranks
+    ranks: bool = False
+    #: whether the score is the sum; otherwise it is close to it, and a normal p-value is right without ties
+    linear: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +195,7 @@ class TailTest:
         self.parts, self.n = parts, len(parts.residuals)
         self.residuals = []
         for column in parts.residuals.T:
+            column = rank_values(column) if parts.ranks else column
             column = np.ascontiguousarray(column, np.float64)  # one at a time: there may be many classes
             # with variances they are residuals of a fitted model
             values = self.project(column) if parts.variances is None else column
@@ -217,9 +222,23 @@ class TailTest:
 
     @property
     def has_normal_residuals(self) -> bool:
-        """Whether the response is like normal data, so scores are normal for any feature."""
+        """Whether the response is like normal data, so scores are normal for any feature.
+
+        For ranks, whether the usual p-values are right for any feature: its skewness is at most √n, and its
+        kurtosis at least -2.
+        """
+        n = self.n
+        if self.parts.ranks:
+            most = [
+                expected_correction(
+                    n, math.sqrt(n) * r.skewness, self.parts.linear * self._added_kurtosis(-2 * r.kurtosis)
+                )
+                for r in self.residuals
+                if r.kurtosis < 0
+            ]
+            return len(most) == 1 and most[0] < TOLERANCE
         exchangeable = self.parts.by_likelihood is None
-        return exchangeable and all(is_like_normal(self.n, r.skewness, r.kurtosis) for r in self.residuals)
+        return exchangeable and all(is_like_normal(n, r.skewness, r.kurtosis) for r in self.residuals)
 
     def project(self, values: Floats) -> Floats:
         """Residuals of some values given the design, in lines if there are several columns."""
@@ -243,9 +262,12 @@ class TailTest:
     def _log_pvalue(self, score: Score | None, log: float, robust: bool) -> float:
         if score is None:
             return log
+        if self.parts.ranks:
+            return max(log, self._log_ranks(score, log))
         if self._is_far_from_normal(score):
             one = len(self.residuals) == 1
-            log = max(log, self._log_tail(score) if one else self._log_class_tail(score))
+            tail = self._log_tail(score, self._deviation(score)) if one else self._log_class_tail(score)
+            log = max(log, tail)
         return max(log, self._log_robust(score.weights)) if robust else log
 
     def _find_scores(self, columns: Sequence[Array], robust: bool) -> list[Score | None]:
@@ -254,6 +276,7 @@ class TailTest:
             return self._project_scores(columns)
         scores: list[Score | None] = []
         for x in columns:
+            x = rank_values(x) if self.parts.ranks else x
             # Numba would compile kernels separately for arrays that are not contiguous or writable.
             dtype = np.float32 if x.dtype == np.float32 else np.float64
             x = np.require(x, dtype, ["C", "A", "W", "E"])
@@ -297,13 +320,30 @@ class TailTest:
             variance *= float(np.square(score.weights) @ v / v.mean())
         return score.moments.product / (score.moments.spread * self.residuals[0].scale * math.sqrt(variance))
 
-    def _log_tail(self, score: Score) -> float:
+    def _added_kurtosis(self, product: float) -> float:
+        """By how much ties raise n times the kurtosis of ρ, for this product of the kurtoses of the ranks."""
+        free = 1.2 * (self.n**2 + 1) / (self.n**2 - 1)
+        return max(product - free**2, 0.0)
+
+    def _log_ranks(self, score: Score, log: float) -> float:
+        """By the kurtosis of ρ with these ties, or by the saddlepoint if it is skewed or heavy-tailed."""
+        n, r, moments = self.n, self.residuals[0], score.moments
+        kurtosis = rank_kurtosis(n) + self._added_kurtosis(moments.kurtosis * r.kurtosis) / n
+        if kurtosis >= 0 or expected_correction(n, moments.skewness * r.skewness, 0.0) > TOLERANCE:
+            normal = -float(special.ndtri_exp(log - math.log(2)))
+            return self._log_tail(score, self._deviation(score) if self.parts.linear else normal)
+        if not self.parts.linear:
+            return log
+        rho = self._deviation(score) / math.sqrt(n - 1)
+        return float(permutation_null(n, kurtosis).log10_pvalues(np.array([rho]))[0] * np.log(10))
+
+    def _log_tail(self, score: Score, deviation: float) -> float:
         """By the saddlepoint.
 
         Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
         weights do not. So feature and response change places if the feature has the lighter tails.
         """
-        (residual,), n, deviation = self.residuals, self.n, self._deviation(score)
+        (residual,), n = self.residuals, self.n
         lighter = residual.kurtosis - score.moments.kurtosis
         if lighter > 0 and expected_correction(n, 0.0, 3 * lighter) > TOLERANCE:
             drawn = ResidualDistribution.fit(score.atoms.centred().times(np.sqrt(n)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cache
+from itertools import permutations
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +14,11 @@ from banditsis.arrays import Array, Floats, Rows, near_zero, rank_values
 from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift, no_covariates
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import NullDistribution
+
+
+@cache
+def _all_orders(n: int) -> Array:
+    return np.array(list(permutations(range(n))))
 
 
 class SampleStatistic(Statistic):
@@ -68,6 +75,12 @@ class SampleStatistic(Statistic):
         √(present / n_rows). Not called if the statistic returns the null scale of each score.
         """
         return None
+
+    def exact_pvalue(self, x: Floats, y: Floats) -> float:
+        """P-value of a feature from all orders of a few rows."""
+        orders = _all_orders(len(x))
+        scores = self.score_block(np.asfortranarray(x[orders].T), self.prepare(y)).reshape(-1, len(orders))[0]
+        return float(np.mean(np.abs(scores) >= abs(scores[0]) - 1e-9))  # the first order is that of the data
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """Validate the responses and copy the statistic for them."""

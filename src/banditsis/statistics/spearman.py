@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Floats, rank_values
-from banditsis.statistics.null_distributions import BetaNull, NullDistribution
+from banditsis.arrays import Floats, Rows, rank_values
+from banditsis.statistics.null_distributions import NullDistribution, permutation_null, rank_kurtosis
+from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.sample import SampleStatistic
 
 
@@ -17,8 +20,9 @@ class Spearman(SampleStatistic):
                        {\sqrt{\sum (R_i - \bar R)^2 \sum (S_i - \bar S)^2}}
 
     R and S are the ranks of the feature and of the response; equal values share the mean of their ranks. It
-    detects monotone association and is robust to outliers. Scores and p-values (Student's t with n - 2
-    degrees of freedom) equal those of ``scipy.stats.spearmanr``.
+    detects monotone association and is robust to outliers. Scores equal those of ``scipy.stats.spearmanr``.
+    P-values are those of all orders of the response: a symmetric beta distribution with the variance and
+    kurtosis of ρ. SciPy's are from Student's t, which is too small in the far tail of few rows.
 
     References
     ----------
@@ -52,5 +56,10 @@ class Spearman(SampleStatistic):
         self, prepared: tuple[Floats, float], n_rows: int, present: Floats | None
     ) -> NullDistribution:
         if present is None:
-            return BetaNull(n_rows - 2.0)
-        return BetaNull(present - 2.0, scale=np.sqrt(n_rows / np.maximum(present, 1.0)))
+            return permutation_null(n_rows, rank_kurtosis(n_rows))
+        n = np.maximum(present, 3.0)
+        null = permutation_null(n, rank_kurtosis(n))
+        return replace(null, scale=null.scale * np.sqrt(n_rows / n))
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        return ScoreParts(self.response(rows)[:, None], ranks=True)
