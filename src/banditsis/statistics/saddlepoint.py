@@ -52,8 +52,8 @@ N_NODES, FIRST_NODE, LAST_NODE = 150, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
 #: The usual p-value is kept if the correction would be a smaller share of it, by skewness and kurtosis.
 TOLERANCE = 0.1
-#: The share is judged here, in standard deviations (p = 6e-7), for all features, so p-values of features with
-#: the same distribution are in the order of their scores.
+#: The share is judged here, in standard deviations (p = 6e-7), for any score, so p-values of features with
+#: the same distribution are in the order of their scores; with three or more classes no further in the tail.
 DEVIATION = 5.0
 RATE_TOLERANCE, MAX_ITERATIONS = 1e-9, 100
 #: A class has at least this share of its mean probability, whatever the covariates.
@@ -133,14 +133,14 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
     return table
 
 
-def expected_correction(n: int, skewness: float, kurtosis: float) -> float:
+def expected_correction(n: int, skewness: float, kurtosis: float, deviation: float = DEVIATION) -> float:
     r"""About how much the logarithm of a small p-value changes if it is computed by the saddlepoint.
 
     The arguments are the products of the skewness and of the kurtosis of feature and response. If the
     response is permuted, the skewness of T is :math:`γ_g γ_R / \sqrt n`, and its kurtosis differs from that
     of Student's t by :math:`κ_g κ_R / n` (Pitman 1937).
     """
-    return abs(skewness) / math.sqrt(n) * DEVIATION**3 / 6 + abs(kurtosis) / n * DEVIATION**4 / 24
+    return abs(skewness) / math.sqrt(n) * deviation**3 / 6 + abs(kurtosis) / n * deviation**4 / 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +264,7 @@ class TailTest:
             return log
         if self.parts.ranks:
             return max(log, self._log_ranks(score, log))
-        if self._is_far_from_normal(score):
+        if self._is_far_from_normal(score, log):
             one = len(self.residuals) == 1
             tail = self._log_tail(score, self._deviation(score)) if one else self._log_class_tail(score)
             log = max(log, tail)
@@ -299,12 +299,15 @@ class TailTest:
             for line, product, known in zip(g, products, reach > 0, strict=True)
         ]
 
-    def _is_far_from_normal(self, score: Score) -> bool:
-        """Whether the p-value of a score is likely to change."""
+    def _is_far_from_normal(self, score: Score, log: float) -> bool:
+        """Whether the p-value of a score is likely to change; for classes by p, as their tail is a bound."""
+        z = DEVIATION
+        if len(self.residuals) > 1:
+            z = min(abs(float(special.ndtri_exp(log - math.log(2)))), z)
         n, (_, _, skewness, kurtosis, _) = self.n, score.moments
         far = not is_like_normal(n, skewness, kurtosis)
         for r in self.residuals:
-            change = expected_correction(n, skewness * r.skewness, kurtosis * r.kurtosis)
+            change = expected_correction(n, skewness * r.skewness, kurtosis * r.kurtosis, z)
             if change > TOLERANCE and (far or not is_like_normal(n, r.skewness, r.kurtosis)):
                 return True
         return False
