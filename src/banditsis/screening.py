@@ -531,8 +531,8 @@ class Run:
                 for trace, unread in zip(traces, largest_unread(statistic, read[:1]), strict=True):
                     trace.unread = float(unread)
             for k, trace in enumerate(traces):
-                trace.variance_inflation = measure_variance_inflation(
-                    source, statistic, k, read, self.strata, trace.strongest()
+                trace.record_inflation(
+                    partial(measure_variance_inflation, source, statistic, k, read, self.strata)
                 )
         return statistic, read
 

@@ -47,7 +47,9 @@ class Trace:
         self.n_recorded = 0
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
-        self.variance_inflation: VarianceInflation | None = None
+        self.variance_inflation: float | None = None
+        #: that of each selected feature, and how many rows are informative about it
+        self.own_inflation: Floats | None = None
         self.null_distribution: NullDistribution | None = None
         #: effect sizes of the selected features; None if the statistic has none
         self.effects: Effects | None = None
@@ -134,9 +136,13 @@ class Trace:
             factors = np.where(few, np.nan, factors)
         self.effects = find_effects(self.scores[self.selected], factors, null)
 
-    def strongest(self) -> Indices:
-        """The selected features, best first."""
-        return self.selected[self._best_first()]
+    def record_inflation(self, measure: Callable[[Indices, int], VarianceInflation | None]) -> None:
+        """Record the variance inflation, which is measured given the selected features and the cells read."""
+        order = self._best_first()
+        found = measure(self.selected[order], sum(r.cells for r in self.rounds))
+        if found is not None:
+            self.variance_inflation, self.own_inflation = found.mean, found.own[np.argsort(order)]
+            self.cells_reread += found.n_cells
 
     def choose(self, positions: Indices, **redundancy: Any) -> None:
         """Select some of the selected features, in an order that is not that of their scores."""
@@ -145,6 +151,7 @@ class Trace:
         self.selected = self.selected[kept]
         self.present = None if self.present is None else self.present[kept]
         self.informative = None if self.informative is None else self.informative[kept]
+        self.own_inflation = None if self.own_inflation is None else self.own_inflation[kept]
         self.effects = None if self.effects is None else self.effects.take(kept)
 
     def _best_first(self) -> Indices:
@@ -161,7 +168,6 @@ class Trace:
             self.last_round = np.minimum(self.last_round, len(self.rounds) - 1)
         self.scores.flags.writeable = False
         best_first = self._best_first()
-        inflation = self.variance_inflation
         result = ScreeningResult(
             selected=self.selected[best_first],
             scores=self.scores,
@@ -177,7 +183,8 @@ class Trace:
             names=names,
             one_sided=self.one_sided,
             by_evidence=plan.by_evidence,
-            variance_inflation=None if inflation is None else inflation.mean,
+            variance_inflation=self.variance_inflation,
+            own_inflation=None if self.own_inflation is None else self.own_inflation[best_first],
             cells_reread=self.cells_reread,
             null_distribution=None if unfinished else self.null_distribution,
             informative_response=self.informative_response,

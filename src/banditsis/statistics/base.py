@@ -209,10 +209,9 @@ class Statistic(ABC):
         return None
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        """Squared influence of each row on artanh of the score, averaged over the columns of a block.
+        """Squared influence of each row on artanh of the score of each column of a block.
 
-        Rows have sampling weights with mean 1. Constant columns are left out. Empty if all are constant, None
-        if the influence is not known.
+        Rows have sampling weights. NaN for constant columns; None if the influence is not known.
         """
         return None
 

@@ -374,7 +374,7 @@ class PartialPearson(PartialStatistic):
         return max(mean_drift(one.columns(slice(0, n))[1], rows) for one in alone)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        if self.pairwise or self.sample_weight is not None:
+        if self.pairwise:
             return None
         root = np.sqrt(weights)[:, None]
         Q, _ = np.linalg.qr(root * self.covariates.design(rows))

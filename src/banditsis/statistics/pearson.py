@@ -326,7 +326,5 @@ class Pearson(MomentStatistic):
         return RowSizes(lambda rows: self.weigh(self.values(rows)[:, 0] * scale - mean, rows))
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        if self.pairwise or self.sample_weight is not None:
-            return None
         x, y = np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response]
         return squared_influence(x, y, weights)
