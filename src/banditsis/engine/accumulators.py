@@ -173,9 +173,13 @@ class MomentAccumulator:
         """Number of rows that say something about some features."""
         (sums, squared, summary), weights = self.combined, self.strata.weights(self.counts)
         squares = self.statistic.squares(sums, summary, columns)
-        given = [sums[0, columns], *(squared[line, columns] for line in (0, -2, -1))]
-        weight, n_rows = float(weights**2 @ self.counts), float(self.counts.sum())
-        kernels.scores.count_informative(squares, *given, weight, n_rows, out := np.empty_like(squares))
+        square = 1 + self.statistic.n_responses if self.statistic.pairwise else -2
+        given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
+        present = [self.statistic.present(part, columns) for part in (squared, sums)]
+        if present[0] is None:
+            totals = float(weights**2 @ self.counts), float(self.counts.sum())
+            present = [np.full_like(squares, total) for total in totals]
+        kernels.scores.count_informative(squares, *given, *present, out := np.empty_like(squares))
         return out
 
     def _rows_of_response(self, k: int) -> float:

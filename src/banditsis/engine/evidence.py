@@ -72,6 +72,9 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
         return informative
     sample = spread(rows, PROBED_ROWS)
     block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
+    if (missing := np.isnan(block)).any():  # which say nothing if they are equal to the mean
+        present = np.where(missing, 0.0, block)
+        block = np.where(missing, present.sum(axis=0) / np.maximum((~missing).sum(axis=0), 1), block)
     found, heavy = informative_rows(block, strata.row_weights(sample))
     decided = ~is_undecided(found, len(sample))
     if np.count_nonzero(heavy & decided) <= MAX_HEAVY * np.count_nonzero(decided):

@@ -55,7 +55,7 @@ class Weights:
                       is present and 0 where it is NaN. NaN cells are left out of all sums
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
                       ``Σ m`` over the rows of each class
-    if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``pairwise``, ``codes`` or
+    if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``presence``, ``codes`` or
                       ``square``); infinite or 0 if cells are beyond about 1e76 or 1e-76
     ================= ================================================================================
 
@@ -329,7 +329,7 @@ class MomentStatistic(Statistic):
 
     def with_evidence(self) -> Self:
         """The statistic with Σz⁴ as last line of the sums, if scores are correlations; else itself."""
-        return self.copy_with(evidence=True) if self.is_correlation and not self.pairwise else self
+        return self.copy_with(evidence=True) if self.is_correlation else self
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
         """Sums of squares about the mean of some columns, or of their residuals; for correlations."""

@@ -188,6 +188,9 @@ class PartialStatistic(MomentStatistic):
         split = self.split_summary(summary)
         return explain(given, sums[self._squares, columns], *split, self.covariates.resolution)
 
+    def with_evidence(self) -> Self:
+        return self if self.pairwise else super().with_evidence()
+
     def present_moments(
         self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
     ) -> PresentMoments:

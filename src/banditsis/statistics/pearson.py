@@ -268,8 +268,9 @@ class Pearson(MomentStatistic):
         return 1.0 if present is None else np.sqrt(self.n_rows(summary, response) / np.maximum(present, 1))
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
-        sx, sxx = sums[0, columns], sums[1 + self.n_responses, columns]
-        return np.asarray(np.maximum(sxx - sx * (sx / summary[0, 0]), 0.0))
+        sx, sxx, present = sums[0, columns], sums[1 + self.n_responses, columns], self.present(sums, columns)
+        n = summary[0, 0] if present is None else np.maximum(present, 1.0)
+        return np.asarray(np.maximum(sxx - sx * (sx / n), 0.0))
 
     def deviations(self, rows: Rows) -> Floats:
         return self.scaled(rows)
