@@ -62,6 +62,9 @@ class Round:
         Rows of a uniform sample that would be as precise; by default ``n_rows``.
     kurtosis : float
         The largest kurtosis of a feature that this round could drop, at least 3.
+    inflation : float or None
+        The largest variance inflation of a feature that this round could drop, by its spread in strata of the
+        response; None if it is not known.
     """
 
     n_rows: int
@@ -72,6 +75,7 @@ class Round:
     seconds: float
     effective_rows: float = 0.0
     kurtosis: float = 3.0
+    inflation: float | None = None
 
     def __post_init__(self) -> None:
         if self.effective_rows == 0.0:
@@ -527,8 +531,20 @@ class ScreeningResult:
         rows = [r.effective_rows - self.n_covariates for r in self.rounds]
         n = self.n_rows - self.n_covariates
         kurtosis = [r.kurtosis for r in self.rounds]
-        inflation = self.variance_inflation or 1.0
+        mean = self.variance_inflation or 1.0
+        inflation = [max(mean, r.inflation or 1.0) for r in self.rounds]
         return min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
+
+    @property
+    def assumes_equal_spread(self) -> bool:
+        """Whether the detection floor holds only for features whose spread does not depend on the response.
+
+        If rows are sampled in strata of the response, they show the spread of each feature, unless there are
+        covariates.
+        """
+        return any(
+            r.inflation is None and r.n_kept < r.n_features and r.n_rows < self.n_rows for r in self.rounds
+        )
 
     def why_no_floor(self) -> str | None:
         """Why there is no detection floor; None if there is one."""
@@ -752,7 +768,12 @@ def describe_floor(result: ScreeningResult) -> str:
     kept = f"one of the {result.n_candidates:,} candidates" if result.n_candidates else "kept"
     if result.is_exact:
         return f"detection floor: {floor:.4f}; every row was read, so every feature above it was {kept}."
-    text = f"detection floor: {floor:.4f}; a feature with |r| at or above it was {kept} with probability 95%."
+    size = "|score|" if result.parameters.get("missing") == "pairwise" else "|r|"
+    spread = " if its spread does not depend on the response" if result.assumes_equal_spread else ""
+    text = (
+        f"detection floor: {floor:.4f}; a feature with {size} at or above it was {kept} with probability 95%"
+        f"{spread}."
+    )
     if (n := len(result.undecided)) == 0:
         return text
     have = "feature has" if n == 1 else "features have"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.engine.evidence import MAX_PROBED, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
@@ -142,7 +142,7 @@ class MomentAccumulator:
         """The same for one of the members."""
         statistic, left, n_read = self.statistic, self.left[k], int(self.counts.sum())
         sums, _, summary = self.combined
-        scores, informative = self._scores(k, left)
+        scores, informative, inflation = self._scores(k, left)
         trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
         trace.null_distribution = statistic.null_distribution(sums, summary, k, left)
         if statistic.pairwise:
@@ -155,7 +155,7 @@ class MomentAccumulator:
             informative = self._informative_rows(k, left, informative)
             trace.informative_response = self._rows_of_response(k)
         kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
-        dropped = trace.record_evidence(informative, kept, n_read)
+        dropped = trace.record_evidence(informative, inflation, kept, n_read)
         if not isinstance(left, slice):
             kept, dropped = left[kept], left[dropped]
         trace.undecided.append(self.features(dropped))
@@ -195,11 +195,21 @@ class MomentAccumulator:
             return first * n_read / n_first  # it grows with the sample
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 
-    def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
-        """Scores of one member and informative rows of its features, some at a time."""
+    def _inflation(self, columns: Indices | slice) -> Floats:
+        """Variance inflation of some features by their spread in the strata."""
+        design = self.strata.design
+        shares = design.variances(int(self.counts.sum())) * np.square(design.relative_spreads)
+        per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
+        sums, _, summary = self.combined
+        return self.statistic.inflation(self.sums, per_row, self.counts, sums, summary, columns)
+
+    def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None, Floats | None]:
+        """Scores of one member, and informative rows and variance inflation of its features."""
         size, (sums, _, summary) = self._count(left), self.combined
         at_once = self.statistic.scores_at_once(sums)
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
+        by_stratum = self.statistic.evidence and self.statistic.shows_spread and len(self.sums) > 1
+        inflation = np.empty(size) if by_stratum else None
 
         def score_some(start: int) -> None:
             piece = slice(start, start + at_once)
@@ -207,9 +217,11 @@ class MomentAccumulator:
             scores[piece] = self.statistic.scores(sums, summary, k, columns)
             if informative is not None:
                 informative[piece] = self._informative_rows_of_features(columns)
+            if inflation is not None:
+                inflation[piece] = self._inflation(columns)
 
         map_in_threads(score_some, range(0, size, at_once), 4)
-        return scores, informative
+        return scores, informative, inflation
 
     def narrow(self, n_rows: int) -> list[MomentAccumulator]:
         """Drop features that no member has left; split the members if separate passes are cheaper."""

@@ -147,6 +147,12 @@ class Pilot(NamedTuple):
     #: for that around the correlation in the population, of which all rows are a sample
     population: Floats
 
+    def squared_response(self, statistic: MomentStatistic, response: int) -> Floats:
+        """Squares of the standardised response."""
+        y = statistic.deviations(self.rows)[:, response]
+        square = np.square(y - np.average(y, weights=self.weights))
+        return np.asarray(square / max(np.average(square, weights=self.weights), SMALLEST))
+
     @classmethod
     def weigh(cls, rows: Indices, times: Floats, n_read: int, strata: Strata) -> Pilot:
         """Rows of a sample of ``n_read``, each of which stands for so many others of its stratum."""
@@ -167,9 +173,7 @@ class Pilot(NamedTuple):
         every = cls.weigh(rows, np.ones(len(rows)), n_read, strata)
         if len(rows) <= size:
             return every
-        y = statistic.deviations(rows)[:, response]
-        square = np.square(y - np.average(y, weights=every.weights))
-        share = every.population * (square + np.average(square, weights=every.weights))
+        share = every.population * (1.0 + every.squared_response(statistic, response))
         upto = np.cumsum(share)
         places = np.searchsorted(upto, upto[-1] / size * (np.arange(size) + 0.5))
         chosen, times = np.unique(np.minimum(places, len(rows) - 1), return_counts=True)
@@ -197,7 +201,8 @@ def measure_variance_inflation(
     over the strata h of :class:`~banditsis.plans.design.SamplingDesign`. A heavy-tailed feature inflates the
     variance only if it is correlated with y, and the detection floor is about such features. So κ is averaged
     once over features spread over all of them and once over the strongest ones, and the larger one counts.
-    Each selected feature has its own κ too, around the correlation in the population.
+    Each selected feature has its own κ too, around the correlation in the population; there influences are
+    divided by 1 less the leverage of the row in the regression on y [1]_.
 
     Parameters
     ----------
@@ -215,6 +220,11 @@ def measure_variance_inflation(
         The features with the largest scores, best first.
     n_cells : int
         Number of cells that were read.
+
+    References
+    ----------
+    .. [1] MacKinnon, J. G. and White, H. (1985). Some heteroskedasticity-consistent covariance matrix
+       estimators with improved finite sample properties. J. Econometrics 29, 305-325.
     """
     if not isinstance(statistic, MomentStatistic) or not statistic.is_correlation:
         return None
@@ -223,6 +233,8 @@ def measure_variance_inflation(
     pilot = Pilot.choose(statistic, response, read, strata, min(MAX_ROWS, size))
     total = float(design.variances(n_read) @ design.relative_spreads**2)
     factors = pilot.sampled / total if total > 0 else pilot.weights
+    leverage = pilot.weights * (1.0 + pilot.squared_response(statistic, response))
+    population = pilot.population / np.square(1.0 - np.minimum(leverage, 1.0 - 1.0 / n_read))
     typical, own = [], []
     anywhere, width = spread(slice(0, source.shape[1]), MAX_FEATURES), PILOT_CELLS // len(pilot.rows)
     for start in range(-width, max(len(selected), 1), width):
@@ -238,7 +250,7 @@ def measure_variance_inflation(
             known = ~np.isnan(some).any(axis=0)
             typical += [_estimate(factors * some[:, known].mean(axis=1))] if known.any() else []
         if start >= 0:
-            squares *= pilot.population[:, None]
+            squares *= population[:, None]
             variance, fourth = squares.sum(axis=0), np.square(squares).sum(axis=0)
             own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
     mean, high = max(typical, default=(1.0, 1.0))

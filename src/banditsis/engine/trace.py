@@ -61,6 +61,8 @@ class Trace:
         self.undecided: list[Indices] = []
         #: the largest kurtosis of a feature that the last round could drop
         self.kurtosis = 3.0
+        #: the largest variance inflation of such a feature by its spread in strata; None if it is not known
+        self.inflation: float | None = None
         #: how much a single row that was not read can add to a correlation, beyond what normal data have
         self.unread = 0.0
         #: cells read again to check small p-values
@@ -109,14 +111,17 @@ class Trace:
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 
-    def record_evidence(self, informative: Floats | None, kept: Indices, n_read: int) -> Indices:
+    def record_evidence(
+        self, informative: Floats | None, inflation: Floats | None, kept: Indices, n_read: int
+    ) -> Indices:
         """Record how heavy-tailed the decided features are; return where undecided ones are dropped."""
-        self.kurtosis = 3.0
+        self.kurtosis, self.inflation = 3.0, None
         self.informative = None if informative is None else informative[kept]
         if informative is None or len(kept) == len(informative):
             return np.arange(0)
         decided = ~is_undecided(informative, n_read)
         self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
+        self.inflation = None if inflation is None else float(inflation[decided].max(initial=1.0))
         dropped = ~decided
         dropped[kept] = False
         return np.flatnonzero(dropped)

@@ -39,7 +39,7 @@ def count_informative(
     n_rows: Array,
     out: Array,
 ) -> None:
-    """Fill the number of informative rows, at most n, which is Σw over the rows in which a feature is present.
+    """Fill the number of informative rows, at most n, which is Σw over the present rows.
 
     ``squares`` are Σwz² about the mean, ``sx`` Σwz, ``plain``, ``square`` and ``fourth`` Σw²z, Σw²z² and
     Σw²z⁴, and ``weight`` Σw², where w are the weights of strata. The sums of z³ that fourth powers about the

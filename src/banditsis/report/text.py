@@ -163,7 +163,8 @@ def reliability(result: ScreeningResult) -> list[str]:
     sentences = [*describe_sampling(result), describe_floor(result)]
     if result.why_no_floor() is None and not result.is_exact:
         simultaneous = result.detection_floor(simultaneous=True)
-        sentences.append(f"With probability 95%, no feature with |r| ≥ {simultaneous:.4f} was dropped.")
+        feature = "such feature" if result.assumes_equal_spread else "feature"
+        sentences.append(f"With probability 95%, no {feature} with |r| ≥ {simultaneous:.4f} was dropped.")
     if result.no_interval_reason is not None:
         sentences.append(f"There are no confidence intervals: {result.no_interval_reason}.")
     if result.no_interval_reason is None and len(result.selected):

@@ -254,6 +254,8 @@ class MomentStatistic(Statistic):
     shares_pass: ClassVar[bool] = False
     #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
     evidence: bool = False
+    #: Whether sums in strata of the response show how the spread of a feature depends on it.
+    shows_spread: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -333,6 +335,22 @@ class MomentStatistic(Statistic):
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
         """Sums of squares about the mean of some columns, or of their residuals; for correlations."""
+        raise NotImplementedError
+
+    def inflation(
+        self,
+        strata: Floats,
+        per_row: Floats,
+        counts: Indices,
+        sums: Floats,
+        summary: Floats,
+        columns: Indices | slice,
+    ) -> Floats:
+        """Variance inflation of some columns whose spread depends on the response, if the sums show it.
+
+        ``strata`` are the sums of each stratum, ``per_row`` the share of the variance that each of its rows
+        stands for, and ``counts`` its rows; ``sums`` and ``summary`` are over all strata.
+        """
         raise NotImplementedError
 
     def deviations(self, rows: Rows) -> Floats:

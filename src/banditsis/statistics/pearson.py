@@ -67,6 +67,7 @@ class Pearson(MomentStatistic):
     name = "pearson"
     shares_pass = True
     is_correlation = True
+    shows_spread = True
     max_score: ClassVar[float] = 1.0
 
     def __init__(self, y: Array, pairwise: bool) -> None:
@@ -271,6 +272,25 @@ class Pearson(MomentStatistic):
         sx, sxx, present = sums[0, columns], sums[1 + self.n_responses, columns], self.present(sums, columns)
         n = summary[0, 0] if present is None else np.maximum(present, 1.0)
         return np.asarray(np.maximum(sxx - sx * (sx / n), 0.0))
+
+    def inflation(
+        self,
+        strata: Floats,
+        per_row: Floats,
+        counts: Indices,
+        sums: Floats,
+        summary: Floats,
+        columns: Indices | slice,
+    ) -> Floats:
+        n, present = float(counts.sum()), self.present(sums, columns)
+
+        def add_up(line: int) -> Floats:
+            return np.asarray(np.einsum("h,hj->j", per_row, strata[:, line, columns]))
+
+        mean = sums[0, columns] / (n if present is None else np.maximum(present, 1.0))
+        weight = per_row @ counts if present is None else add_up(self.n_linear + 2)
+        squares = add_up(1 + self.n_linear) - mean * (2 * add_up(0) - mean * weight)
+        return ratio(n * squares, self.squares(sums, summary, columns))
 
     def deviations(self, rows: Rows) -> Floats:
         return self.scaled(rows)

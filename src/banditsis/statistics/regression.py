@@ -147,14 +147,9 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     r"""Squared influence of each row on artanh(r) of each column of x, over the rows in which x is present.
 
     With x and y standardised, the influence is :math:`ψ / (1 - r^2)`, where
-    :math:`ψ = xy - r (x^2 + y^2) / 2`. It is divided by 1 less the leverage of the row in the regression on
-    y [1]_, and for missing values by the share of present rows. Rows have sampling weights. Columns that are
-    constant or copies of y are NaN.
-
-    References
-    ----------
-    .. [1] MacKinnon, J. G. and White, H. (1985). Some heteroskedasticity-consistent covariance matrix
-       estimators with improved finite sample properties. J. Econometrics 29, 305-325.
+    :math:`ψ = xy - r (x^2 + y^2) / 2`. With missing values, its square is divided by the share of rows that
+    are present, and 0 in the others. Rows have sampling weights. Columns that are constant or copies of y are
+    NaN.
     """
     share, present = (weights / weights.sum())[:, None], ~np.isnan(x)
     some: float | Floats = 1.0
@@ -166,14 +161,12 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     y, y_varies = _standardise(np.broadcast_to(y[:, None], share.shape), share)
     r = np.einsum("ij,ij->j", x, share * y)
     usable = varies & y_varies & (np.abs(r) < 1.0 - 1e-6)
-    squares = np.square(y)
     both = np.square(x)
-    both += squares
+    both += np.square(y)
     both *= 0.5 * r
     x *= y
     x -= both
-    x /= (1.0 - share * (1.0 + squares)) * np.sqrt(some)
-    x /= np.where(usable, 1.0 - r * r, np.nan)
+    x /= np.where(usable, (1.0 - r * r) * np.sqrt(some), np.nan)
     return np.square(x, out=x)
 
 
