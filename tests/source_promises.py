@@ -125,10 +125,10 @@ def test_sums(build, rows, columns, kind):
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("columns", COLUMNS)
-@pytest.mark.parametrize("kind", ["one", "several", "many"])
+@pytest.mark.parametrize("kind", ["one", "several", "many", "one, gaps", "several, gaps"])
 def test_fourth_powers(build, rows, columns, kind):
     """One more line, the others as before, bit for bit the same from any number of threads."""
-    source, weights = build(X), WEIGHTS[kind]
+    source, weights = build(GAPS if "gaps" in kind else X), WEIGHTS[kind]
     some_rows, some_columns = ROWS[rows], COLUMNS[columns]
     calibration = source.calibrate(some_rows)
     chosen = slice(0, P) if some_columns is None else some_columns

@@ -266,13 +266,68 @@ def test_rare_features_without_association_are_noise(rate, sampling):
     assert n_false == 0
 
 
-def test_association_is_not_known_with_missing_values_in_few_rows():
-    """The number of informative rows is not known, so neither is the tail of a correlation."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((5000, 100))
-    y = X[:, 0] + rng.standard_normal(5000)
-    X[::7, 3] = np.nan
-    few = BanditSIS(5, alpha=0.5, missing="pairwise", random_state=0).fit(X, y).result_
-    assert few.associated is None
-    asked = BanditSIS(5, alpha=0.5, missing="pairwise", pvalues=True, random_state=0).fit(X, y).result_
-    assert asked.associated.tolist() == [0]
+UNEQUAL = {
+    "three times the sd among 2% of cases": lambda rng, n: (rng.random(n) < 0.02).astype(float),
+    "proportional to |y|": lambda rng, n: rng.standard_normal(n),
+}
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+@pytest.mark.parametrize("design", UNEQUAL)
+def test_an_unequal_spread_is_no_association(design, sampling):
+    """At most 5% of the runs mark a feature whose mean is the same for all values of the response."""
+    n_false = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 29])
+        y = UNEQUAL[design](rng, 20_000)
+        X = rng.standard_normal((20_000, 80)) * (np.abs(y) + 0.5 * (design[0] == "t"))[:, None]
+        plan = Plan.paper(*X.shape, 20, alpha=0.5)
+        result = screen(X, y, plan, sampling=sampling, random_state=seed)
+        n_false += len(result.associated) > 0
+    assert n_false <= 3
+
+
+@pytest.mark.parametrize(
+    ("design", "sampling"),
+    [("lognormal", "stratified"), ("1% cases", "stratified"), ("e·|y|", "stratified"), ("e·|y|", "uniform")],
+)
+def test_intervals_cover_the_correlation(design, sampling):
+    """Of 95% intervals, about 95% cover the correlation in the population."""
+    n_covered = 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 31])
+        y, r = rng.standard_normal(10_000), 0.3
+        if design == "1% cases":
+            y, r = (rng.random(10_000) < 0.01) / math.sqrt(0.0099), 0.9
+        elif design == "lognormal":
+            y, r = np.exp(y) / math.sqrt(math.e * (math.e - 1)), 0.7
+        X = rng.standard_normal((10_000, 20))
+        X[:, 0] *= math.sqrt(1 - r * r) * (np.abs(y) if design == "e·|y|" else 1)
+        X[:, 0] += r * y
+        result = screen(X, y, Plan.paper(*X.shape, 5, alpha=0.5), sampling=sampling, random_state=seed)
+        low, high = result.interval()[0]
+        n_covered += low <= r <= high
+    assert n_covered >= 52  # 57 expected
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_signals_are_told_from_noise_with_missing_values(sampling):
+    """With 30% of the values missing, signals are marked, and noise in at most 5% of the runs."""
+    n_marked = n_false = 0
+    for seed in range(20):
+        X, y = draw(seed, 10_000, 100)
+        X[np.random.default_rng(seed).random(X.shape) < 0.3] = np.nan
+        plan = Plan.paper(*X.shape, 20, alpha=0.5)
+        result = screen(X, y, plan, sampling=sampling, missing="pairwise", random_state=seed)
+        n_marked += np.count_nonzero(result.associated < SIGNALS)
+        n_false += (result.associated >= SIGNALS).any()
+    assert n_marked >= 0.9 * 20 * SIGNALS
+    assert n_false <= 4
+
+
+def test_two_classes_are_told_from_noise_in_adaptive_runs():
+    X, y = draw(0, 20_000, 100)
+    for statistic in ("logistic", "anova"):
+        plan = Plan.optimal(20_000, 100, 20, 0.2)
+        result = screen(X, y > 0, plan, statistic=statistic, random_state=0)
+        assert sorted(result.associated) == list(range(SIGNALS))

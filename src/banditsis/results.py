@@ -70,6 +70,9 @@ class Round:
         Rows of a uniform sample that would be as precise; by default ``n_rows``.
     kurtosis : float
         The largest kurtosis of a feature that this round could drop, at least 3.
+    inflation : float or None
+        The largest variance inflation of a feature that this round could drop, by its spread in strata of the
+        response; None if it is not known.
     """
 
     n_rows: int
@@ -80,6 +83,7 @@ class Round:
     seconds: float
     effective_rows: float = 0.0
     kurtosis: float = 3.0
+    inflation: float | None = None
 
     def __post_init__(self) -> None:
         if self.effective_rows == 0.0:
@@ -134,6 +138,10 @@ class ScreeningResult:
     variance_inflation : float or None
         How much more the correlations vary from sample to sample than for normal data, for
         :meth:`detection_floor`; None if it was not measured.
+    own_inflation : ndarray of shape (selected, 2) or None
+        The variance inflation of each selected feature, around the correlation in the population, and the
+        number of rows that are informative about it, from at most 1,000 of the rows read; for
+        :attr:`associated` and :meth:`interval`. None if all rows were read.
     no_floor_reason, no_interval_reason : str or None
         Why there is no detection floor, or no confidence interval; None if there is one.
     informative_response : float or None
@@ -202,6 +210,7 @@ class ScreeningResult:
     by_evidence: bool = False
     n_covariates: int = 0
     variance_inflation: float | None = None
+    own_inflation: Floats | None = None
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
     informative_response: float | None = None
@@ -459,16 +468,18 @@ class ScreeningResult:
                 return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
-        if self.no_interval_reason is not None or self.present is not None:
+        if self.no_floor_reason is not None or self.own_inflation is None:
             return None
         from statistics import NormalDist
 
-        centre, error = self._fisher()
-        z: Any = -NormalDist().inv_cdf(ERROR_RATE / self.n_features / 2)
+        centre, error, own, rows = self._fisher()
+        z = -NormalDist().inv_cdf(ERROR_RATE / self.n_features / 2)
+        wide: Any = z
         if self.informative is not None and self.informative_response is not None:
             share = min(1.0, self.informative_response / self.rounds[-1].n_rows)
-            z = z + z * z / (6 * np.sqrt(np.maximum(self.informative, 1) * share))
-        return np.asarray(self.selected[np.abs(centre) > z * error])
+            wide = z + z * z / (6 * np.sqrt(np.maximum(self.informative, 1) * share))
+        half = np.maximum(wide * error, student_quantile(z, 2 * rows) * own)
+        return np.asarray(self.selected[np.abs(centre) > half])
 
     def interval(self, confidence: float = 0.95) -> Floats:
         r"""Confidence interval for the population correlation of each selected feature.
@@ -508,25 +519,33 @@ class ScreeningResult:
             raise ValueError(f"no confidence intervals: {self.no_interval_reason}.")
         from statistics import NormalDist
 
-        centre, error = self._fisher()
-        half = -NormalDist().inv_cdf(0.5 - confidence / 2) * error
+        centre, error, own, rows = self._fisher()
+        z = -NormalDist().inv_cdf(0.5 - confidence / 2)
+        half = np.fmax(z * error, student_quantile(z, 2 * rows) * own)
         with np.errstate(invalid="ignore"):
             low, high = np.tanh(centre - half), np.tanh(centre + half)
         exact = np.isinf(centre)  # inf - inf, if three rows or a copy of the response give ±1
         return np.where(exact[:, None], np.sign(centre)[:, None], np.column_stack([low, high]))
 
-    def _fisher(self) -> tuple[Floats, Floats]:
-        """Fisher's transformation of the correlations of the selected features, and their standard errors."""
+    def _fisher(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Fisher's transformation of the correlations of the selected features, and their standard errors.
+
+        The errors are for normal data, and by the variance inflation of each feature, with the number of rows
+        that are informative about it.
+        """
         read = self.rows_read[self.selected].astype(np.float64)
         m = read if self.present is None else self.present
         r = self.scores[self.selected] * np.sqrt(read / np.maximum(m, 1))
         gain = self._effective_rows[self.selected] / read
-        inflation: Any = 1.0 if (gain == 1).all() else max(1.0, self.variance_inflation or 1.0)
+        inflation = np.ones_like(r)
         if self.informative is not None:
-            inflation = inflation + excess_inflation(m / np.maximum(self.informative, 1.0), r)
+            inflation = 1.0 + excess_inflation(m / np.maximum(self.informative, 1.0), r)
+        own, rows = inflation, np.full_like(r, np.inf)
+        if self.own_inflation is not None:
+            own, rows = self.own_inflation.T
         with np.errstate(divide="ignore"):
-            variance = inflation / np.maximum(m * gain - 3 - self.n_covariates, 0)
-            return np.arctanh(np.clip(r, -1.0, 1.0)), np.sqrt(variance)
+            variance = np.stack([inflation, own]) / np.maximum(m * gain - 3 - self.n_covariates, 0)
+            return np.arctanh(np.clip(r, -1.0, 1.0)), *np.sqrt(variance), rows
 
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
@@ -576,13 +595,25 @@ class ScreeningResult:
         rows = [r.effective_rows - self.n_covariates for r in self.rounds]
         n = self.n_rows - self.n_covariates
         kurtosis = [r.kurtosis for r in self.rounds]
-        inflation = self.variance_inflation or 1.0
+        mean = self.variance_inflation or 1.0
+        inflation = [max(mean, r.inflation or 1.0) for r in self.rounds]
         floor = min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
         guaranteed = self.parameters.get("min_correlation")
         if guaranteed is None or confidence > self.parameters["confidence"]:
             return floor
         # The guarantee is for all features together, unless more passed than were to be kept.
         return min(floor, max(float(guaranteed), cutoffs[-1]))
+
+    @property
+    def assumes_equal_spread(self) -> bool:
+        """Whether the detection floor holds only for features whose spread does not depend on the response.
+
+        If rows are sampled in strata of the response, they show the spread of each feature, unless there are
+        covariates.
+        """
+        return any(
+            r.inflation is None and r.n_kept < r.n_features and r.n_rows < self.n_rows for r in self.rounds
+        )
 
     def why_no_floor(self) -> str | None:
         """Why there is no detection floor; None if there is one."""
@@ -602,6 +633,7 @@ class ScreeningResult:
             selected=selected,
             present=None if self.present is None else self.present[kept],
             informative=None if self.informative is None else self.informative[kept],
+            own_inflation=None if self.own_inflation is None else self.own_inflation[kept],
             effects=None if self.effects is None else self.effects.take(np.flatnonzero(kept)),
             flags={k: flag for k, flag in self.flags.items() if k in left or flag == LEAKAGE},
             n_candidates=len(self.selected),
@@ -723,6 +755,19 @@ class ScreeningResult:
         return "\n".join([*above, rounds_table(self.rounds), *below])
 
     __repr__ = __str__
+
+
+def student_quantile(z: float, df: Floats) -> Floats:
+    """The quantile of Student's t at the probability of a normal quantile z, by Fisher's expansion.
+
+    Examples
+    --------
+    >>> student_quantile(1.959964, np.array([10.0, np.inf])).round(2)
+    array([2.23, 1.96])
+    """
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return np.asarray(z + first / df + second / df**2 + third / df**3)
 
 
 def strength(scores: Floats, one_sided: bool) -> Floats:
@@ -913,11 +958,12 @@ def describe_sampling(result: ScreeningResult) -> list[str]:
 
 
 def floor_condition(result: ScreeningResult) -> str:
-    """The condition of the detection floor; none if all features that passed were kept."""
-    if result.by_evidence and result.rounds[-1].cutoff <= result.parameters.get("min_correlation", 0.0):
-        return ""
-    n_kept = result.n_candidates or len(result.selected)
-    return f" if fewer than {n_kept:,} others are about as strong"
+    """The conditions of the detection floor; none if all features that passed were kept."""
+    conditions = ["its spread does not depend on the response"] if result.assumes_equal_spread else []
+    if not result.by_evidence or result.rounds[-1].cutoff > result.parameters.get("min_correlation", 0.0):
+        n_kept = result.n_candidates or len(result.selected)
+        conditions.append(f"fewer than {n_kept:,} others are about as strong")
+    return f" if {' and '.join(conditions)}" if conditions else ""
 
 
 def describe_floor(result: ScreeningResult) -> str:
@@ -929,8 +975,9 @@ def describe_floor(result: ScreeningResult) -> str:
     kept = f"one of the {result.n_candidates:,} candidates" if result.n_candidates else "kept"
     if result.is_exact:
         return f"detection floor: {floor:.4f}; every row was read, so every feature above it was {kept}."
+    size = "|score|" if result.parameters.get("missing") == "pairwise" else "|r|"
     text = (
-        f"detection floor: {floor:.4f}; a feature with |r| at or above it was {kept} with probability 95%"
+        f"detection floor: {floor:.4f}; a feature with {size} at or above it was {kept} with probability 95%"
         f"{floor_condition(result)}."
     )
     if (n := len(result.undecided)) == 0:

@@ -539,8 +539,8 @@ class Run:
                 for trace, unread in zip(traces, measure_unread(statistic, read[:1]), strict=True):
                     trace.unread = float(unread)
             for k, trace in enumerate(traces):
-                trace.variance_inflation = measure_variance_inflation(
-                    source, statistic, k, read, self.strata, trace.strongest()
+                trace.record_inflation(
+                    partial(measure_variance_inflation, source, statistic, k, read, self.strata)
                 )
         return statistic, read
 
@@ -566,10 +566,8 @@ class Run:
         seconds = (clock() - started) / len(members)
         effective = self.strata.design.effective_rows(n_rows)
         for k, left, kept, cutoff in zip(members, before, accumulator.n_left, cutoffs, strict=True):
-            kurtosis = traces[k].kurtosis
-            traces[k].add_round(
-                Round(n_rows, left, kept, cutoff, n_read * left, seconds, effective, kurtosis)
-            )
+            shape = traces[k].kurtosis, traces[k].inflation
+            traces[k].add_round(Round(n_rows, left, kept, cutoff, n_read * left, seconds, effective, *shape))
 
     def _first_inflation(self, statistic: Statistic, rows: Rows, scores: Floats) -> float:
         """The variance inflation to assume after the first round: two standard errors above the estimate."""

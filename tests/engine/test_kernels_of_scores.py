@@ -39,7 +39,7 @@ def test_informative_rows_from_sums():
     given = w @ z, w**2 @ z, w**2 @ z**2, w**2 @ z**4
     out = np.empty(5)
     squares[4] = 1e-198
-    kernels.scores.count_informative(squares, *given, w @ w, 400.0, out)
+    kernels.scores.count_informative(squares, *given, np.full(5, w @ w), np.full(5, 400.0), out)
     fourth = given[3] - 6 * mean**2 * given[2] + 8 * mean**3 * given[1] - 3 * (w @ w) * mean**4
     np.testing.assert_allclose(out[:3], squares[:3] ** 2 / fourth[:3], rtol=1e-12)
     assert out[3:].tolist() == [0, 400]

@@ -109,7 +109,7 @@ def test_adaptive_runs_use_the_rows_they_read():
     assert result.selected[0] in {0, *range(500, 520)}
     assert result.selected[1:].tolist() == [1, 2]
     assert result.rounds[-1].n_kept == result.n_candidates == 200
-    assert result.cells_reread == 200 * result.rounds[-1].n_rows < 200 * len(X)
+    assert 200 * result.rounds[-1].n_rows < result.cells_reread < 200 * len(X)  # and a few for variances
     assert len(result.informative) == 3
     assert "was one of the 200 candidates with probability 95%" in " ".join(str(result).split())
     np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.engine.evidence import MAX_PROBED, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
@@ -142,7 +142,7 @@ class MomentAccumulator:
         """The same for one of the members."""
         statistic, left, n_read = self.statistic, self.left[k], int(self.counts.sum())
         sums, _, summary = self.combined
-        scores, informative = self._scores(k, left)
+        scores, informative, inflation = self._scores(k, left)
         trace.record_scores(self.columns if isinstance(left, slice) else self.features(left), scores)
         trace.null_distribution = statistic.null_distribution(sums, summary, k, left)
         if statistic.pairwise:
@@ -157,7 +157,7 @@ class MomentAccumulator:
             in_population, in_data = self._rows_of_response(k).tolist()
             informative = np.minimum(self._informative_rows(left, informative), in_data)
         kept, cutoff = keep(strength(scores, statistic.one_sided), informative)
-        dropped = trace.record_evidence(informative, kept, n_read)
+        dropped = trace.record_evidence(informative, inflation, kept, n_read)
         if informative is not None:
             trace.informative_response = in_population
             trace.informative = np.minimum(informative[kept], in_population)
@@ -178,9 +178,13 @@ class MomentAccumulator:
         """Number of rows that say something about some features."""
         (sums, squared, summary), weights = self.combined, self.strata.weights(self.counts)
         squares = self.statistic.squares(sums, summary, columns)
-        given = [sums[0, columns], *(squared[line, columns] for line in (0, -2, -1))]
-        weight, n_rows = float(weights**2 @ self.counts), float(self.counts.sum())
-        kernels.scores.count_informative(squares, *given, weight, n_rows, out := np.empty_like(squares))
+        square = 1 + self.statistic.n_responses if self.statistic.pairwise else -2
+        given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
+        present = [self.statistic.present(part, columns) for part in (squared, sums)]
+        if present[0] is None:
+            totals = float(weights**2 @ self.counts), float(self.counts.sum())
+            present = [np.full_like(squares, total) for total in totals]
+        kernels.scores.count_informative(squares, *given, *present, out := np.empty_like(squares))
         return out
 
     def _rows_of_response(self, k: int) -> Floats:
@@ -196,11 +200,21 @@ class MomentAccumulator:
             return first * n_read / n_first  # it grows with the sample
         return rows_of_response(self.statistic, k, reduce(join_rows, self.rows), self.strata)
 
-    def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None]:
-        """Scores of one member and informative rows of its features, some at a time."""
+    def _inflation(self, columns: Indices | slice) -> Floats:
+        """Variance inflation of some features by their spread in the strata."""
+        design = self.strata.design
+        shares = design.variances(int(self.counts.sum())) * np.square(design.relative_spreads)
+        per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
+        sums, _, summary = self.combined
+        return self.statistic.inflation(self.sums, per_row, self.counts, sums, summary, columns)
+
+    def _scores(self, k: int, left: Indices | slice) -> tuple[Floats, Floats | None, Floats | None]:
+        """Scores of one member, and informative rows and variance inflation of its features."""
         size, (sums, _, summary) = self._count(left), self.combined
         at_once = self.statistic.scores_at_once(sums)
         scores, informative = np.empty(size), np.empty(size) if self.statistic.evidence else None
+        by_stratum = self.statistic.evidence and self.statistic.shows_spread and len(self.sums) > 1
+        inflation = np.empty(size) if by_stratum else None
 
         def score_some(start: int) -> None:
             piece = slice(start, start + at_once)
@@ -208,9 +222,11 @@ class MomentAccumulator:
             scores[piece] = self.statistic.scores(sums, summary, k, columns)
             if informative is not None:
                 informative[piece] = self._informative_rows_of_features(columns)
+            if inflation is not None:
+                inflation[piece] = self._inflation(columns)
 
         map_in_threads(score_some, range(0, size, at_once), 4)
-        return scores, informative
+        return scores, informative, inflation
 
     def narrow(self, n_rows: int) -> list[MomentAccumulator]:
         """Drop features that no member has left; split the members if separate passes are cheaper."""

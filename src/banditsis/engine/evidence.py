@@ -78,6 +78,9 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
         return informative
     sample = spread(rows, PROBED_ROWS)
     block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
+    if (missing := np.isnan(block)).any():  # which say nothing if they are equal to the mean
+        present = np.where(missing, 0.0, block)
+        block = np.where(missing, present.sum(axis=0) / np.maximum((~missing).sum(axis=0), 1), block)
     found, heavy = informative_rows(block, strata.row_weights(sample))
     decided = ~is_undecided(found, len(sample))
     if np.count_nonzero(heavy & decided) <= MAX_HEAVY * np.count_nonzero(decided):
@@ -118,28 +121,68 @@ def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
 
 
 MAX_ROWS, MAX_FEATURES = 1000, 32
+#: Rows among which those of a pilot sample are chosen.
+MAX_CANDIDATES = 1 << 16
+#: Cells that are read again for variances: so many, or this share of those read if that is more.
+PILOT_CELLS, PILOT_SHARE = 1 << 16, 1 / 100
 
 
 class VarianceInflation(NamedTuple):
-    """The variance of artanh r times the number of rows; 1 for normal data."""
+    """The variance of artanh r times the number of effective rows; 1 for normal data."""
 
+    #: of typical features, around r over all rows
     mean: float
     #: about two standard errors above the mean, and at least 1
     high: float
+    #: of each selected feature, around the correlation in the population, and the number of rows that are
+    #: informative about it; shape (selected, 2), NaN for constant features
+    own: Floats
+    #: number of cells that were read again
+    n_cells: int
 
 
-def pilot_rows(pieces: Sequence[Rows], strata: Strata) -> Indices:
-    """About :data:`MAX_ROWS` of the rows read, sorted, as many of each stratum."""
-    chosen: list[Indices] = []
-    left = [MAX_ROWS // strata.n_strata] * strata.n_strata
-    for piece in pieces:
-        for h, part in enumerate(strata.split(piece)):
-            if left[h] > 0 and count_rows(part) > 0:
-                chosen.append(spread(part, left[h]))
-                left[h] -= len(chosen[-1])
-        if max(left) <= 0:
-            break
-    return np.sort(np.concatenate(chosen))
+class Pilot(NamedTuple):
+    """Some of the rows read, and the factors by which squared influences add up to a variance."""
+
+    rows: Indices
+    #: sampling weights; their sum is 1
+    weights: Floats
+    #: for the variance around r over all rows
+    sampled: Floats
+    #: for that around the correlation in the population, of which all rows are a sample
+    population: Floats
+
+    def squared_response(self, statistic: MomentStatistic, response: int) -> Floats:
+        """Squares of the standardised response."""
+        y = statistic.deviations(self.rows)[:, response]
+        square = np.square(y - np.average(y, weights=self.weights))
+        return np.asarray(square / max(np.average(square, weights=self.weights), SMALLEST))
+
+    @classmethod
+    def weigh(cls, rows: Indices, times: Floats, n_read: int, strata: Strata) -> Pilot:
+        """Rows of a sample of ``n_read``, each of which stands for so many others of its stratum."""
+        codes, design = strata.codes[rows], strata.design
+        share = times / np.bincount(codes, times, design.n_strata)[codes]
+        weights, sampled = (part[codes] * share for part in (design.shares_of_rows, design.variances(n_read)))
+        return cls(rows, weights / weights.sum(), sampled, sampled + weights / design.n_rows)
+
+    @classmethod
+    def choose(
+        cls, statistic: MomentStatistic, response: int, read: Sequence[Rows], strata: Strata, size: int
+    ) -> Pilot:
+        """About ``size`` of the rows read; those on which variances depend most are preferred."""
+        n_read = sum(map(count_rows, read))
+        step = 1 + n_read // MAX_CANDIDATES
+        parts = [part for piece in read for part in strata.split(piece) if count_rows(part)]
+        rows = np.sort(np.concatenate([spread(part, -(-count_rows(part) // step)) for part in parts]))
+        every = cls.weigh(rows, np.ones(len(rows)), n_read, strata)
+        if len(rows) <= size:
+            return every
+        share = every.population * (1.0 + every.squared_response(statistic, response))
+        upto = np.cumsum(share)
+        places = np.searchsorted(upto, upto[-1] / size * (np.arange(size) + 0.5))
+        chosen, times = np.unique(np.minimum(places, len(rows) - 1), return_counts=True)
+        return cls.weigh(rows[chosen], times / share[chosen], n_read, strata)
 
 
 def measure_variance_inflation(
@@ -148,7 +191,8 @@ def measure_variance_inflation(
     response: int,
     read: Sequence[Rows],
     strata: Strata,
-    strongest: Indices,
+    selected: Indices,
+    n_cells: int = 0,
 ) -> VarianceInflation | None:
     r"""Estimate the variance inflation κ from a sample of cells; None if the statistic has no such theory.
 
@@ -162,6 +206,8 @@ def measure_variance_inflation(
     over the strata h of :class:`~banditsis.plans.design.SamplingDesign`. A heavy-tailed feature inflates the
     variance only if it is correlated with y, and the detection floor is about such features. So κ is averaged
     once over features spread over all of them and once over the strongest ones, and the larger one counts.
+    Each selected feature has its own κ too, around the correlation in the population; there influences are
+    divided by 1 less the leverage of the row in the regression on y [1]_.
 
     Parameters
     ----------
@@ -175,25 +221,49 @@ def measure_variance_inflation(
         The rows that were read, in the order of the steps.
     strata : Strata
         The strata of all rows.
-    strongest : ndarray of int
-        The features with the largest scores.
+    selected : ndarray of int
+        The features with the largest scores, best first.
+    n_cells : int
+        Number of cells that were read.
+
+    References
+    ----------
+    .. [1] MacKinnon, J. G. and White, H. (1985). Some heteroskedasticity-consistent covariance matrix
+       estimators with improved finite sample properties. J. Econometrics 29, 305-325.
     """
-    rows = pilot_rows(read, strata)
-    weights = strata.row_weights(rows)
-    weights = np.ones(len(rows)) if weights is None else weights
-    share = strata.variance_shares(rows, sum(map(count_rows, read)))
-    anywhere = spread(slice(0, source.shape[1]), MAX_FEATURES)
-    estimates = []
-    for columns in (anywhere, np.sort(strongest[:MAX_FEATURES])):
-        by_row = statistic.influence(source.read(rows, columns), rows, response, weights)
-        if by_row is None:
+    if not isinstance(statistic, MomentStatistic) or not statistic.is_correlation:
+        return None
+    design, n_read = strata.design, sum(map(count_rows, read))
+    size = max(PILOT_CELLS, int(PILOT_SHARE * n_cells)) // (MAX_FEATURES + len(selected))
+    pilot = Pilot.choose(statistic, response, read, strata, min(MAX_ROWS, size))
+    total = float(design.variances(n_read) @ design.relative_spreads**2)
+    factors = pilot.sampled / total if total > 0 else pilot.weights
+    leverage = pilot.weights * (1.0 + pilot.squared_response(statistic, response))
+    population = pilot.population / np.square(1.0 - np.minimum(leverage, 1.0 - 1.0 / n_read))
+    typical, own = [], []
+    anywhere, width = spread(slice(0, source.shape[1]), MAX_FEATURES), PILOT_CELLS // len(pilot.rows)
+    for start in range(-width, max(len(selected), 1), width):
+        columns = anywhere if start < 0 else selected[start : start + width]
+        order = np.argsort(columns)
+        block = source.read(pilot.rows, columns[order])
+        squares = statistic.influence(block, pilot.rows, response, pilot.weights)
+        if squares is None:
             return None
-        if by_row.size:
-            estimates.append(_estimate(by_row * share))
-    return max(estimates, default=VarianceInflation(1.0, 1.0))
+        squares = squares[:, np.argsort(order)]
+        if start <= 0:
+            some = squares[:, :MAX_FEATURES]
+            known = ~np.isnan(some).any(axis=0)
+            typical += [_estimate(factors * some[:, known].mean(axis=1))] if known.any() else []
+        if start >= 0:
+            squares *= population[:, None]
+            variance, fourth = squares.sum(axis=0), np.square(squares).sum(axis=0)
+            own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
+    mean, high = max(typical, default=(1.0, 1.0))
+    n_again = len(pilot.rows) * (len(anywhere) + len(selected))
+    return VarianceInflation(mean, high, np.concatenate(own), n_again)
 
 
-def _estimate(by_row: Floats) -> VarianceInflation:
-    mean = float(by_row.mean())
-    error = float(by_row.std()) / np.sqrt(len(by_row))
-    return VarianceInflation(mean, max(1.0, mean + 2.0 * float(error)))
+def _estimate(by_row: Floats) -> tuple[float, float]:
+    """The sum over all rows, and about two standard errors above it, at least 1."""
+    total, error = float(by_row.sum()), float(by_row.std()) * np.sqrt(len(by_row))
+    return total, max(1.0, total + 2.0 * float(error))

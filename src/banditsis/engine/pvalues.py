@@ -58,6 +58,7 @@ def read_in_full(
         accumulator.read(slice(0, n), workers, tick)
         if (bad := accumulator.nonfinite_features()).size:
             raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
+        trace.own_inflation = None  # it was that of the sample
         d, p = trace.selected.size, trace.scores.size
         (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
         trace.add_round(Round(n, d, d, cutoff, n * d, clock() - started))

@@ -173,8 +173,8 @@ class Settings:
             return "it is not known for rows with sample weights"
         if not is_correlation:
             return f"it is only known for correlations, not for the statistic {self.statistic.name!r}"
-        if self.pairwise:
-            return "with pairwise deletion every feature has its own rows"
+        if self.pairwise and self.covariates_of(None) is not None:
+            return "it is not known for covariates together with missing values"
         return None if random_sample else self._no_sample_reason()
 
     def no_interval_reason(self, rounds: Sequence[Round], n: int, random_sample: bool) -> str | None:

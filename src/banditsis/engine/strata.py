@@ -174,17 +174,6 @@ class Strata:
         codes = self.codes[rows]
         return np.asarray(1 - np.bincount(codes, minlength=self.n_strata) / self.design.sizes)[codes]
 
-    def variance_shares(self, rows: Rows, n_read: int) -> Floats:
-        """The share of the variance of a sample of ``n_read`` rows that each of some rows stands for.
-
-        Times the number of rows, and relative to the variance for normal features without association; see
-        :func:`~banditsis.engine.evidence.measure_variance_inflation`.
-        """
-        codes = self.codes[rows]
-        per_row = self.design.variances(n_read) / np.maximum(np.bincount(codes, minlength=self.n_strata), 1)
-        total = float(self.design.variances(n_read) @ self.design.relative_spreads**2)
-        return np.asarray(len(codes) * per_row[codes] / total) if total > 0 else np.ones(len(codes))
-
     def draw(
         self, totals: Sequence[int], order: str, rng: np.random.Generator, *, lazy: bool
     ) -> Iterator[Indices]:

@@ -48,7 +48,9 @@ class Trace:
         self.n_recorded = 0
         self.selected: Indices = np.arange(0)
         self.present: Floats | None = None
-        self.variance_inflation: VarianceInflation | None = None
+        self.variance_inflation: float | None = None
+        #: that of each selected feature, and how many rows are informative about it
+        self.own_inflation: Floats | None = None
         self.null_distribution: NullDistribution | None = None
         #: effect sizes of the selected features; None if the statistic has none
         self.effects: Effects | None = None
@@ -60,6 +62,8 @@ class Trace:
         self.undecided: list[Indices] = []
         #: the largest kurtosis of a feature that the last round could drop
         self.kurtosis = 3.0
+        #: the largest variance inflation of such a feature by its spread in strata; None if it is not known
+        self.inflation: float | None = None
         #: how much outliers of the response that were not read can add to a correlation
         self.unread = 0.0
         #: cells read again to check small p-values
@@ -114,14 +118,17 @@ class Trace:
         self.scores[everything] = scores
         self.last_round[everything] = len(self.rounds)
 
-    def record_evidence(self, informative: Floats | None, kept: Indices, n_read: int) -> Indices:
+    def record_evidence(
+        self, informative: Floats | None, inflation: Floats | None, kept: Indices, n_read: int
+    ) -> Indices:
         """Record how heavy-tailed the decided features are; return where undecided ones are dropped."""
-        self.kurtosis = 3.0
+        self.kurtosis, self.inflation = 3.0, None
         self.informative = None if informative is None else informative[kept]
         if informative is None or len(kept) == len(informative):
             return np.arange(0)
         decided = ~is_undecided(informative, n_read)
         self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
+        self.inflation = None if inflation is None else float(inflation[decided].max(initial=1.0))
         dropped = ~decided
         dropped[kept] = False
         return np.flatnonzero(dropped)
@@ -152,9 +159,13 @@ class Trace:
             factors = np.where(few, np.nan, factors)
         self.effects = find_effects(self.scores[self.selected], factors, null)
 
-    def strongest(self) -> Indices:
-        """The selected features, best first."""
-        return self.selected[self._best_first()]
+    def record_inflation(self, measure: Callable[[Indices, int], VarianceInflation | None]) -> None:
+        """Record the variance inflation, which is measured given the selected features and the cells read."""
+        order = self._best_first()
+        found = measure(self.selected[order], sum(r.cells for r in self.rounds))
+        if found is not None:
+            self.variance_inflation, self.own_inflation = found.mean, found.own[np.argsort(order)]
+            self.cells_reread += found.n_cells
 
     def choose(self, positions: Indices, **redundancy: Any) -> None:
         """Select some of the selected features, in an order that is not that of their scores."""
@@ -163,6 +174,7 @@ class Trace:
         self.selected = self.selected[kept]
         self.present = None if self.present is None else self.present[kept]
         self.informative = None if self.informative is None else self.informative[kept]
+        self.own_inflation = None if self.own_inflation is None else self.own_inflation[kept]
         self.effects = None if self.effects is None else self.effects.take(kept)
 
     def _best_first(self) -> Indices:
@@ -179,7 +191,6 @@ class Trace:
             self.last_round = np.minimum(self.last_round, len(self.rounds) - 1)
         self.scores.flags.writeable = False
         best_first = self._best_first()
-        inflation = self.variance_inflation
         result = ScreeningResult(
             selected=self.selected[best_first],
             scores=self.scores,
@@ -195,7 +206,8 @@ class Trace:
             names=names,
             one_sided=self.one_sided,
             by_evidence=plan.by_evidence,
-            variance_inflation=None if inflation is None else inflation.mean,
+            variance_inflation=self.variance_inflation,
+            own_inflation=None if self.own_inflation is None else self.own_inflation[best_first],
             cells_reread=self.cells_reread,
             null_distribution=None if unfinished else self.null_distribution,
             informative_response=self.informative_response,

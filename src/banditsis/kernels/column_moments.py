@@ -98,18 +98,18 @@ def moments(
 
 @reduction
 def sum_fourth(flat: Array, start: int, m: int, s: float) -> float:
-    """Σz⁴ of some rows of a column in float64, where the square of a float32 square is in range."""
+    """Σz⁴ of some rows of a column in float64, where a float32 square squared is in range; without NaN."""
     x, total = flat[start : start + m], 0.0
     for t in range(m):
         z = x[t] - s
-        u = np.float64(z * z)
+        u = np.float64(z * z) if z == z else 0.0
         total += u * u
     return total
 
 
 @reduction
 def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Array) -> None:
-    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6, columns)."""
+    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out``; a 7th line is Σz⁴."""
     zero = shift.dtype.type(0)
     one = shift.dtype.type(1)
     for k in range(starts.size):
@@ -136,6 +136,8 @@ def moments_present(flat: Array, starts: Array, shift: Array, y: Array, out: Arr
             out[3, k] += p3
             out[4, k] += p4
             out[5, k] += p5
+            if out.shape[0] > 6:
+                out[6, k] += sum_fourth(flat, starts[k] + i, m, s)
 
 
 @reduction

@@ -138,19 +138,22 @@ def moments(
 
 @elementwise
 def add_fourth(flat: Array, starts: Array, first: int, shift: Array, fourth: Array) -> None:
-    """Add Σz⁴ of some rows in float64, where the square of a float32 square is in range."""
+    """Add Σz⁴ of some rows in float64, where the square of a float32 square is in range; NaN is left out."""
     m = shift.size
     for k in range(starts.size):
         x = flat[first + starts[k] : first + starts[k] + m]
         for j in range(m):
             z = x[j] - shift[j]
-            u = np.float64(z * z)
+            u = np.float64(z * z) if z == z else 0.0
             fourth[j] += u * u
 
 
 @elementwise
 def moments_present(flat: Array, starts: Array, shift: Array, y: Array, part: Array, out: Array) -> None:
-    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6, m)."""
+    """Add ``Σz, Σzy, Σz², Σ1, Σy, Σy²`` over the cells that are not NaN to ``out`` (6, m).
+
+    If ``out`` has 7 lines, the last one is Σz⁴.
+    """
     m = shift.size
     p0, p1, p2, p3, p4, p5 = part[0], part[1], part[2], part[3], part[4], part[5]
     one = shift.dtype.type(1)
@@ -158,6 +161,8 @@ def moments_present(flat: Array, starts: Array, shift: Array, y: Array, part: Ar
     i = 0
     while i < starts.size:
         stop = min(i + PANEL, starts.size)
+        if out.shape[0] > 6:
+            add_fourth(flat, starts[i:stop], 0, shift, out[6])
         for j in range(m):
             p0[j] = 0
             p1[j] = 0

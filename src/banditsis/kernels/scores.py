@@ -35,11 +35,11 @@ def count_informative(
     plain: Array,
     square: Array,
     fourth: Array,
-    weight: float,
-    n_rows: float,
+    weight: Array,
+    n_rows: Array,
     out: Array,
 ) -> None:
-    """Fill the number of informative rows, at most n.
+    """Fill the number of informative rows, at most n, which is Σw over the present rows.
 
     ``squares`` are Σwz² about the mean, ``sx`` Σwz, ``plain``, ``square`` and ``fourth`` Σw²z, Σw²z² and
     Σw²z⁴, and ``weight`` Σw², where w are the weights of strata. The sums of z³ that fourth powers about the
@@ -47,16 +47,17 @@ def count_informative(
     its mean, so this hardly matters.
     """
     for j in range(out.size):
-        mean = sx[j] / n_rows
+        n = n_rows[j]
+        mean = sx[j] / n if n > 0.0 else 0.0
         mean2 = mean * mean
         centred = fourth[j] - 6.0 * mean2 * square[j] + (8.0 * mean2 * mean) * plain[j]
-        centred -= 3.0 * weight * (mean2 * mean2)
+        centred -= 3.0 * weight[j] * (mean2 * mean2)
         if centred > 0.0:
             share = squares[j] / math.sqrt(centred)
             found = share * share
-            out[j] = found if found < n_rows else n_rows
+            out[j] = found if found < n else n
         else:  # fourth powers of very small values are 0, which says nothing
-            out[j] = n_rows if squares[j] > 0.0 else 0.0
+            out[j] = n if squares[j] > 0.0 else 0.0
 
 
 @rounded

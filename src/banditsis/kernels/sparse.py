@@ -110,7 +110,7 @@ def column_products(
 ) -> None:
     """Add ``Σx, Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1.
 
-    If ``out`` has one more line and there is no pairwise deletion, it is ``Σx⁴``.
+    Those of the presence mask follow. If ``out`` has one more line, it is ``Σx⁴``.
     """
     for k in range(columns.size):
         total = out[k]
@@ -160,8 +160,8 @@ def _add(z: float, w: Array, v: float, presence: Array, total: Array) -> None:
         total[1 + r] += z * w[r]
     u = z * z
     total[q + 1] += u * v
-    if presence.size == 0 and total.size > q + 2:
-        total[q + 2] += u * u
+    if total.size > q + 2 + presence.size:
+        total[q + 2 + presence.size] += u * u
 
 
 @elementwise

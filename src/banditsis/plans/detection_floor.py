@@ -64,7 +64,7 @@ def detection_floor(
     rows: Sequence[float],
     cutoffs: Sequence[float],
     n: int,
-    variance_inflation: float,
+    variance_inflation: float | Sequence[float],
     error: float,
     kurtosis: Sequence[float] = (),
 ) -> float:
@@ -77,8 +77,8 @@ def detection_floor(
         it dropped nothing).
     n : int
         Rows of the data.
-    variance_inflation : float
-        κ in the formula above.
+    variance_inflation : float or sequence of float
+        κ in the formula above, or that of each round.
     error : float
         Probability of losing a feature at the floor.
     kurtosis : sequence of float
@@ -95,7 +95,7 @@ def detection_floor(
     floor = 0.0
     for _ in range(MAX_ITERATIONS if (shapes > 3.0).any() else 1):  # κ depends on the floor
         before = floor
-        inflation = variance_inflation + excess_inflation(shapes, before)
+        inflation = np.asarray(variance_inflation) + excess_inflation(shapes, before)
         floor = _floor(rows, cutoffs, n, inflation.tolist(), error)
         if floor - before < 1e-4 * floor:
             break

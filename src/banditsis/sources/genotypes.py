@@ -171,12 +171,12 @@ class GenotypeWeights(NamedTuple):
         out[0] = one + 2 * two - shift * (n - missing)
         out[1 : q + 1] = _multiply(chosen, self.linear).T - shift * present[:q]
         out[q + 1] = one * (1 - shift) ** 2 + two * (2 - shift) ** 2 + none * shift**2
-        if w.pairwise:
-            out[q + 2 :] = present[q:]
-            return
         if w.fourth:
-            out[q + 2] = one * (1 - shift) ** 4 + two * (2 - shift) ** 4 + none * shift**4
-        out[:, missing > 0] = np.nan
+            out[-1] = one * (1 - shift) ** 4 + two * (2 - shift) ** 4 + none * shift**4
+        if w.pairwise:
+            out[q + 2 : len(out) - w.fourth] = present[q:]
+        else:
+            out[:, missing > 0] = np.nan
 
 
 def _count(packed: Array) -> tuple[Array, Array, Array]:

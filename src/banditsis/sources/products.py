@@ -214,7 +214,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     of at most 1024 rows in the dtype of the data.
     """
     q = weights.linear.shape[1]
-    plain = np.zeros((6 if weights.pairwise else 3 + weights.fourth, len(shift)))
+    plain = np.zeros(((6 if weights.pairwise else 3) + weights.fourth, len(shift)))
     unshifted = np.zeros(q)  # the sums of the weights of rows that were not shifted
     for i in range(0, len(block), ROWS_OF_PRODUCT):
         rows = slice(i, i + ROWS_OF_PRODUCT)
@@ -232,7 +232,7 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
             z[~present] = 0
             m = present.astype(z.dtype)
             out[q + 3 : 2 * q + 3] += w @ m
-            out[2 * q + 3 :] += (w * w) @ m
+            out[2 * q + 3 : 3 * q + 3] += (w * w) @ m
         out[1 : q + 1] += w @ z
         if part.square is not None:
             out[q + 1] += part.square.astype(x.dtype) @ np.square(z, out=z)
@@ -240,8 +240,10 @@ def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: We
     out[0] += plain[0]
     if weights.square is None:
         out[q + 1] += plain[2]
-    if weights.pairwise or weights.fourth:
+    if weights.pairwise:
         out[q + 2] += plain[3]
+    if weights.fourth:
+        out[-1] += plain[-1]
 
 
 def _is_near_zero(shift: Array, mean_square: Floats) -> bool:

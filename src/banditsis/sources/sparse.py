@@ -208,7 +208,7 @@ def _baseline(w: Weights, n_sums: int) -> Floats:
     if w.pairwise and w.codes is not None:
         sums[w.n_classes + 1 :] = np.bincount(w.codes, minlength=w.n_classes)
     elif w.pairwise:
-        sums[w.linear.shape[1] + 2 :] = _presence(w).sum(axis=0)
+        sums[w.linear.shape[1] + 2 : n_sums - w.fourth] = _presence(w).sum(axis=0)
     return sums
 
 

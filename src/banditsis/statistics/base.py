@@ -58,7 +58,7 @@ class Weights:
                       is present and 0 where it is NaN. NaN cells are left out of all sums
     with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
                       ``Σ m`` over the rows of each class
-    if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``pairwise``, ``codes`` or
+    if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``presence``, ``codes`` or
                       ``square``); infinite or 0 if cells are beyond about 1e76 or 1e-76
     ================= ================================================================================
 
@@ -214,10 +214,9 @@ class Statistic(ABC):
         return None
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        """Squared influence of each row on artanh of the score, averaged over the columns of a block.
+        """Squared influence of each row on artanh of the score of each column of a block.
 
-        Rows have sampling weights with mean 1. Constant columns are left out. Empty if all are constant, None
-        if the influence is not known.
+        Rows have sampling weights. NaN for constant columns; None if the influence is not known.
         """
         return None
 
@@ -264,6 +263,8 @@ class MomentStatistic(Statistic):
     shares_pass: ClassVar[bool] = False
     #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
     evidence: bool = False
+    #: Whether sums in strata of the response show how the spread of a feature depends on it.
+    shows_spread: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -339,10 +340,26 @@ class MomentStatistic(Statistic):
 
     def with_evidence(self) -> Self:
         """The statistic with Σz⁴ as last line of the sums, if scores are correlations; else itself."""
-        return self.copy_with(evidence=True) if self.is_correlation and not self.pairwise else self
+        return self.copy_with(evidence=True) if self.is_correlation else self
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
         """Sums of squares about the mean of some columns, or of their residuals; for correlations."""
+        raise NotImplementedError
+
+    def inflation(
+        self,
+        strata: Floats,
+        per_row: Floats,
+        counts: Indices,
+        sums: Floats,
+        summary: Floats,
+        columns: Indices | slice,
+    ) -> Floats:
+        """Variance inflation of some columns whose spread depends on the response, if the sums show it.
+
+        ``strata`` are the sums of each stratum, ``per_row`` the share of the variance that each of its rows
+        stands for, and ``counts`` its rows; ``sums`` and ``summary`` are over all strata.
+        """
         raise NotImplementedError
 
     def deviations(self, rows: Rows) -> Floats:

@@ -74,9 +74,6 @@ class GeneralisedLinear(Pearson):
         """One Newton step: β = U / V with V = Σ(x - x̄)² times the mean variance of the response."""
         return ratio(np.broadcast_to(n, spread_x.shape), spread_x * spread_y)
 
-    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        return super().influence(block, rows, response, weights) if self.is_correlation else None
-
 
 class Logistic(GeneralisedLinear):
     r"""Score test of one feature in a logistic regression.

@@ -188,6 +188,9 @@ class PartialStatistic(MomentStatistic):
         split = self.split_summary(summary)
         return explain(given, sums[self._squares, columns], *split, self.covariates.resolution)
 
+    def with_evidence(self) -> Self:
+        return self if self.pairwise else super().with_evidence()
+
     def present_moments(
         self, sums: Floats, summary: Floats, targets: Sequence[int], columns: Indices | slice
     ) -> PresentMoments:
@@ -374,7 +377,7 @@ class PartialPearson(PartialStatistic):
         return max(mean_drift(one.columns(slice(0, n))[1], rows) for one in alone)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        if self.pairwise or self.sample_weight is not None:
+        if self.pairwise:
             return None
         root = np.sqrt(weights)[:, None]
         Q, _ = np.linalg.qr(root * self.covariates.design(rows))

@@ -70,6 +70,7 @@ class Pearson(MomentStatistic):
     name = "pearson"
     shares_pass = True
     is_correlation = True
+    shows_spread = True
     max_score: ClassVar[float] = 1.0
 
     def __init__(self, y: Array, pairwise: bool) -> None:
@@ -280,8 +281,28 @@ class Pearson(MomentStatistic):
         return 1.0 if present is None else np.sqrt(self.n_rows(summary, response) / np.maximum(present, 1))
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
-        sx, sxx = sums[0, columns], sums[1 + self.n_responses, columns]
-        return np.asarray(np.maximum(sxx - sx * (sx / summary[0, 0]), 0.0))
+        sx, sxx, present = sums[0, columns], sums[1 + self.n_responses, columns], self.present(sums, columns)
+        n = summary[0, 0] if present is None else np.maximum(present, 1.0)
+        return np.asarray(np.maximum(sxx - sx * (sx / n), 0.0))
+
+    def inflation(
+        self,
+        strata: Floats,
+        per_row: Floats,
+        counts: Indices,
+        sums: Floats,
+        summary: Floats,
+        columns: Indices | slice,
+    ) -> Floats:
+        n, present = float(counts.sum()), self.present(sums, columns)
+
+        def add_up(line: int) -> Floats:
+            return np.asarray(np.einsum("h,hj->j", per_row, strata[:, line, columns]))
+
+        mean = sums[0, columns] / (n if present is None else np.maximum(present, 1.0))
+        weight = per_row @ counts if present is None else add_up(self.n_linear + 2)
+        squares = add_up(1 + self.n_linear) - mean * (2 * add_up(0) - mean * weight)
+        return ratio(n * squares, self.squares(sums, summary, columns))
 
     def deviations(self, rows: Rows) -> Floats:
         return self.scaled(rows)
@@ -348,7 +369,5 @@ class Pearson(MomentStatistic):
         return RowSizes(lambda rows: self.weigh(self.values(rows)[:, 0] * scale - mean, rows))
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        if self.pairwise or self.sample_weight is not None:
-            return None
         x, y = np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response]
         return squared_influence(x, y, weights)

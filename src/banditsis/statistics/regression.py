@@ -144,40 +144,44 @@ def maximise(
 
 
 def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
-    r"""Squared influence of each row on artanh(r), averaged over the columns of x.
+    r"""Squared influence of each row on artanh(r) of each column of x, over the rows in which x is present.
 
     With x and y standardised, the influence is :math:`ψ / (1 - r^2)`, where
-    :math:`ψ = xy - r (x^2 + y^2) / 2`. Rows have sampling weights with mean 1. Columns that are constant or
-    copies of y are left out; the result is empty if there are no others, or if y is constant.
+    :math:`ψ = xy - r (x^2 + y^2) / 2`. With missing values, its square is divided by the share of rows that
+    are present, and 0 in the others. Rows have sampling weights. Columns that are constant or copies of y are
+    NaN.
     """
-    share = weights / weights.sum()
+    share, present = (weights / weights.sum())[:, None], ~np.isnan(x)
+    some: float | Floats = 1.0
+    if not present.all():
+        x, share = np.where(present, x, 0.0), share * present
+        some = share.sum(axis=0)
+        share = share / np.where(some > 0, some, 1.0)
     x, varies = _standardise(x, share)
-    y, y_varies = _standardise(y[:, None], share)
-    r = np.einsum("ij,i->j", x, share * y[:, 0])
+    y, y_varies = _standardise(np.broadcast_to(y[:, None], share.shape), share)
+    r = np.einsum("ij,ij->j", x, share * y)
     usable = varies & y_varies & (np.abs(r) < 1.0 - 1e-6)
-    if not usable.all():
-        x, r = x[:, usable], r[usable]
-    if x.size == 0:
-        return np.empty(0)
     both = np.square(x)
     both += np.square(y)
     both *= 0.5 * r
     x *= y
     x -= both
-    x /= 1.0 - r * r
-    return np.asarray(np.square(x, out=x).mean(axis=1))
+    x /= np.where(usable, (1.0 - r * r) * np.sqrt(some), np.nan)
+    return np.square(x, out=x)
 
 
 def _standardise(x: Floats, share: Floats) -> tuple[Floats, Array]:
-    """Columns with mean 0 and mean square 1, and which columns are not constant."""
+    """Columns with mean 0 and mean square 1, and which columns are not constant; 0 where the share is 0."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.einsum("ij,i->j", x, share)  # a sum of large values could overflow
+        mean = np.einsum("ij,ij->j", x, share)  # a sum of large values could overflow
         centred = x - mean
+        if share.shape[1] > 1:
+            centred[share == 0] = 0.0
         reach = np.maximum(centred.max(axis=0), -centred.min(axis=0))
         varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
         if not varies.all():
             centred, reach = np.where(varies, centred, 0.0), np.where(varies, reach, 1.0)
         centred /= reach
-    squares = np.einsum("ij,i->j", np.square(centred), share)
+    squares = np.einsum("ij,ij->j", np.square(centred), share)
     centred /= np.sqrt(np.where(varies, squares, 1.0))
     return centred, varies
