@@ -126,7 +126,7 @@ def test_a_rare_class_is_found_with_few_rows(statistic):
         options = {"alpha": 0.5, "sampling": "stratified", "random_state": seed}
         selector = BanditSIS(3, statistic=statistic, **options).fit(X, response)
         assert 7 in selector.get_support(indices=True)
-        assert selector.result_.fraction_read < 0.02
+        assert selector.result_.fraction_read < 0.04
         assert all("exact screening" in note for note in selector.result_.notes)  # about speed alone
 
 
