@@ -296,18 +296,18 @@ def test_intervals_cover_the_correlation(design, sampling):
     n_covered = 0
     for seed in range(60):
         rng = np.random.default_rng([seed, 31])
-        y, r = rng.standard_normal(10_000), 0.3
+        y, r = rng.standard_normal(20_000), 0.3
         if design == "1% cases":
-            y, r = (rng.random(10_000) < 0.01) / math.sqrt(0.0099), 0.9
+            y, r = (rng.random(20_000) < 0.01) / math.sqrt(0.0099), 0.9
         elif design == "lognormal":
-            y, r = np.exp(y) / math.sqrt(math.e * (math.e - 1)), 0.7
-        X = rng.standard_normal((10_000, 20))
+            y, r = np.exp(y) / math.sqrt(math.e * (math.e - 1)), 0.9
+        X = rng.standard_normal((20_000, 20))
         X[:, 0] *= math.sqrt(1 - r * r) * (np.abs(y) if design == "e·|y|" else 1)
         X[:, 0] += r * y
-        result = screen(X, y, Plan.paper(*X.shape, 5, alpha=0.5), sampling=sampling, random_state=seed)
+        result = screen(X, y, Plan.paper(*X.shape, 5, alpha=0.3), sampling=sampling, random_state=seed)
         low, high = result.interval()[0]
         n_covered += low <= r <= high
-    assert n_covered >= 52  # 57 expected
+    assert n_covered >= 53  # 57 expected
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "stratified"])

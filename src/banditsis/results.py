@@ -440,10 +440,11 @@ class ScreeningResult:
         If features were selected by false discovery rate, they are the selected features, which have that
         rate. Otherwise, with probability 95%, no feature without association is among them. If features have
         p-values, they are those with p ≤ 0.05 after Holm's correction for all features. If not, those whose
-        95% interval, simultaneous for all features, does not contain 0. It is longer if few rows are
-        informative: J = E_x E_y / m of the m rows read for feature and response together, as many as rare
-        values of both would meet in by chance. The normal quantile z then becomes z + z² / (6 √J), by the
-        skewness of a Poisson distribution [1]_. With missing values J is not known.
+        95% interval (:meth:`interval`), simultaneous for all features, does not contain 0. The spread of a
+        feature may depend on the response. The interval is longer if few rows are informative:
+        J = E_x E_y / m of the m rows read for feature and response together, as many as rare values of both
+        would meet in by chance. The normal quantile z then becomes z + z² / (6 √J), by the skewness of a
+        Poisson distribution [1]_.
 
         References
         ----------
@@ -489,10 +490,13 @@ class ScreeningResult:
 
         .. math:: \tanh\left(\operatorname{artanh} r \pm z \sqrt{\frac{κ}{m - 3}}\right)
 
-        If rows were sampled in strata, m is the number of effective rows and κ the variance inflation, but at
-        least 1. Otherwise κ is 1, for normal data. If a feature is rare or heavy-tailed in the rows read, κ
-        is larger by (K - 3) r² / 4, where K is its kurtosis. Intervals are not corrected for selection: the
-        features were selected because their scores are large, so the largest scores tend to be too large.
+        If rows were sampled in strata, m is the number of effective rows. κ is 1 for normal data. If a
+        feature is rare or heavy-tailed in the rows read, it is larger by (K - 3) r² / 4, where K is its
+        kurtosis. If not all rows were read, each feature also has an estimate of κ of its own, by the squared
+        influence of the rows on r, which allows its spread to depend on the response; with E rows informative
+        about it, z becomes the quantile of Student's t with 2E degrees of freedom. The longer interval
+        counts. Intervals are not corrected for selection: the features were selected because their scores are
+        large, so the largest scores tend to be too large.
 
         Parameters
         ----------
@@ -552,11 +556,14 @@ class ScreeningResult:
 
         If d features are kept, this holds if fewer than d others are about as strong: not all of more than d
         near-copies can be kept. The floor follows from the rows and the cutoff of every round, the variance
-        inflation of the data, the kurtosis of the features, and the outliers of the response among the rows
-        that were not read. It does not cover the features in :attr:`undecided`. A run that reads every row is
-        exact, and its floor is its last cutoff. The fewer features are kept, the higher are the cutoffs and
-        the floor. That of a run with ``min_correlation`` is at most this minimum, unless more features pass
-        than are to be kept.
+        inflation of the data, the kurtosis of the features and their spread in strata of the response, and
+        the outliers of the response among the rows that were not read. It does not cover the features in
+        :attr:`undecided`, and not those whose spread depends on the response if
+        :attr:`assumes_equal_spread`. A run that reads every row is exact, and its floor is its last cutoff.
+        The fewer features are kept, the higher are the cutoffs and the floor. That of a run with
+        ``min_correlation`` is at most this minimum, unless more features pass than are to be kept. With
+        missing values it refers to the score, which is r times the root of the share of rows in which the
+        feature is present.
 
         Parameters
         ----------
@@ -570,8 +577,8 @@ class ScreeningResult:
         ------
         ValueError
             If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
-            with missing values or sample weights, if the rows read are not a simple random sample, and if
-            features were selected by false discovery rate.
+            with sample weights, with missing values and covariates, if the rows read are not a simple random
+            sample, and if features were selected by false discovery rate.
 
         Examples
         --------

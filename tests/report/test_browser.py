@@ -280,7 +280,9 @@ def test_long_names_are_shortened(browser, result, tmp_path):
 
 
 def test_nothing_selected(browser, result, tmp_path):
-    nothing = replace(result, selected=np.empty(0, np.intp), informative=None, effects=None)
+    nothing = replace(
+        result, selected=np.empty(0, np.intp), informative=None, own_inflation=None, effects=None
+    )
     nothing.to_html(tmp_path / "nothing.html")
     visit(browser, tmp_path / "nothing.html")
     assert browser.run(SHOWN) == "no feature was selected"
@@ -296,6 +298,7 @@ def test_runs_nothing_from_names(browser, result, tmp_path):
         names=names,
         selected=np.arange(len(HOSTILE)),
         informative=None,
+        own_inflation=None,
         effects=None,
         notes=tuple(HOSTILE),
         parameters={**result.parameters, HOSTILE[1]: HOSTILE[0]},

@@ -88,6 +88,7 @@ def hostile(result):
         result,
         selected=np.arange(10),
         informative=None,
+        own_inflation=None,
         effects=None,
         names=names,
         parameters=parameters,
@@ -157,7 +158,8 @@ def test_signal_and_noise_have_different_marks(result):
 
 
 def test_classes_have_bars_and_no_intervals():
-    classes = screen(X, Y > 0, Plan.paper(2000, 60, 3), statistic="anova", random_state=0)
+    three = np.digitize(Y, [-1, 1])
+    classes = screen(X, three, Plan.paper(2000, 60, 3), statistic="anova", random_state=0)
     assert classes.associated is None
     text = classes.to_html()
     assert text.count('<line class="bar"') == 3 + len(classes.rounds)
@@ -182,7 +184,7 @@ def test_large_selections_are_charted_in_two_steps(result):
     many = replace(
         result, selected=np.arange(60), effects=None, rounds=rounds, last_round=np.zeros(60, np.int32)
     )
-    page = Page(replace(many, informative=None, effects=None).to_html())
+    page = Page(replace(many, informative=None, own_inflation=None, effects=None).to_html())
     assert "Show 35 more" in page.texts["summary"]
     assert page.count("table", "ranked") == 2
 
@@ -580,11 +582,10 @@ def test_long_names_are_shortened_without_a_script(result):
 def test_other_results():
     """NaN, rows in stored order, nothing selected."""
     gappy = np.where(rng.random(X.shape) < 0.1, np.nan, X)
-    for result in (
-        BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(gappy, Y).result_,
-        screen(X, Y, Plan.paper(2000, 60, 3), row_order="stored"),
-    ):
-        assert "Detection floor: not available" in result.to_html()
+    text = BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(gappy, Y).result_.to_html()
+    assert "a feature with |score| at or above it" in text
+    stored = screen(X, Y, Plan.paper(2000, 60, 3), row_order="stored")
+    assert "Detection floor: not available" in stored.to_html()
     nothing = screen(X, rng.standard_normal(2000), Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
     assert len(nothing.selected) == 0
     text = nothing.to_html(X=X, y=Y)
@@ -702,7 +703,7 @@ def test_notebook(result, hostile):
         assert f"<td>{name}</td>" in text
     page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
-    many = replace(result, selected=np.arange(50), informative=None, effects=None)
+    many = replace(result, selected=np.arange(50), informative=None, own_inflation=None, effects=None)
     assert "… and 40 more" in many._repr_html_()
 
 
