@@ -306,6 +306,8 @@ def _chunk_codes(chunk: Any, levels: list[Any]) -> Array:
         codes = np.array([*(numbers.get(value, -1) for value in values), -1], dtype=np.int32)
         places = pc.fill_null(chunk.indices.cast(pa.int64()), len(values))
         return np.asarray(codes[_to_numpy(places)])
+    if pa.types.is_null(chunk.type):  # every value is missing, so the type of the others is not known
+        return np.full(len(chunk), -1, dtype=np.int32)
     chunk = _without_views(chunk)
     codes = pc.fill_null(pc.index_in(chunk, value_set=pa.array(levels, chunk.type)), -1)
     return _to_numpy(codes)
