@@ -157,7 +157,7 @@ def test_what_few_readers_need_is_printed_with_verbose(folder):
 
 def test_at_most_three_notes(tmp_path):
     """A possible leak comes first; the rest are in JSON and with --verbose, in words of the command line."""
-    frame = pd.DataFrame(X[:300, :6], columns=list("abcdef"))
+    frame = pd.DataFrame(X[:300, :6].copy(), columns=list("abcdef"))
     frame["y"], frame["copy"] = np.arange(300) % 3, np.arange(300) % 3
     frame.loc[:250, "f"] = np.nan
     frame.loc[:4, "y"] = np.nan
