@@ -331,18 +331,18 @@ def _screen(
 
 
 def _run_with_gaps(options: ScreenOptions, run: Callable[[str], Any]) -> Any:
-    """Run with missing values deleted pairwise, unless the options say otherwise or there are none.
+    """Run with missing values deleted pairwise, unless the options say otherwise.
 
-    Complete data are told apart because only these have a detection floor. An exact run gains nothing by it.
+    A guarantee, and a detection floor with covariates, are known for complete data only.
     """
     if options.missing is not None:
         return run(options.missing)
-    if options.exact or _is_genotypes(options.data):
+    if options.min_correlation is None and (options.exact or options.covariates is None):
         return run("pairwise")
     try:
         return run("raise")
     except MissingValueError:
-        if options.min_correlation is not None:  # which is only guaranteed for complete data
+        if options.min_correlation is not None:
             raise
         return run("pairwise")
 
@@ -393,13 +393,6 @@ def _read_record(path: str) -> Record | None:
     from banditsis.store.metadata import read_record
 
     return read_record(Path(path))
-
-
-def _is_genotypes(path: str) -> bool:
-    """Whether data are genotypes, in which missing values are common."""
-    record = _read_record(path)
-    original = str(local_path(path)) if record is None else record.source
-    return original.lower().endswith((".bed", ".pgen"))
 
 
 def _wrap(source: Source, options: ScreenOptions, opening: Mapping[str, Any]) -> Source:
