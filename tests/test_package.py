@@ -106,7 +106,7 @@ def test_the_base_installation_reads_tables(tmp_path):
     frame.to_feather(tmp_path / "x.feather")
     code = f"""
 from pathlib import Path
-from banditsis import SIS, open_source
+from banditsis import SIS, open_data, open_source
 from banditsis.cli.app import app
 try:
     import pandas
@@ -114,7 +114,7 @@ except ImportError:
     print("alone")
 folder = Path({str(tmp_path)!r})
 for name in ("x.csv", "x.parquet", "x.feather"):
-    source, y = open_source(folder / name, target="y", one_hot=True)
+    source, y, *_ = open_data(folder / name, target="y", one_hot=True)
     print(*SIS(1).fit(source, y).get_feature_names_out())
     out = folder / f"{{name}}.out.parquet"
     options = ["screen", str(folder / name), "--target", "y", "--keep", "1", "--output", str(out), "--quiet"]

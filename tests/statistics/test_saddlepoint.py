@@ -406,4 +406,4 @@ def test_only_the_selected_features_are_checked_unless_asked():
     assert few.cells_reread == 500 < everything.cells_reread
     assert few.pvalues[few.selected[0]] == everything.pvalues[few.selected[0]]
     n_left = everything.cells_reread // 500 - 1
-    assert any(f"small p-values of {n_left} features are not available" in note for note in few.notes)
+    assert any(f"small p-values of {n_left} features are not available" in note for note in few.details)

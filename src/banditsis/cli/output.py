@@ -159,7 +159,9 @@ def features_table(result: ScreeningResult, limit: int, *, verbose: bool = False
     if "associated" in columns:
         found = "discovery" if "fdr" in result.parameters else "clear"
         marks = zip(columns["flag"], columns["associated"], strict=True)
-        texts[""] = [LEAKAGE if flag == LEAKAGE else found if clear else "unclear" for flag, clear in marks]
+        texts[""] = [
+            "leakage?" if flag == LEAKAGE else found if clear else "unclear" for flag, clear in marks
+        ]
     rows = list(zip(ranks, *texts.values(), strict=True))
     taken = max(map(len, text_table(["rank", *texts], rows).splitlines()))
     room = min(max(line_width(sys.stdout) - taken - 2, MIN_NAME), MAX_NAME)  # what a line has left
