@@ -175,7 +175,8 @@ class Check(NamedTuple):
         usual = logs.copy()
         n = count_rows(self.rows)
         width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
-        size = max(1, CELLS_OF_THREAD // n)
+        # a check takes time for each class, and a run can be interrupted only between pieces
+        size = max(1, CELLS_OF_THREAD // (n * max(1, len(self.test.residuals))))
         for i in range(0, features.size, width):
             columns, here = source.read_columns(self.rows, features[i : i + width]), logs[i : i + width]
             pieces = ((columns[j : j + size], here[j : j + size]) for j in range(0, len(here), size))
