@@ -82,6 +82,8 @@ def adjusted(
         if statistic == "cox":
             time, censoring = rng.exponential(np.exp(-Z[:, 0])), rng.exponential(size=n)
             y = np.column_stack([np.minimum(time, censoring), time <= censoring])
+        elif statistic == "poisson":  # large features are in rows with few counts
+            y = rng.poisson(0.5 * np.exp(-Z[:, 0]))
         else:
             y = rng.random(n) < 1 / (1 + np.exp(-Z[:, 0]))
         return statistic, np.exp(X) if skewed else X, y, Z
@@ -123,7 +125,7 @@ CASES: dict[str, Callable[[Generator], Data]] = {
         f"`{statistic}`, n = {n}, {shape} features that depend on one of {k} covariates": adjusted(
             statistic, n, k, shape == "lognormal"
         )
-        for statistic in ("logistic", "cox")
+        for statistic in ("logistic", "poisson", "cox")
         for n, k in ((50, 1), (100, 1), (100, 2), (400, 4))
         for shape in ("normal", "lognormal")
     },

@@ -80,6 +80,18 @@ def test_skewed_features_that_depend_on_a_covariate_are_not_found_by_chance(stat
     assert found <= 4  # 2 are expected at most
 
 
+def test_rare_features_of_rows_with_few_counts_are_not_found_by_chance():
+    """In 50 data sets; the p-values of exchangeable residuals find features in 16 of them."""
+    found = 0
+    for seed in range(50):
+        draw = np.random.default_rng(seed)
+        z = draw.standard_normal((1000, 1))
+        x = (0.8 * z + 0.6 * draw.standard_normal((1000, 300)) > 1.5) * 1.0
+        y = draw.poisson(0.05 * np.exp(-1.5 * z[:, 0]))
+        found += exact(y, "poisson", z, x, pvalues=True).select(0.05).size > 0
+    assert found <= 5  # 2.5 are expected at most
+
+
 @pytest.mark.parametrize("statistic", ["logistic", "cox"])
 def test_pvalues_with_covariates_are_those_of_the_likelihood(statistic):
     """Those of the likelihood ratio, or those of the score test if these are larger."""

@@ -233,8 +233,8 @@ class PartialScoreTest(PartialStatistic):
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         parts = super().score_parts(rows)
-        if parts is None or self.plain.family.dispersed:
-            return parts
+        if parts is None:
+            return None
         assert self.coefficients is not None
         predictor = self.covariates.design(rows) @ self.coefficients[:, 0]
         return parts._replace(by_likelihood=partial(self._log_pvalue, parts, predictor))
@@ -258,7 +258,17 @@ class PartialScoreTest(PartialStatistic):
             value = float(family.cumulant(tilted).sum()) - start - t * mean
             return value, float(g @ means) - mean, float(np.square(g) @ family.variance(means))
 
-        return log_pvalue(cumulants, float(g @ parts.residuals[:, 0]))
+        residuals = parts.residuals[:, 0]
+        if not family.dispersed:
+            return log_pvalue(cumulants, float(g @ residuals))
+        # Counts with dispersion φ vary as if they came in steps of φ: K(φ t) / φ.
+        root = float(np.sqrt(residuals @ residuals / v.sum() * len(v) / (len(v) - A.shape[1])))
+
+        def dispersed(t: float) -> tuple[float, float, float]:
+            value, first, second = cumulants(root * t)
+            return value / root**2, first / root, second
+
+        return log_pvalue(dispersed, float(g @ residuals) / root)
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         if self.has_missing(sums, summary, columns):
