@@ -173,8 +173,12 @@ class Pilot(NamedTuple):
         """About ``size`` of the rows read; those on which variances depend most are preferred."""
         n_read = sum(map(count_rows, read))
         step = 1 + n_read // MAX_CANDIDATES
-        parts = [part for piece in read for part in strata.split(piece) if count_rows(part)]
-        rows = np.sort(np.concatenate([spread(part, -(-count_rows(part) // step)) for part in parts]))
+        parts = read if step == 1 else [part for piece in read for part in strata.split(piece)]
+        every_step = [
+            np.arange(part.start, part.stop, step) if isinstance(part, slice) else part[::step]
+            for part in parts
+        ]
+        rows = np.sort(np.concatenate(every_step))
         every = cls.weigh(rows, np.ones(len(rows)), n_read, strata)
         if len(rows) <= size:
             return every
@@ -249,15 +253,16 @@ def measure_variance_inflation(
         squares = statistic.influence(block, pilot.rows, response, pilot.weights)
         if squares is None:
             return None
-        squares = squares[:, np.argsort(order)]
+        places = np.argsort(order)
         if start <= 0:
-            some = squares[:, :MAX_FEATURES]
-            known = ~np.isnan(some).any(axis=0)
-            typical += [_estimate(factors * some[:, known].mean(axis=1))] if known.any() else []
+            some = places[:MAX_FEATURES]
+            some = some[~np.isnan(squares[0, some])]
+            typical += [_estimate(factors * squares[:, some].mean(axis=1))] if some.size else []
         if start >= 0:
             squares *= population[:, None]
-            variance, fourth = squares.sum(axis=0), np.square(squares).sum(axis=0)
-            own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
+            variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
+            found = np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1)
+            own.append(found[places])
     mean, high = max(typical, default=(1.0, 1.0))
     n_again = len(pilot.rows) * (len(anywhere) + len(selected))
     return VarianceInflation(mean, high, np.concatenate(own), n_again)

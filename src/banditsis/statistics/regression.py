@@ -151,9 +151,10 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     are present, and 0 in the others. Rows have sampling weights. Columns that are constant or copies of y are
     NaN.
     """
-    share, present = (weights / weights.sum())[:, None], ~np.isnan(x)
+    share = (weights / weights.sum())[:, None]
     some: float | Floats = 1.0
-    if not present.all():
+    if x.size and np.isnan(x.min()):
+        present = ~np.isnan(x)
         x, share = np.where(present, x, 0.0), share * present
         some = share.sum(axis=0)
         share = share / np.where(some > 0, some, 1.0)
