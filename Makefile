@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
+.PHONY: help demo test paper browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
   bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-peers bench-beyond test-gpu fuzz docs \
   docs-figures dist clean
@@ -34,7 +34,10 @@ demo: $(CORE)  ## Screen simulated data exactly and adaptively, by two statistic
 
 test: $(STAMP) lint types  ## Check format, lint and types, and run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
-	$(BIN)/python -m pytest --doctest-modules src -q
+	$(BIN)/python -m pytest --doctest-modules src paper -q
+
+paper: $(STAMP)  ## Reproduce the tables and figures of the paper into paper-results (10 minutes, 8 GB)
+	for part in table1 table2 figure1 figure2 figure3; do $(BIN)/python -m paper $$part || exit 1; done
 
 test-gpu: $(STAMP)  ## Run the tests of arrays on a GPU (needs a CUDA device and CuPy)
 	$(BIN)/python -m pytest tests/gpu tests/sources/test_gpu_without_device.py
@@ -93,7 +96,7 @@ bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (
 	$(BIN)/python benchmarks/formats.py
 
 bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 100 users, and 50 million once (5 minutes, 9 GB)
-	$(BIN)/python benchmarks/interactions.py
+	PYTHONPATH=. $(BIN)/python benchmarks/interactions.py
 
 bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/redundancy.md (5 minutes)
 	$(BIN)/python benchmarks/redundancy.py --write docs/redundancy.md
@@ -102,7 +105,7 @@ bench-cores: $(STAMP)  ## Measure exact and adaptive screening with all cores (2
 	$(BIN)/python benchmarks/cores.py
 
 bench-gpu: $(STAMP)  ## Measure screening on a GPU against its bandwidth, cuBLAS and PyTorch (2 minutes, 100 GB on the GPU)
-	PYTHONPATH=benchmarks $(BIN)/python benchmarks/gpu.py
+	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/gpu.py
 
 bench-adaptive: $(STAMP)  ## Check that adaptive runs slower than exact ones say so (2 minutes)
 	$(BIN)/python benchmarks/adaptive.py --write benchmarks/README.md

@@ -12,11 +12,11 @@ from pathlib import Path
 import cupy
 import numpy as np
 import torch
+from paper.movielens import N_MOVIES, make_standin
+from paper.table2 import split
 from scipy.special import stdtr
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, screen
-from banditsis.paper.movielens import N_MOVIES, make_standin
-from banditsis.paper.table2 import split
 from banditsis.parallel import Workers
 from banditsis.sources.base import SumContext
 from banditsis.sources.gpu.source import GpuSource

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
+from paper.movielens import N_MOVIES, N_TAGS, MovieLens, make_standin
+from paper.published import TABLE2, method_name
+from paper.table2 import estimate_users, make_plans, predict, split, warm_up
 
 from banditsis import Interactions, Plan, screen
-from banditsis.paper.movielens import N_MOVIES, N_TAGS, MovieLens, make_standin
-from banditsis.paper.published import TABLE2, method_name
-from banditsis.paper.table2 import estimate_users, make_plans, predict, split, warm_up
 from banditsis.sources.views import RowSubset
 from reporting import Figure, at_most, collect, machine, table
 from timing import interleaved

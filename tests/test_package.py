@@ -228,7 +228,6 @@ BUDGET = {
     "engine": 2448,
     "formats": 4999,
     "kernels": 2650,
-    "paper": 2043,
     "plans": 1720,
     "plotting": 519,
     "report": 1217,
@@ -265,7 +264,7 @@ LAYERS = (
     ("report", "plotting"),
     ("estimators",),
     ("iterative",),
-    ("paper", "cli"),
+    ("cli",),
 )
 #: Imports inside functions that point up, to be removed.
 UPWARD = {

@@ -28,7 +28,7 @@ def test_demo():
 
 def test_help_and_version():
     text = banditsis("--help").stdout
-    for part in ("demo", "reproduce", "Exit codes: 0", "130"):
+    for part in ("demo", "Exit codes: 0", "130"):
         assert part in text
     assert banditsis("--version").stdout.strip() == f"banditsis {__version__}"
 
@@ -132,9 +132,7 @@ def test_planning_the_impossible_gets_a_message(options, message):
     assert message in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize(
-    "command", ["", "screen", "shuffle", "info", "plan", "demo", "reproduce", "reproduce table1"]
-)
+@pytest.mark.parametrize("command", ["", "screen", "shuffle", "info", "plan", "demo"])
 def test_short_and_long_help_are_the_same(command):
     short, long = banditsis(*command.split(), "-h"), banditsis(*command.split(), "--help")
     assert (short.returncode, short.stdout) == (0, long.stdout)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from banditsis.paper import reproduce_table1
+from paper.replications import Options
+from paper.table1 import reproduce
 
 
 @pytest.fixture(scope="session")
 def table1(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table1")
-    return folder, reproduce_table1(replications=3, jobs=1, out=folder)
+    return folder, reproduce(Options(replications=3, jobs=1, out=folder))

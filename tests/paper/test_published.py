@@ -6,9 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
-
-from banditsis.paper.published import (
+from paper.published import (
     MODELS,
     TABLE1,
     Z99,
@@ -16,7 +14,8 @@ from banditsis.paper.published import (
     median_agrees,
     percentage_agrees,
 )
-from banditsis.paper.table1 import check_medians, check_percentages, compare
+from paper.table1 import check_medians, check_percentages, compare
+from scipy import stats
 
 
 def test_quantile():

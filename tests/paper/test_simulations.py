@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from paper.figure2 import matching_subsample
+from paper.published import TABLE1
+from paper.simulations import make_data, minimum_size, selects_all, variant_plan
 
 from banditsis import Plan, screen
-from banditsis.paper.figure2 import matching_subsample
-from banditsis.paper.published import TABLE1
-from banditsis.paper.simulations import make_data, minimum_size, selects_all, variant_plan
 
 
 def test_published_sizes_are_those_of_discarding_a_third():

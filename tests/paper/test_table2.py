@@ -9,18 +9,19 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-
-from banditsis import Interactions, Plan, screen
-from banditsis.paper import reproduce_table2
-from banditsis.paper.movielens import (
+from paper.movielens import (
     Ratings,
     factorise,
     make_standin,
     read_movielens,
     representative_users,
 )
-from banditsis.paper.published import TABLE2
-from banditsis.paper.replications import read_rows
+from paper.published import TABLE2
+from paper.replications import Options, read_rows
+from paper.table2 import estimate_users
+from paper.table2 import reproduce as reproduce_table2
+
+from banditsis import Interactions, Plan, screen
 
 needs_libmf = pytest.mark.skipif(find_spec("libmf") is None, reason="LIBMF needs a C++ compiler")
 
@@ -67,7 +68,6 @@ def test_files_are_read_as_they_were_written(small, tmp_path, compress):
     data = read_movielens(write_files(small, tmp_path / "ml", compress))
     rated = np.isin(np.arange(300), small.ratings.movies)
     np.testing.assert_allclose(data.X, small.X[rated], atol=1e-6)
-    np.testing.assert_array_equal(data.movie_ids, 3 * np.flatnonzero(rated) + 2)
     assert list(data.tags) == list(small.tags)
     assert data.label == "MovieLens"
     assert len(data.ratings.stars) == 9001  # including that of the movie without tags
@@ -84,18 +84,28 @@ def break_file(folder, name, old, new):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("ratings", "userId,movieId,rating", "a,b,c", r"ratings\.csv has no column 'userId'; it has 'a'"),
+        (
+            "ratings",
+            "userId,movieId,rating",
+            "a,b,c",
+            r"ratings\.csv is not a file of ml-25m with the columns userId",
+        ),
         ("genome-scores", "relevance\n", "relevance\n2,1,1.5\n", r"relevance of 1\.5 in line 2"),
         ("ratings", "timestamp\n", "timestamp\n1,2,9.0,0\n", r"rating of 9 in line 2"),
         ("genome-scores", "relevance\n", "relevance\n2,99,0.5\n", r"scores of tag 99"),
-        ("genome-scores", "relevance\n", "relevance\n2,x,0.5\n", r"genome-scores\.csv is not a valid"),
+        (
+            "genome-scores",
+            "relevance\n",
+            "relevance\n2,x,0.5\n",
+            r"genome-scores\.csv is not a file of ml-25m",
+        ),
         (
             "genome-scores",
             "relevance\n",
             "relevance\n7000,1,0.5\n",
             r"1 of 30 scores of movie 7000, and 1 of 301 movies are incomplete.*truncated",
         ),
-        ("genome-tags", "tagId,tag\n", "tagId,tag\n7,seven\n", r"genome-tags\.csv lists tag 7 2 times"),
+        ("genome-tags", "tagId,tag\n", "tagId,tag\n7,seven\n", r"genome-tags\.csv lists tag 7 twice"),
     ],
 )
 def test_invalid_files_raise(small, tmp_path, name, old, new, message):
@@ -193,7 +203,7 @@ def test_standin_resembles_tag_scores():
 def table2(small, tmp_path_factory):
     pytest.importorskip("libmf", reason="LIBMF needs a C++ compiler")
     folder = tmp_path_factory.mktemp("table2")
-    return folder, reproduce_table2(data=small, users=3, jobs=1, out=folder)
+    return folder, reproduce_table2(Options(replications=3, jobs=1, out=folder), small)
 
 
 def test_table_and_files(table2):
@@ -213,8 +223,8 @@ def test_table_and_files(table2):
 
 
 def test_a_row_equals_a_regression_by_hand(table2, small):
-    folder, result = table2
-    stars = np.load(folder / "table2.ratings.npz")["stars"]
+    result = table2[1]
+    stars = estimate_users(small, "", 100).stars
     order = np.random.default_rng([0, 2]).permutation(300)
     training, test = np.sort(order[:210]), np.sort(order[210:])
     y = stars[2].astype(float)
@@ -231,50 +241,42 @@ def test_a_row_equals_a_regression_by_hand(table2, small):
 
 def test_finished_users_are_not_run_again(table2, small, monkeypatch):
     folder, result = table2
-    monkeypatch.setattr("banditsis.paper.table2.factorise", None)
-    again = reproduce_table2(data=small, users=3, jobs=1, out=folder)
+    monkeypatch.setattr("paper.table2.factorise", None)
+    monkeypatch.setattr("paper.table2.predict", None)
+    again = reproduce_table2(Options(replications=3, jobs=1, out=folder), small)
     assert again.rows == result.rows
-    more = reproduce_table2(data=small, users=4, jobs=1, out=folder)  # uses the stored ratings
+    monkeypatch.undo()
+    more = reproduce_table2(Options(replications=4, jobs=1, out=folder), small)
     assert more.rows[:3] == result.rows
-    with pytest.raises(FileExistsError, match="seed 0 there and 1 here"):
-        reproduce_table2(data=small, users=3, seed=1, jobs=1, out=folder)
 
 
-def test_different_data_of_the_same_size_raise(table2, small):
+def test_other_data_of_the_same_size_are_run_again(table2, small):
     """The same counts and the same sum of stars."""
-    folder, _ = table2
+    folder, result = table2
     X = small.X.copy()
     X[[0, 1]] = X[[1, 0]]
     stars = small.ratings.stars[::-1].copy()
     for other in (small._replace(X=X), small._replace(ratings=small.ratings._replace(stars=stars))):
-        with pytest.raises(FileExistsError, match=r"checksum \w{16} there and \w{16} here"):
-            reproduce_table2(data=other, users=3, jobs=1, out=folder)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_truncated_estimates_are_computed_again(table2, small, tmp_path, share):
-    folder, _ = table2
-    content = (folder / "table2.ratings.npz").read_bytes()
-    stars = np.load(folder / "table2.ratings.npz")["stars"]
-    (tmp_path / "table2.ratings.npz").write_bytes(content[: int(share * len(content))])
-    reproduce_table2(data=small, users=1, jobs=1, out=tmp_path)
-    np.testing.assert_array_equal(np.load(tmp_path / "table2.ratings.npz")["stars"], stars)
-    assert not list(tmp_path.glob("*.part"))
+        rows = reproduce_table2(Options(replications=1, jobs=1, out=folder), other).rows
+        assert rows[0]["SIS_mae"] != result.rows[0]["SIS_mae"]
 
 
 def test_report_gives_the_number_of_features_kept(tmp_path):
     pytest.importorskip("libmf", reason="LIBMF needs a C++ compiler")
     data = make_standin(n_movies=60, n_tags=5, n_users=20, n_ratings=900)
-    assert "15 features, d = 15," in reproduce_table2(data=data, users=1, jobs=1, out=tmp_path).markdown
+    assert (
+        "15 features, d = 15,"
+        in reproduce_table2(Options(replications=1, jobs=1, out=tmp_path), data).markdown
+    )
 
 
 def test_number_of_users_is_checked(small, tmp_path):
-    with pytest.raises(ValueError, match="users must be from 1 to 100, got 101"):
-        reproduce_table2(data=small, users=101, out=tmp_path)
+    with pytest.raises(ValueError, match="replications must be from 1 to 100, got 101"):
+        reproduce_table2(Options(replications=101, out=tmp_path), small)
 
 
 def reproduce(*arguments):
-    command = [sys.executable, "-m", "banditsis.paper.cli", "table2", *map(str, arguments)]
+    command = [sys.executable, "-m", "paper", "table2", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

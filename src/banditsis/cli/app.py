@@ -16,7 +16,6 @@ from banditsis.cli.command import Group, flag, option
 from banditsis.cli.completion import COMPLETION
 from banditsis.cli.errors import check_confidence, check_dates, exit_codes, usage_errors
 from banditsis.cli.terminal import prepare_streams
-from banditsis.paper.cli import app as reproduce
 
 
 def _parse_budget(text: str) -> int | float:
@@ -341,8 +340,6 @@ def plan(
         )
         run_plan(made, dtype, compare=compare, as_json=as_json)
 
-
-app.add_command(reproduce)
 
 if __name__ == "__main__":
     app()

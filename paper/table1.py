@@ -1,16 +1,23 @@
-"""Table 1: how often SIS and BanditSIS select all active features."""
+"""Table 1: how often SIS and BanditSIS select all active features.
+
+"As printed" is Algorithm 1. "As published" drops a third of the surplus in each round and starts at α/1.1,
+which reproduces the published numbers. S is computed from runs with d = 10, and P from runs with d = 144, 288
+and 432. All runs of a replication use one data set, which depends only on the seed, the model and its number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from banditsis.arrays import Floats, Indices
-from banditsis.paper import output, simulations
-from banditsis.paper.published import (
+from banditsis.plans.plan import Plan
+from banditsis.plotting.style import BLACK, tidy
+from paper import output, simulations
+from paper.published import (
     ALPHAS,
     MODELS,
     N_ACTIVE,
@@ -25,74 +32,21 @@ from banditsis.paper.published import (
     method_name,
     percentage_agrees,
 )
-from banditsis.paper.replications import DEFAULT_OUT, Row, Task
-from banditsis.paper.simulations import VARIANT_TITLES, VARIANTS, run_plan, variant_plan
-from banditsis.plans.plan import Plan
-from banditsis.plotting.style import BLACK, tidy
-from banditsis.validation import check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-QUICK_REPLICATIONS = 50
+from paper.replications import Options, Row, Task
+from paper.simulations import VARIANT_TITLES, VARIANTS, run_plan, variant_plan
 
 
-def reproduce_table1(
-    replications: int | None = None,
-    jobs: int | None = None,
-    seed: int = 0,
-    out: str | Path = DEFAULT_OUT,
-    quick: bool = False,
-) -> output.Reproduction:
-    """Reproduce Table 1 of the paper, as printed and as published, next to the published values [1]_.
-
-    "As printed" is Algorithm 1. "As published" drops a third of the surplus in each round and starts at
-    α/1.1, which reproduces the published numbers. S is computed from runs with d = 10, and P from runs with
-    d = 144, 288 and 432. All runs of a replication use the same data set.
-
-    Parameters
-    ----------
-    replications : int, optional
-        Data sets per model; 500 by default, as in the paper.
-    jobs : int, optional
-        Number of processes; all cores by default. The results do not depend on it. A script that uses
-        several must make the call under ``if __name__ == "__main__":``.
-    seed : int
-        Replication k of a model depends only on the seed, the model and k.
-    out : path
-        Output folder for table1.csv (all replications), table1.md, table1.png and table1.svg. Replications
-        that are stored there with the same settings are not run again.
-    quick : bool
-        Run 50 replications by default.
-
-    Returns
-    -------
-    Reproduction
-        The summary has the lines of both variants and which of their cells agree with the paper.
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, Table 1.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = reproduce_table1(replications=1, jobs=1, out=folder)
-    >>> len(result.rows), result.rows[0]["SIS_S"]
-    (4, 10)
-    """
-    default = QUICK_REPLICATIONS if quick else REPLICATIONS
-    n = check_integer("replications", default if replications is None else replications, 1)
-    rows = simulations.run_simulations("table1", replicate, MODELS, n, seed=seed, out=out, jobs=jobs)
+def reproduce(options: Options) -> output.Reproduction:
+    """Reproduce Table 1 in both variants, next to the published values."""
+    n = options.count(REPLICATIONS, quick=50)
+    rows = simulations.run_simulations("table1", replicate, MODELS, n, options)
     lines = {variant: summarise(rows, variant) for variant in VARIANTS}
     summary = {
         "lines": lines,
         "cells": {variant: check_percentages(lines[variant], n) for variant in VARIANTS},
         "medians": {variant: check_medians(rows, variant) for variant in VARIANTS},
     }
-    return output.write_outputs("table1", out, rows, summary, _report(summary, n), draw(lines, n))
+    return output.write_outputs("table1", options.out, rows, summary, _report(summary, n), draw(lines, n))
 
 
 def replicate(task: Task, seed: int) -> Row:
@@ -112,7 +66,7 @@ def replicate(task: Task, seed: int) -> Row:
 def _run_bandit(
     X: Floats, y: Floats, active: Indices, variant: str, alpha: float, seeds: Iterator[int]
 ) -> Row:
-    key = _key(variant, alpha)
+    key = f"{variant}_{alpha}"
     result = run_plan(X, y, variant_plan(variant, alpha, N_ACTIVE), next(seeds))
     row: Row = {f"{key}_S": simulations.minimum_size(result, active)}
     for d in SIZES:
@@ -121,14 +75,9 @@ def _run_bandit(
     return row
 
 
-def _key(variant: str, alpha: float | None) -> str:
-    """Prefix of the CSV columns of a method."""
-    return "SIS" if alpha is None else f"{variant}_{alpha}"
-
-
 def _column(rows: Sequence[Row], line: Table1Line, variant: str, measure: str) -> list[int]:
-    key = f"{_key(variant, line.alpha)}_{measure}"
-    return [row[key] for row in rows if row["model"] == line.model]
+    method = "SIS" if line.alpha is None else f"{variant}_{line.alpha}"
+    return [row[f"{method}_{measure}"] for row in rows if row["model"] == line.model]
 
 
 def summarise(rows: Sequence[Row], variant: str) -> list[Table1Line]:
@@ -158,8 +107,8 @@ def check_medians(rows: Sequence[Row], variant: str) -> list[bool]:
 
 def _report(summary: dict[str, Any], n: int) -> list[str]:
     counts = [
-        f"- {title}: {_count(summary['cells'][variant])} cells of P within the 99% interval; "
-        f"{_count(summary['medians'][variant])} medians of S agree."
+        f"- {title}: {sum(summary['cells'][variant])} of 60 cells of P within the 99% interval; "
+        f"{sum(summary['medians'][variant])} of 20 medians of S agree."
         for variant, title in VARIANT_TITLES.items()
     ]
     return [
@@ -173,32 +122,28 @@ def _report(summary: dict[str, Any], n: int) -> list[str]:
     ]
 
 
-def _count(checks: Sequence[bool]) -> str:
-    return f"{sum(checks)} of {len(checks)}"
-
-
 def compare(lines: dict[str, list[Table1Line]], n: int) -> list[str]:
     """Return a heading and a Markdown table for each model, with the published values above ours."""
     head = ["method", "", "S 5%", "25%", "50%", "75%", "95%", *(f"P at {d}" for d in SIZES)]
     parts = []
+
+    def sizes(line: Table1Line) -> list[str]:
+        return [f"{q:g}" for q in line.quantiles]
+
     for model in MODELS:
         body = []
         for k, published in enumerate(TABLE1):
             if published.model != model:
                 continue
             percentages = [f"{p:.1f}" for p in published.percentages]
-            body.append([method_name(published.alpha), "**the paper**", *_quantiles(published), *percentages])
+            body.append([method_name(published.alpha), "**the paper**", *sizes(published), *percentages])
             # SIS has no rounds, so it is the same in both variants.
             titles = {"published": "here"} if published.alpha is None else VARIANT_TITLES
             for variant, title in titles.items():
                 line = lines[variant][k]
-                body.append(["", title, *_quantiles(line), *_marked_percentages(line, published, n)])
+                body.append(["", title, *sizes(line), *_marked_percentages(line, published, n)])
         parts += [f"### {model}", output.markdown_table(head, body)]
     return parts
-
-
-def _quantiles(line: Table1Line) -> list[str]:
-    return [f"{q:g}" for q in line.quantiles]
 
 
 def _marked_percentages(line: Table1Line, published: Table1Line, n: int) -> list[str]:

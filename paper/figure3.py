@@ -1,28 +1,26 @@
-"""Figure 3: CPU time and cells read against the numbers of rows and features."""
+"""Figure 3: CPU time and cells read against n (p = 2000) and p (n = 2000), d = 30.
+
+There is one row-major float32 data set of M1 for each size; replications differ in the seed of the run. Runs
+are measured one at a time, in one thread, by the CPU time of the process. The full version takes 8 GB.
+"""
 
 from __future__ import annotations
 
 import math
-import os
 import time
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from banditsis.arrays import Array, Floats
 from banditsis.datasets import make_m1
-from banditsis.paper import output
-from banditsis.paper.published import ALPHAS, method_name
-from banditsis.paper.replications import DEFAULT_OUT, Row, Task, run_replications
-from banditsis.paper.simulations import run_plan
 from banditsis.plans.plan import Plan
 from banditsis.plotting.style import BLUE, GREEN, ORANGE, PURPLE, RED, tidy
-from banditsis.validation import check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from paper import output
+from paper.published import ALPHAS, method_name
+from paper.replications import Options, Row, Task, run_replications
+from paper.simulations import run_plan
 
 Sizes: TypeAlias = list[tuple[int, int]]
 #: For each method, arrays over the sizes: size, mean seconds, their standard error, cells.
@@ -33,7 +31,6 @@ FIXED_ROWS = FIXED_FEATURES = 2000
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FEATURES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 QUICK_ROWS, QUICK_FEATURES = ROWS[:5], FEATURES[:4]
-REPLICATIONS, QUICK_REPLICATIONS = 100, 20
 #: Slopes are fitted to times above this; shorter ones are mostly fixed costs.
 MIN_SECONDS = 1e-3
 #: Slopes of cells in n are fitted from here on, where √n is much smaller than n.
@@ -43,68 +40,23 @@ TITLES = dict(zip(METHODS, map(method_name, (None, *ALPHAS)), strict=True))
 COLOURS = (BLUE, ORANGE, RED, PURPLE, GREEN)
 
 
-def reproduce_figure3(
-    replications: int | None = None,
-    seed: int = 0,
-    out: str | Path = DEFAULT_OUT,
-    quick: bool = False,
-) -> output.Reproduction:
-    """Measure CPU time and cells of SIS and BanditSIS against n (p = 2000) and p (n = 2000), d = 30 [1]_.
-
-    There is one row-major float32 data set of M1 for each size; replications differ in the seed of the run.
-    Runs are measured one at a time, in one thread, by the CPU time of the process.
-
-    Parameters
-    ----------
-    replications : int, optional
-        Runs of each method for each size; 100 by default, as in the paper.
-    seed : int
-        Seed of data and runs.
-    out : path
-        As in :func:`reproduce_table1`; the files are named figure3.
-    quick : bool
-        Stop at n = 100,000 and p = 10,000, with 20 replications by default. The full version needs 8 GB of
-        memory.
-
-    Returns
-    -------
-    Reproduction
-        The summary has mean times, standard errors and cells for each size.
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, Figure 3.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
-    ...     print(reproduce_figure3(quick=True, out=folder))
-    """
-    default = QUICK_REPLICATIONS if quick else REPLICATIONS
-    n = check_integer("replications", default if replications is None else replications, 1)
-    check_integer("seed", seed, 0)
-    by_rows = [(m, FIXED_FEATURES) for m in (QUICK_ROWS if quick else ROWS)]
-    by_features = [(FIXED_ROWS, p) for p in (QUICK_FEATURES if quick else FEATURES)]
-    rows = measure(by_rows + by_features, n, seed, out)
-    return report(rows, by_rows, by_features, n, out)
+def reproduce(options: Options) -> output.Reproduction:
+    """Time all methods for each size, and fit slopes."""
+    n = options.count(100, quick=20)
+    by_rows = [(m, FIXED_FEATURES) for m in (QUICK_ROWS if options.quick else ROWS)]
+    by_features = [(FIXED_ROWS, p) for p in (QUICK_FEATURES if options.quick else FEATURES)]
+    return measure(by_rows, by_features, n, options)
 
 
-def measure(sizes: Sizes, n: int, seed: int, out: str | Path) -> list[Row]:
-    """Time all methods, n times for each size."""
+def measure(by_rows: Sizes, by_features: Sizes, n: int, options: Options) -> output.Reproduction:
+    """Time all methods n times for each size, and report."""
+    tasks = [(*size, k) for size in by_rows + by_features for k in range(n)]
     try:
-        return run_replications(
-            "figure3",
-            partial(replicate, seed=seed),
-            [(*size, k) for size in sizes for k in range(n)],
-            keys=("n", "p", "replication"),
-            settings={"seed": seed, "d": N_KEEP, "alphas": ALPHAS, "dtype": "float32"},
-            out=out,
-            jobs=1,
-        )
+        rows = run_replications("figure3", replicate, tasks, seed=options.seed, out=options.out, jobs=1)
     finally:
         _data.clear()
+    summary = {"n": summarise(rows, by_rows), "p": summarise(rows, by_features)}
+    return output.write_outputs("figure3", options.out, rows, summary, _report(summary, n), draw(summary))
 
 
 def replicate(task: Task, seed: int) -> Row:
@@ -137,31 +89,11 @@ _data: dict[tuple[int, int, int], tuple[Array, Floats]] = {}
 def _load_data(n: int, p: int, seed: int) -> tuple[Array, Floats]:
     if (n, p, seed) not in _data:
         _data.clear()
-        _check_memory(n, p)
         X, y, _ = make_m1(n, p, np.random.SeedSequence([seed, n, p]), dtype=np.float32)
         for method in METHODS:  # warm up: compile kernels and touch memory
             _time(X, y, method, seed)
         _data[n, p, seed] = X, y
     return _data[n, p, seed]
-
-
-def _check_memory(n: int, p: int) -> None:
-    if not hasattr(os, "sysconf"):
-        return
-    available, needed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 4 * n * p
-    if needed > 0.8 * available:
-        raise ValueError(
-            f"{n:,} × {p:,} cells take {needed / 1e9:.1f} GB and this machine has {available / 1e9:.1f} GB: "
-            f"use the quick version, which stops at {QUICK_ROWS[-1]:,} rows."
-        )
-
-
-def report(
-    rows: list[Row], by_rows: Sizes, by_features: Sizes, n: int, out: str | Path
-) -> output.Reproduction:
-    """Fit the slopes, and write the report and the figure."""
-    summary = {"n": summarise(rows, by_rows), "p": summarise(rows, by_features)}
-    return output.write_outputs("figure3", out, rows, summary, _report(summary, n), draw(summary))
 
 
 def summarise(rows: list[Row], sizes: Sizes) -> Points:
@@ -182,14 +114,7 @@ def summarise(rows: list[Row], sizes: Sizes) -> Points:
 
 
 def fit_slope(x: Floats, y: Floats, use: Any) -> float:
-    """Fit the slope of log y against log x by least squares, where ``use`` is true; NaN for under two points.
-
-    Examples
-    --------
-    >>> x = np.array([1.0, 10.0, 100.0])
-    >>> round(fit_slope(x, 3 * np.sqrt(x), x > 0), 3)
-    0.5
-    """
+    """The slope of log y against log x by least squares, where ``use`` is true; NaN for under two points."""
     if np.count_nonzero(use) < 2:
         return math.nan
     return float(np.polyfit(np.log(x[use]), np.log(y[use]), 1)[0])

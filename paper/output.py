@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
 
 from banditsis.formatting import write_text
-from banditsis.paper.replications import Row
 from banditsis.plotting.style import ORANGE, RED
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from paper.replications import Row
 
 VARIANT_STYLES: dict[str, dict[str, Any]] = {
     "published": {"color": RED, "marker": "o", "markersize": 5, "label": "BanditSIS as published"},
@@ -26,10 +26,8 @@ class Reproduction:
 
     #: The rows of the CSV file, one per replication.
     rows: list[Row]
-    #: Statistics of the rows.
     summary: dict[str, Any]
     markdown: str
-    #: The files written.
     files: tuple[Path, ...]
 
     def __str__(self) -> str:
@@ -38,17 +36,17 @@ class Reproduction:
 
 def write_outputs(
     name: str,
-    out: str | Path,
+    out: Path,
     rows: list[Row],
     summary: dict[str, Any],
     paragraphs: Sequence[str],
     figure: Figure | None = None,
 ) -> Reproduction:
     """Write the report and the figure next to ``<name>.csv``."""
-    folder, text = Path(out), "\n\n".join(paragraphs) + "\n"
-    files = [folder / f"{name}.csv", write_text(folder / f"{name}.md", text)]
+    text = "\n\n".join(paragraphs) + "\n"
+    files = [out / f"{name}.csv", write_text(out / f"{name}.md", text)]
     if figure is not None:
-        files += _save(figure, folder, name)
+        files += _save(figure, out, name)
     return Reproduction(rows, summary, text, tuple(files))
 
 
@@ -60,10 +58,6 @@ def markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 def new_figure(width: float, height: float, **layout: Any) -> tuple[Figure, Any]:
     """Return a figure and its axes, without changing the state of pyplot."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("the figures need matplotlib: pip install 'banditsis[plots]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(**layout)
 
@@ -76,8 +70,6 @@ def add_shared_legend(figure: Figure, axes: Any) -> None:
 
 def _save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     """Write PNG and SVG. The same figure gives the same bytes."""
-    import matplotlib as mpl
-
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     figure.savefig(png, dpi=110, pil_kwargs={"optimize": True})
     with mpl.rc_context({"svg.hashsalt": name}):

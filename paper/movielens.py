@@ -7,9 +7,12 @@ import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import joblib
 import numpy as np
+import pandas as pd
+from sklearn.cluster import KMeans
 
 from banditsis.arrays import Array, Indices
 
@@ -22,7 +25,6 @@ COLUMNS: dict[str, dict[str, str]] = {
 }
 #: Parameters of LIBMF: factors, iterations, learning rate and L2 penalties.
 LIBMF_SETTINGS = {"k": 32, "nr_iters": 20, "eta": 0.1, "lambda_p2": 0.05, "lambda_q2": 0.05}
-#: Size of the stand-in.
 N_MOVIES, N_TAGS, N_USERS, N_RATINGS = 13_815, 1_128, 20_000, 2_000_000
 N_FACTORS = 30
 #: Share of a tag's variance that the factors of the movies do not explain.
@@ -40,13 +42,11 @@ class Ratings(NamedTuple):
 
 
 class MovieLens(NamedTuple):
-    """Tag scores of movies, and ratings."""
+    """Tag scores of movies, with the names of the tags, and ratings."""
 
     #: Relevance scores in [0, 1], movies × tags, float32.
     X: Array
-    #: Names of the tags.
     tags: Sequence[str]
-    movie_ids: Indices
     #: All ratings. Movies are numbered by their row in X; movies without tags follow.
     ratings: Ratings
     #: Origin of the data: "MovieLens" or "stand-in".
@@ -54,13 +54,10 @@ class MovieLens(NamedTuple):
 
 
 def read_movielens(folder: str | Path) -> MovieLens:
-    """Read the tag genome and the ratings of MovieLens 25M.
+    """Read the tag genome and the ratings of MovieLens 25M, from plain or compressed files (``.csv.gz``).
 
     X has the movies that have tag scores, are listed in ``movies.csv`` and were rated. Ratings of other
     movies are kept, because they inform the factors of the users.
-
-    The folder must contain ``genome-scores.csv``, ``genome-tags.csv``, ``ratings.csv`` and ``movies.csv``,
-    plain or compressed (``.csv.gz``). A missing or invalid file raises ValueError.
     """
     directory = Path(folder)
     if not directory.is_dir():
@@ -72,7 +69,6 @@ def read_movielens(folder: str | Path) -> MovieLens:
     movies, tags, scores, ratings = (_read(path) for path in paths.values())
     _check_range(scores, "relevance", 0.0, 1.0, paths["genome-scores"])
     _check_range(ratings, "rating", 0.5, 5.0, paths["ratings"])
-    _check_tags(tags["tagId"], paths["genome-tags"])
     movie_ids, X = _make_matrix(scores, tags["tagId"], paths["genome-scores"])
     usable = np.isin(movie_ids, movies["movieId"]) & np.isin(movie_ids, ratings["movieId"])
     if usable.sum() < 10:
@@ -86,7 +82,12 @@ def read_movielens(folder: str | Path) -> MovieLens:
         _number_movies(ratings["movieId"].to_numpy(), movie_ids),
         ratings["rating"].to_numpy(),
     )
-    return MovieLens(X[usable], [str(tag) for tag in tags["tag"]], movie_ids, numbered, "MovieLens")
+    return MovieLens(X[usable], [str(tag) for tag in tags["tag"]], numbered, "MovieLens")
+
+
+def hash_data(data: MovieLens) -> str:
+    """A checksum of the data and of the settings of LIBMF."""
+    return str(joblib.hash([data.X, *data.ratings, LIBMF_SETTINGS]))
 
 
 def _find(folder: Path, name: str) -> Path:
@@ -101,50 +102,35 @@ def _find(folder: Path, name: str) -> Path:
     )
 
 
-def _read(path: Path) -> Any:
-    """Read the columns needed from a file into a data frame."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError("reading MovieLens needs pandas: pip install 'banditsis[movielens]'") from None
+def _read(path: Path) -> pd.DataFrame:
+    """The columns needed from a file."""
     columns = COLUMNS[path.name.split(".")[0]]
     try:
-        header = pd.read_csv(path, nrows=0).columns
-        missing = [name for name in columns if name not in header]
-        if not missing:
-            return pd.read_csv(path, usecols=list(columns), dtype=columns, keep_default_na=False)
+        return pd.read_csv(path, usecols=list(columns), dtype=columns, keep_default_na=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} is not a valid MovieLens file ({error}): unpack it again.") from None
-    raise ValueError(
-        f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, header))}. Use the files of "
-        "ml-25m, which begin with a header line."
-    )
+        raise ValueError(
+            f"{path} is not a file of ml-25m with the columns {', '.join(columns)} ({error}): unpack it "
+            "again."
+        ) from None
 
 
-def _check_range(frame: Any, column: str, low: float, high: float, path: Path) -> None:
+def _check_range(frame: pd.DataFrame, column: str, low: float, high: float, path: Path) -> None:
     invalid = ~frame[column].between(low, high).to_numpy()
     if invalid.any():
         row = int(np.argmax(invalid))
-        value = frame[column].iloc[row]
         raise ValueError(
-            f"{path} has a {column} of {value:g} in line {row + 2:,}; it must lie in [{low:g}, {high:g}]."
+            f"{path} has a {column} of {frame[column].iloc[row]:g} in line {row + 2:,}; it must lie in "
+            f"[{low:g}, {high:g}]."
         )
 
 
-def _check_tags(tag_ids: Any, path: Path) -> None:
-    if len(tag_ids) == 0:
-        raise ValueError(f"{path} lists no tags: unpack it again.")
-    counts = tag_ids.value_counts()
-    if counts.iloc[0] > 1:
-        raise ValueError(
-            f"{path} lists tag {counts.index[0]} {counts.iloc[0]} times instead of once: unpack it again."
+def _make_matrix(scores: pd.DataFrame, tag_ids: pd.Series, path: Path) -> tuple[Indices, Array]:
+    """Movie ids, and the scores as movies × tags."""
+    if len(tag_ids) == 0 or tag_ids.duplicated().any():
+        listed = (
+            f"lists tag {tag_ids[tag_ids.duplicated()].iloc[0]} twice" if len(tag_ids) else "lists no tags"
         )
-
-
-def _make_matrix(scores: Any, tag_ids: Any, path: Path) -> tuple[Indices, Array]:
-    """Return movie ids, and the scores as movies × tags."""
-    import pandas as pd
-
+        raise ValueError(f"{path.with_name('genome-tags.csv')} {listed}: unpack it again.")
     column = pd.Index(tag_ids).get_indexer(scores["tagId"])
     if (column < 0).any():
         raise ValueError(
@@ -156,19 +142,16 @@ def _make_matrix(scores: Any, tag_ids: Any, path: Path) -> tuple[Indices, Array]
     X[row, column] = scores["relevance"]
     incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
     if incomplete.size:  # the tag genome scores all tags of a movie
-        first = incomplete[0]
         raise ValueError(
-            f"{path} has {np.isfinite(X[first]).sum():,} of {len(tag_ids):,} scores of movie "
-            f"{movie_ids[first]}, and {incomplete.size:,} of {len(movie_ids):,} movies are incomplete: the "
-            "file is truncated; unpack it again."
+            f"{path} has {np.isfinite(X[incomplete[0]]).sum():,} of {len(tag_ids):,} scores of movie "
+            f"{movie_ids[incomplete[0]]}, and {incomplete.size:,} of {len(movie_ids):,} movies are "
+            "incomplete: the file is truncated; unpack it again."
         )
     return movie_ids.astype(np.intp), X
 
 
 def _number_movies(ids: Array, first: Indices) -> Array:
     """Number movies: those in ``first`` by their position there, then the others by id."""
-    import pandas as pd
-
     order = np.concatenate([first, np.setdiff1d(ids, first)])
     return np.asarray(pd.Index(order).get_indexer(ids), dtype=np.int32)
 
@@ -181,45 +164,32 @@ def factorise(ratings: Ratings, n_movies: int) -> tuple[Array, Array]:
 
     over the factors P and Q. It runs in one thread because several threads are not reproducible.
 
-    Returns a row of factors for each user and for each of the first ``n_movies`` movies. Factors of users
-    and movies without ratings are 0.
+    Returns a row of factors for each user and for each of the first ``n_movies`` movies, 0 without ratings.
 
-    References
-    ----------
-    .. [1] Chin, W.-S., Yuan, B.-W., Yang, M.-Y., Zhuang, Y., Juan, Y.-C. and Lin, C.-J. (2016). LIBMF: a
-       library for parallel matrix factorization in shared-memory systems. J. Mach. Learn. Res. 17 (86).
+    .. [1] Chin, W.-S. et al. (2016). LIBMF: a library for parallel matrix factorization in shared-memory
+       systems. J. Mach. Learn. Res. 17 (86).
     """
     cells = np.stack(ratings, axis=1, dtype=np.float32)  # exact for numbers up to 16 million
-    with redirect_stdout(io.StringIO()):  # the package prints its location
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():  # the package prints its location
+        warnings.simplefilter("ignore", SyntaxWarning)  # from its source, compiled on import
+        try:
+            from libmf import mf
+        except ImportError:
+            raise ImportError(
+                "Table 2 needs LIBMF and a C++ compiler: pip install 'banditsis[movielens]'"
+            ) from None
         penalties = {"lambda_p1": 0.0, "lambda_q1": 0.0}
-        model = _import_libmf().MF(**LIBMF_SETTINGS, **penalties, nr_threads=1, quiet=True, copy_data=False)
+        model = mf.MF(**LIBMF_SETTINGS, **penalties, nr_threads=1, quiet=True, copy_data=False)
         model.fit(cells)
     return np.nan_to_num(model.p_factors()), np.nan_to_num(model.q_factors()[:n_movies])
-
-
-def _import_libmf() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # from its source, compiled on import
-            from libmf import mf
-    except ImportError:
-        raise ImportError(
-            "Table 2 estimates ratings with LIBMF: pip install 'banditsis[movielens]' (needs a C++ compiler)."
-        ) from None
-    return mf
 
 
 def representative_users(factors: Array, n_users: int, seed: int = 0) -> Indices:
     """Return the users closest to the centres of ``n_users`` k-means clusters, largest cluster first.
 
-    Examples
-    --------
-    >>> factors = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]])
-    >>> representative_users(factors, 2)
+    >>> representative_users(np.array([[0.0], [0.1], [0.2], [5.0], [5.1]]), 2)
     array([1, 3])
     """
-    from sklearn.cluster import KMeans
-
     means = KMeans(n_users, max_iter=20, n_init=1, random_state=seed).fit(factors)
     chosen: list[int] = []
     for cluster in np.argsort(-np.bincount(means.labels_, minlength=n_users), kind="stable"):
@@ -243,18 +213,12 @@ def make_standin(
     are correlated through 30 factors of the movies with decreasing weights, which explain 75% of a tag's
     variance. A rating is the sum of the user's preference for the same factors, the quality of the movie and
     noise, rounded to half stars from 0.5 to 5. Popular movies have most of the ratings.
-
-    Examples
-    --------
-    >>> data = make_standin(n_movies=50, n_tags=20, n_users=30, n_ratings=500)
-    >>> data.X.shape, data.tags[4], bool(data.X.min() >= 0 and data.X.max() <= 1)
-    ((50, 20), 'tag 5', True)
     """
     rng = np.random.default_rng(seed)
     movies = rng.standard_normal((n_movies, N_FACTORS), dtype=np.float32)
     X = _make_scores(movies, n_tags, rng)
     ratings = _make_ratings(movies, n_users, n_ratings, rng)
-    return MovieLens(X, [f"tag {t + 1}" for t in range(n_tags)], np.arange(n_movies), ratings, "stand-in")
+    return MovieLens(X, [f"tag {t + 1}" for t in range(n_tags)], ratings, "stand-in")
 
 
 def _make_scores(movies: Array, n_tags: int, rng: np.random.Generator) -> Array:

@@ -1,72 +1,33 @@
-"""Figure 2: BanditSIS and SIS on a random subsample, for the same number of cells read."""
+"""Figure 2: P at d = 144 against the cells read, for BanditSIS and for SIS on a random subsample.
+
+The subsample has round(c / p) rows, where c is the number of cells that BanditSIS reads. The data sets are
+those of Table 1.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from banditsis.paper import output, simulations
-from banditsis.paper.published import ALPHAS, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1
-from banditsis.paper.replications import DEFAULT_OUT, Row, Task
-from banditsis.paper.simulations import VARIANT_TITLES, VARIANTS, variant_plan
 from banditsis.plans.plan import Plan
 from banditsis.plotting.style import BLUE, GREEN, tidy
-from banditsis.validation import check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from paper import output, simulations
+from paper.published import ALPHAS, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1
+from paper.replications import Options, Row, Task
+from paper.simulations import VARIANT_TITLES, VARIANTS, variant_plan
 
 MODELS = ("M2", "M3", "M4")
 SIZE = SIZES[0]
-QUICK_REPLICATIONS = 100
 
 
-def reproduce_figure2(
-    replications: int | None = None,
-    jobs: int | None = None,
-    seed: int = 0,
-    out: str | Path = DEFAULT_OUT,
-    quick: bool = False,
-) -> output.Reproduction:
-    """Plot P at d = 144 against the fraction of cells read, for BanditSIS and SIS on a random subsample [1]_.
-
-    The subsample has round(c / p) rows, where c is the number of cells that BanditSIS reads.
-
-    Parameters
-    ----------
-    replications : int, optional
-        Data sets per model; 500 by default, as in the paper. They are the data sets of Table 1.
-    jobs, seed, out
-        As in :func:`reproduce_table1`; the files are named figure2.
-    quick : bool
-        Run 100 replications by default.
-
-    Returns
-    -------
-    Reproduction
-        For each model, the summary has P of SIS on all rows, and for each variant a list of points
-        (fraction of cells read, P of BanditSIS, P of SIS on a subsample).
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, Figure 2.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = reproduce_figure2(replications=2, jobs=1, out=folder)
-    >>> [round(point[0], 3) for point in result.summary["M3"]["printed"]]
-    [0.054, 0.071, 0.102, 0.186]
-    """
-    default = QUICK_REPLICATIONS if quick else REPLICATIONS
-    n = check_integer("replications", default if replications is None else replications, 1)
-    rows = simulations.run_simulations("figure2", replicate, MODELS, n, seed=seed, out=out, jobs=jobs, d=SIZE)
+def reproduce(options: Options) -> output.Reproduction:
+    """Run both methods on the same data sets, and draw P of each."""
+    n = options.count(REPLICATIONS, quick=100)
+    rows = simulations.run_simulations("figure2", replicate, MODELS, n, options)
     summary = {model: summarise([row for row in rows if row["model"] == model]) for model in MODELS}
-    return output.write_outputs("figure2", out, rows, summary, _report(summary, n), draw(summary, n))
+    return output.write_outputs("figure2", options.out, rows, summary, _report(summary, n), draw(summary, n))
 
 
 def replicate(task: Task, seed: int) -> Row:
@@ -91,8 +52,6 @@ def replicate(task: Task, seed: int) -> Row:
 def matching_subsample(plan: Plan) -> Plan:
     """Return a plan for SIS on a subsample that reads as many cells as the given plan.
 
-    Examples
-    --------
     >>> matching_subsample(Plan.paper(1000, 2000, 144, 1.5)).steps
     (Step(n_rows=54, n_keep=144),)
     """

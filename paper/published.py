@@ -1,7 +1,5 @@
 """The published Tables 1 and 2 [1]_, and tests of agreement with Table 1.
 
-References
-----------
 .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature screening.
    Table 1: n = 1000, p = 2000, 10 active features, 500 replications. Table 2: 100 users, 13,815 movies,
    636,756 features, d = 100.
@@ -38,7 +36,6 @@ class Table1Line(NamedTuple):
     """A line of Table 1."""
 
     model: str
-    #: Parameter of BanditSIS; None for SIS.
     alpha: float | None
     #: Quantiles of S, the smallest model size that contains all active features, at ``QUANTILES``.
     quantiles: tuple[float, ...]
@@ -73,7 +70,6 @@ TABLE1 = (
 class Table2Line(NamedTuple):
     """A line of Table 2. Pairs are means and standard deviations over users, on the test set."""
 
-    #: Parameter of BanditSIS; None for SIS.
     alpha: float | None
     r2: tuple[float, float]
     mae: tuple[float, float]
@@ -96,21 +92,12 @@ TABLE2 = (
 
 
 def difference_interval(x1: float, n1: int, x2: float, n2: int, z: float = Z99) -> tuple[float, float]:
-    r"""Agresti and Caffo's confidence interval for a difference of two proportions [1]_.
+    """Agresti and Caffo's confidence interval for a difference of two proportions [1]_.
 
-    .. math:: \tilde p_1 - \tilde p_2 \pm z \sqrt{\sum_i \tilde p_i (1 - \tilde p_i) / (n_i + 2)}, \quad
-        \tilde p_i = (x_i + 1) / (n_i + 2)
+    .. [1] Am. Stat. 54 (2000) 280-288.
 
-    for :math:`x_i` successes in :math:`n_i` trials. Unlike the Wald interval, it has positive width if a
-    proportion is 0 or 1.
+    Unlike the Wald interval, it has positive width if a proportion is 0 or 1.
 
-    References
-    ----------
-    .. [1] Agresti, A. and Caffo, B. (2000). Simple and effective confidence intervals for proportions and
-       differences of proportions result from adding two successes and two failures. Am. Stat. 54, 280-288.
-
-    Examples
-    --------
     >>> low, high = difference_interval(500, 500, 496, 500)
     >>> round(low, 3), round(high, 3)
     (-0.005, 0.02)
@@ -132,8 +119,6 @@ def median_agrees(sizes: Sequence[int], published: float) -> bool:
 
     S takes few values, so its sample median jumps between them. Proportions are stable.
 
-    Examples
-    --------
     >>> median_agrees([10, 10, 61, 87], 61), median_agrees([10, 10, 10, 61], 87)
     (True, False)
     """

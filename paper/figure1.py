@@ -1,25 +1,25 @@
-"""Figure 1: the algorithm, drawn from a real run."""
+"""Figure 1: the algorithm, drawn from a real run: cells read and features dropped in each round.
+
+The simulated rows are exchangeable, so the run reads them in stored order, which is easier to show.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from banditsis.arrays import Floats, Indices
 from banditsis.datasets import make_m1
-from banditsis.paper import output
-from banditsis.paper.replications import DEFAULT_OUT, Row, write_rows
-from banditsis.paper.simulations import run_plan
 from banditsis.plans.plan import Plan
 from banditsis.plotting import reading_map
 from banditsis.plotting.style import BLUE, UNREAD
 from banditsis.results import ScreeningResult
-from banditsis.validation import check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from paper import output
+from paper.replications import Options, Row, write_rows
+from paper.simulations import run_plan
 
 N_ROWS, N_FEATURES, N_ACTIVE, ALPHA = 50, 20, 3, 0.5
 READ_BEFORE, READ_NOW = "#dbe4ea", "#a6d3ef"
@@ -27,51 +27,18 @@ DROPPED: dict[str, Any] = {"facecolor": "#b5b5b5e0"}
 DROPPED_NOW: dict[str, Any] = {"facecolor": "#b5b5b599", "edgecolor": "#6f6f6f", "hatch": "////"}
 
 
-def reproduce_figure1(seed: int = 0, out: str | Path = DEFAULT_OUT) -> output.Reproduction:
-    """Draw Algorithm 1 from a run on a small data set: cells read and features dropped in each round [1]_.
-
-    The simulated rows are exchangeable, so the run reads them in stored order, which is easier to show.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the data set.
-    out : path
-        Output folder for figure1.csv (all correlations computed), figure1.md, figure1.png and figure1.svg.
-
-    Returns
-    -------
-    Reproduction
-        The summary has the plan and the result.
-
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, Figure 1.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     print(reproduce_figure1(out=folder).summary["plan"])
-    paper: 50 rows × 20 features → 3, reads 514 cells (51.4%)
-    step  rows  features  kept  cells
-       1    23        20    11    460
-       2    25        11     7     22
-       3    27         7     5     14
-       4    29         5     4     10
-       5    31         4     3      8
-    """
-    check_integer("seed", seed, 0)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+def reproduce(options: Options) -> output.Reproduction:
+    """Draw the rounds of one run; figure1.csv has all correlations that were computed."""
+    options.count(1, quick=1)
+    options.out.mkdir(parents=True, exist_ok=True)
     plan = Plan.paper(N_ROWS, N_FEATURES, N_ACTIVE, alpha=ALPHA)
-    X, y, active = make_m1(N_ROWS, N_FEATURES, seed, n_active=N_ACTIVE)
+    X, y, active = make_m1(N_ROWS, N_FEATURES, options.seed, n_active=N_ACTIVE)
     results = run_prefixes(X, y, plan)
     rows = tabulate(results, active)
-    write_rows(folder / "figure1.csv", rows)
+    write_rows(options.out / "figure1.csv", rows)
     summary = {"plan": plan, "result": results[-1]}
-    return output.write_outputs("figure1", out, rows, summary, _report(results[-1], active), draw(results))
+    report = _report(results[-1], active)
+    return output.write_outputs("figure1", options.out, rows, summary, report, draw(results))
 
 
 def run_prefixes(X: Floats, y: Floats, plan: Plan) -> list[ScreeningResult]:
@@ -139,8 +106,6 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
 
 
 def _add_legend(figure: Figure) -> None:
-    from matplotlib.patches import Patch
-
     patches = [
         Patch(facecolor=READ_NOW, edgecolor=BLUE, label="rows selected in this round"),
         Patch(color=READ_BEFORE, label="rows selected before"),

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from banditsis import datasets
 from banditsis.arrays import Array, Floats, Indices
-from banditsis.paper.published import ALPHAS, N_ACTIVE, N_FEATURES, N_ROWS
-from banditsis.paper.replications import Row, run_replications
 from banditsis.plans.plan import Plan
 from banditsis.results import ScreeningResult
 from banditsis.screening import screen
-from banditsis.validation import check_integer
+from paper.published import N_ACTIVE, N_FEATURES, N_ROWS
+from paper.replications import Options, Row, run_replications
 
 MAKERS = {"M1": datasets.make_m1, "M2": datasets.make_m2, "M3": datasets.make_m3, "M4": datasets.make_m4}
 #: "printed" is Algorithm 1 of the paper. "published" reproduces the published numbers: each round drops a
@@ -29,8 +26,6 @@ VARIANT_TITLES = {"published": "as published", "printed": "as printed"}
 def variant_plan(variant: str, alpha: float, d: int) -> Plan:
     """Return the plan of BanditSIS as printed or as published.
 
-    Examples
-    --------
     >>> [step.n_keep for step in variant_plan("published", 1.5, 10).steps[:9]]
     [1336, 894, 599, 402, 271, 184, 126, 87, 61]
     """
@@ -40,28 +35,11 @@ def variant_plan(variant: str, alpha: float, d: int) -> Plan:
 
 
 def run_simulations(
-    name: str,
-    replicate: Callable[..., Row],
-    models: tuple[str, ...],
-    n: int,
-    *,
-    seed: int,
-    out: str | Path,
-    jobs: int | None,
-    **settings: Any,
+    name: str, replicate: Callable[..., Row], models: tuple[str, ...], n: int, options: Options
 ) -> list[Row]:
-    """Run ``replicate((model, k), seed=seed)`` for each model and k < n."""
-    check_integer("seed", seed, 0)
-    common = {"seed": seed, "n": N_ROWS, "p": N_FEATURES, "active": N_ACTIVE, "alphas": ALPHAS}
-    return run_replications(
-        name,
-        partial(replicate, seed=seed),
-        [(model, k) for model in models for k in range(n)],
-        keys=("model", "replication"),
-        settings={**common, **settings},
-        out=out,
-        jobs=jobs,
-    )
+    """Run ``replicate((model, k), seed)`` for each model and k < n."""
+    tasks = [(model, k) for model in models for k in range(n)]
+    return run_replications(name, replicate, tasks, seed=options.seed, out=options.out, jobs=options.jobs)
 
 
 def make_data(model: str, replication: int, seed: int) -> tuple[Array, Floats, Indices, Iterator[int]]:
