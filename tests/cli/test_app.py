@@ -33,21 +33,6 @@ def test_help_and_version():
     assert banditsis("--version").stdout.strip() == f"banditsis {__version__}"
 
 
-def test_completion_is_installed_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for shell, file in (("bash", ".bashrc"), ("fish", ".config/fish/config.fish")):
-        monkeypatch.setenv("SHELL", f"/bin/{shell}")
-        line = banditsis("--show-completion").stdout.strip()
-        assert f"_BANDITSIS_COMPLETE={shell}_source banditsis" in line
-        for _ in range(2):
-            assert file in banditsis("--install-completion").stdout
-        assert (tmp_path / file).read_text("utf-8") == f"\n{line}\n"
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-    result = banditsis("--install-completion")
-    assert result.returncode == 2
-    assert "bash, zsh or fish; SHELL is tcsh" in result.stderr
-
-
 def test_a_mistake_gets_a_message_and_no_traceback():
     result = banditsis("demo", "--rows", "10")
     assert result.returncode == 2

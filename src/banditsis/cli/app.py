@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import math
 import re
 from pathlib import Path
@@ -13,7 +11,6 @@ import click
 
 from banditsis import __version__
 from banditsis.cli.command import Group, flag, option
-from banditsis.cli.completion import COMPLETION
 from banditsis.cli.errors import check_confidence, check_dates, exit_codes, usage_errors
 from banditsis.cli.terminal import prepare_streams
 
@@ -111,23 +108,17 @@ QUIET = flag("--quiet", "-q", help="Print warnings and errors only.")
 AS_JSON = flag("--json", "as_json", help="Print JSON only.")
 SEED = option("--seed", type=NATURAL, default=0, help="Random seed.")
 
-#: New objects between two runs of the garbage collector, which by default take a tenth of a small run.
-OBJECTS_AT_ONCE = 50_000
-
 
 @click.group(
     "banditsis",
     cls=Group,
     epilog="Exit codes: 0 success, 1 invalid input, 2 wrong usage, 130 interrupted (Ctrl-C).",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-    params=COMPLETION,
 )
 @click.version_option(__version__, message="banditsis %(version)s", help="Show the version.")
 def app() -> None:
     """Select the features most associated with a response, reading only a small part of the data."""
     prepare_streams()
-    gc.set_threshold(OBJECTS_AT_ONCE)
-    atexit.register(gc.freeze)  # the interpreter would search all objects for cycles before it ends
 
 
 @app.command(

@@ -289,11 +289,10 @@ def _represented(result: ScreeningResult) -> str:
 
 
 def _heat_map(labels: Sequence[str], r: Floats) -> str:
-    """The correlation matrix, with similar features next to each other."""
-    order = _cluster(r)
-    k, size, top = len(order), 15, 16
+    """The correlation matrix, best feature first."""
+    k, size, top = len(r), 15, 16
     left = 40 + 6 * max(map(len, labels))
-    levels = np.rint(5 * r[np.ix_(order, order)]).astype(int)
+    levels = np.rint(5 * r).astype(int)
     cells = [f'<rect class="none" x="{left}" y="{top}" width="{size * k}" height="{size * k}"/>']
     for level in (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5):
         squares = "".join(
@@ -305,9 +304,9 @@ def _heat_map(labels: Sequence[str], r: Floats) -> str:
             cells.append(f'<path class="{kind}" fill-opacity="{abs(level) / 5:g}" d="{squares}"/>')
     names = "".join(
         f'<text class="end" x="{left - 5}" y="{top + size * (i + 0.75):.1f}">'
-        f"{escape_text(labels[j])} · {j + 1}</text>"
-        f'<text class="middle" x="{left + size * (i + 0.5)}" y="{top - 4}">{j + 1}</text>'
-        for i, j in enumerate(order)
+        f"{escape_text(labels[i])} · {i + 1}</text>"
+        f'<text class="middle" x="{left + size * (i + 0.5)}" y="{top - 4}">{i + 1}</text>'
+        for i in range(k)
     )
     box = f"0 0 {left + size * k} {top + size * k}"
     description = "Correlations among the selected features"
@@ -316,11 +315,3 @@ def _heat_map(labels: Sequence[str], r: Floats) -> str:
         f'Numbers are ranks.</p><div class="scroll"><svg class="heat" viewBox="{box}" '
         f'width="{left + size * k}" role="img" aria-label="{description}">{"".join(cells)}{names}</svg></div>'
     )
-
-
-def _cluster(r: Floats) -> list[int]:
-    """The order of the leaves of average linkage on 1 - |r|."""
-    from scipy.cluster.hierarchy import leaves_list, linkage
-
-    distances = 1 - np.abs(r[np.triu_indices(len(r), 1)])
-    return [int(k) for k in leaves_list(linkage(distances, "average"))]
