@@ -16,9 +16,15 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Rows, count_rows
 from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import select, split_by_chunk
-from banditsis.formats.members import check_matrix, find_coordinates, find_matrix, find_names, take_members
+from banditsis.formats.members import (
+    check_matrix,
+    check_not_packed,
+    find_coordinates,
+    find_matrix,
+    find_names,
+    take_members,
+)
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.packing import unpack
 from banditsis.formats.registry import Opened, import_optional, split_path
 from banditsis.formats.tables import damaged
 from banditsis.sources.base import Source
@@ -146,9 +152,10 @@ def _open_file(path: Path) -> Any:
 
 
 def _open_dataset(dataset: Any, names: list[str] | None) -> Source:
+    check_not_packed(dataset)
     _warn_of_missing_cells(Path(dataset.file.filename), dataset)
     mapped = _map_dataset(dataset)
-    return unpack(Hdf5Source(dataset, names) if mapped is None else MappedSource(mapped, names), dataset)
+    return Hdf5Source(dataset, names) if mapped is None else MappedSource(mapped, names)
 
 
 def _warn_of_missing_cells(path: Path, dataset: Any) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from banditsis.arrays import Array
 from banditsis.formats.options import ColumnNotFoundError, ReadOptions
-from banditsis.formats.packing import find_packing
 from banditsis.formats.registry import Opened, take_apart
 from banditsis.formats.tables import check_unique_names
 from banditsis.sources.base import Source
@@ -20,8 +19,31 @@ SAMPLE_IDS = ("ids", "sample_ids", "index", "obs_names")
 #: How the name of a dimension scale begins that netCDF stores without values.
 BARE_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
+#: Attributes of the CF conventions that change what cells mean, and values that do not, besides NaN.
+PACKING = {
+    "scale_factor": (1,),
+    "add_offset": (0,),
+    "_FillValue": ("AAAAAAAA+H8=",),  # how xarray writes NaN in base64
+    "missing_value": (),
+    "_Unsigned": ("false",),
+}
 #: Zarr or HDF5 arrays by name; both have a shape, a dtype and values in ``array[...]``.
 Members = Mapping[str, Any]
+
+
+def check_not_packed(array: Any) -> None:
+    """Raise if the CF attributes of an array say that its cells are not its values."""
+    given = {name: array.attrs.get(name) for name in PACKING}
+    version = getattr(getattr(array, "metadata", None), "zarr_format", 0)
+    if version == 2 and "_ARRAY_DIMENSIONS" in array.attrs and array.fill_value:
+        given["_FillValue"] = array.fill_value  # where xarray stores it
+    for name, harmless in PACKING.items():
+        values = [] if given[name] is None else np.ravel(given[name]).tolist()
+        if any(value == value and value not in harmless for value in values):
+            raise ValueError(
+                f"{array.name} is packed: its attribute {name} is {values[0]!r}. Open it with xarray, which "
+                "applies such attributes, and pass the DataArray."
+            )
 
 
 def find_matrix(where: object, members: Members, separator: str) -> Any:
@@ -126,10 +148,8 @@ def take_members(
 
 def read_vector(member: Any) -> Array:
     """Values of a vector: numbers unchanged, everything else as text."""
+    check_not_packed(member)
     values = np.asarray(member[...]).reshape(-1)
-    packing = find_packing(member)
-    if packing is not None:
-        return packing.decode(values.astype(values.dtype.newbyteorder("=")))
     return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
 
 

@@ -15,9 +15,15 @@ import numpy as np
 from banditsis.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
-from banditsis.formats.members import check_matrix, find_coordinates, find_matrix, find_names, take_members
+from banditsis.formats.members import (
+    check_matrix,
+    check_not_packed,
+    find_coordinates,
+    find_matrix,
+    find_names,
+    take_members,
+)
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.packing import unpack
 from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, similar_file, split_path
 from banditsis.formats.tables import damaged
 from banditsis.sources.base import Source
@@ -189,8 +195,9 @@ def _open_array(path: Path | str, array: Any, names: list[str] | None) -> Source
     chunk = (*array.chunks, *(array.shards or ()))
     if not all(0 < length < MAX_CHUNK for length in chunk):
         raise ValueError(f"{path} has damaged Zarr metadata (chunks of {chunk}): write the store again.")
+    check_not_packed(array)
     _warn_of_missing_chunks(path, array)
-    return unpack(ZarrSource(array, names), array)
+    return ZarrSource(array, names)
 
 
 def _open_vector(path: Path | str, array: Any) -> Any:
