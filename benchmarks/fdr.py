@@ -122,9 +122,8 @@ CASES: dict[str, Callable[[Generator], Data]] = {
     "`pearson`, both normal": normal,
     "`pearson`, normal response, binary feature of 1%": rare_feature,
     **{
-        f"`{statistic}`, n = {n}, {shape} features that depend on one of {k} covariates": adjusted(
-            statistic, n, k, shape == "lognormal"
-        )
+        f"`{statistic}`, n = {n}, {shape} features that depend on {'the' if k == 1 else f'one of {k}'} "
+        f"covariate{'s' * (k > 1)}": adjusted(statistic, n, k, shape == "lognormal")
         for statistic in ("logistic", "poisson", "cox")
         for n, k in ((50, 1), (100, 1), (100, 2), (400, 4))
         for shape in ("normal", "lognormal")
