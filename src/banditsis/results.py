@@ -590,7 +590,7 @@ class ScreeningResult:
         >>> y = X[:, 7] + rng.standard_normal(20_000)
         >>> result = screen(X, y, Plan.subsample(20_000, 100, 5, 2000), random_state=0)
         >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
-        (0.08, 0.09)
+        (0.08, 0.1)
         """
         check_real("confidence", confidence, 0, 1)
         if (reason := self.why_no_floor()) is not None:
