@@ -66,8 +66,9 @@ DUCKDB = """
 import sys, duckdb
 from banditsis import Plan, open_data, screen
 path, how = sys.argv[1:]
-data = path if how == "parquet" else duckdb.read_parquet(path)
-source, y, *_ = open_data(data, target="y", columns=[f"x{j}" for j in range(200)])
+columns = [f"x{j}" for j in range(200)]
+data = path if how == "parquet" else duckdb.read_parquet(path).select(*columns, "y")
+source, y, *_ = open_data(data, target="y", columns=columns)
 screen(source, y, Plan.exact(*source.shape, 10), progress=False)
 """
 

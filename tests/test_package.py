@@ -224,9 +224,9 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 4832,
-    "cli": 1851,
+    "cli": 1846,
     "engine": 2800,
-    "formats": 5474,
+    "formats": 5198,
     "kernels": 2692,
     "plans": 1804,
     "plotting": 599,

@@ -265,6 +265,8 @@ UNSUPPORTED = {
     "x.nc": (lambda p: _write(p, b"CDF\x01" + bytes(28)), "a netCDF 3 file.*netCDF 4"),
     "x.pvar": (lambda p: _write(p, b"#CHROM\tPOS\tID\tREF\tALT\n"), "a part of a PLINK 2 file.*the .pgen"),
     "x.rds": (lambda p: _write(p, gzip.compress(b"X\n")), "an R file.*arrow::write_parquet"),
+    "x.duckdb": (lambda p: _write(p, bytes(8) + b"DUCK@" + bytes(40)), "a DuckDB file.*COPY table TO"),
+    "x.db": (lambda p: _write(p, b"SQLite format 3\0" + bytes(99)), "an SQLite file.*COPY table TO"),
     "x.json": (lambda p: _write(p, b"[1]"), "a JSON file.*pandas.read_json"),
 }
 
@@ -293,7 +295,6 @@ def test_formats_of_urls():
     assert find_format("s3://bucket/data.parquet") == "parquet"
     with pytest.raises(ValueError, match="s3://bucket/data has an unknown extension"):
         find_format("s3://bucket/data")
-    assert find_format("s3://bucket/shop.duckdb:/orders") == "duckdb"
 
 
 GROUPS = {

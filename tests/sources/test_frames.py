@@ -3,6 +3,7 @@
 import datetime
 import tracemalloc
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -226,3 +227,18 @@ def test_integers_that_float64_would_round(kind, missing, tmp_path):
     target = pa.table({"x": y, "time": 2**60 + small[:, 1]}).to_pandas()
     alone = screen(target[["x"]], target["time"], Plan.exact(500, 1, 1)).scores
     np.testing.assert_allclose(alone, np.corrcoef(small[:, 1], y)[0, 1], atol=1e-9)
+
+
+STREAMS = {
+    "query of DuckDB": lambda table: duckdb.connect().from_arrow(table).filter("true"),
+    "reader": lambda table: table.to_reader(max_chunksize=20),
+}
+
+
+@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
+def test_streams_of_other_libraries(make):
+    table = pa.table({**COLUMNS, "colour": COLOURS, "y": rng.standard_normal(N)})
+    source, y, *_ = open_data(make(table), target="y", one_hot=True)
+    assert source.names == [*COLUMNS, "colour=blue", "colour=green", "colour=red"]
+    np.testing.assert_array_equal(source.read(slice(0, N), np.arange(len(COLUMNS))), EXPECTED)
+    np.testing.assert_array_equal(y, table["y"].to_numpy())

@@ -28,7 +28,7 @@ from banditsis.engine.redundancy import count_candidates
 from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, format_label, is_query, is_url, local_path
+from banditsis.formats.registry import find_format, format_label, is_url, local_path
 from banditsis.formats.targets import Dataset, open_dataset, split_target
 from banditsis.formatting import count, format_bytes, format_share, to_single_line
 from banditsis.multiresponse import ScreeningResults
@@ -181,11 +181,6 @@ def check_options(options: ScreenOptions) -> None:
         raise UsageError("--interactions runs on one machine only: omit --scheduler.")
     if options.scheduler is not None and options.data == STANDARD_INPUT:
         raise UsageError("workers cannot read standard input: name a file, or omit --scheduler.")
-    if options.scheduler is not None and is_query(options.data):
-        raise UsageError(
-            "the rows of a query may have another order on each worker: write them as Parquet, or omit "
-            "--scheduler."
-        )
     inputs = list(_input_files(options))
     if options.output is not None:
         check_output(options.output, (".csv", ".parquet", ".json"), "--output", inputs)

@@ -20,7 +20,6 @@ from banditsis.formats.registry import (
     Opened,
     find_format,
     import_optional,
-    is_query,
     is_url,
     open_file,
     split_url,
@@ -51,9 +50,9 @@ def open_source(
 
     Parameters
     ----------
-    data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL, DuckDB relation, or Source
-        Arrays are not copied. A source is returned as it is. The query of a relation is run once; it may also
-        be given as ``"duckdb:SELECT …"``.
+    data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL, Arrow stream, or Source
+        Arrays are not copied. A source is returned as it is. A stream, such as the result of a query
+        (``duckdb.sql("SELECT …")``), is read into memory once.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
     columns, drop : str or sequence of str
@@ -109,10 +108,10 @@ def open_parts(
         opened = _rename(_open_named(data, apart, options), names)
         opened.source.label = str(data)
         return opened
-    if is_relation(data):
-        from banditsis.formats.databases import open_relation  # only databases need it
+    if is_stream(data):
+        import pyarrow as pa  # only tables need it
 
-        return _rename(open_relation(data, apart, options), names)
+        data = pa.table(data)  # read once: a query could return its rows in another order next time
     if is_frame(data):
         from banditsis.formats.arrow import open_frame  # only frames need it
 
@@ -139,13 +138,9 @@ def _open_labelled(
 
 
 def _open_named(data: str | os.PathLike[str], apart: Sequence[str], options: ReadOptions) -> Opened:
-    """Open a file, a URL or a query."""
+    """Open a file or a URL."""
     if is_url(data):
         return open_url(str(data), apart, options)
-    if is_query(data):
-        from banditsis.formats.databases import open_query  # only databases need it
-
-        return open_query(str(data), apart, options)
     return open_file(data, apart, options)
 
 
@@ -166,8 +161,8 @@ def stack_columns(columns: Sequence[Array]) -> Array:
 
 def column_names(data: Any) -> Sequence[str]:
     """All columns of a table, after an empty name if it has an index; none for data of other kinds."""
-    if is_relation(data):
-        return list(data.columns)
+    if is_stream(data):
+        return [str(name) for name in getattr(data, "columns", ())]
     if is_frame(data):
         names = [str(name) for name in getattr(data, "column_names", None) or data.columns]
         index = getattr(data, "index", None)
@@ -188,10 +183,6 @@ def column_names(data: Any) -> Sequence[str]:
 
         schema = read_table(Path(data)).schema
         return [*([""] if find_index(schema) else []), *schema.names]
-    if format_name in ("duckdb", "sqlite"):
-        from banditsis.formats.databases import database_columns
-
-        return database_columns(data)
     return []
 
 
@@ -201,9 +192,10 @@ def is_frame(data: Any) -> bool:
     return library in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
 
 
-def is_relation(data: Any) -> bool:
-    """Whether data is a relation of DuckDB, such as ``duckdb.sql("SELECT …")``."""
-    return type(data).__name__ == "DuckDBPyRelation"
+def is_stream(data: Any) -> bool:
+    """Whether data is a table of another library that Arrow can read, such as ``duckdb.sql("SELECT …")``."""
+    others = is_frame(data) or is_labelled(data) or is_dask(data)  # which have better ways
+    return hasattr(data, "__arrow_c_stream__") and not others
 
 
 def is_text(data: Any) -> bool:

@@ -82,16 +82,12 @@ FORMATS = {
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
     "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
-    "duckdb": Format("DuckDB", "databases:open_duckdb", (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}"),
-    "sqlite": Format("SQLite", "databases:open_sqlite", (".sqlite", ".sqlite3"), b"SQLite format 3\0"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
 SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
 #: Where Linux describes processes, and the limits of containers.
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
-#: How the text of a query starts.
-QUERY = "duckdb:"
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -134,8 +130,6 @@ def find_format(path: str | os.PathLike[str]) -> str:
     if is_url(path):
         store = re.sub(r"\.zarr:?/.*", ".zarr", str(path))  # of an array within it
         return _format_by_name(Path(split_url(store)[0])) or _raise_unknown(path)
-    if is_query(path):
-        return "duckdb"
     path = split_path(Path(path))[0]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
@@ -190,26 +184,15 @@ def is_url(data: Any) -> bool:
     return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
 
 
-def is_query(data: Any) -> bool:
-    """Whether data is a query of DuckDB and not a path.
-
-    Examples
-    --------
-    >>> is_query("duckdb:SELECT * FROM 'x.parquet'"), is_query("shop.duckdb:/orders")
-    (True, False)
-    """
-    return isinstance(data, str) and data.startswith(QUERY)
-
-
 def local_path(data: Any) -> Path | None:
-    """The local file or folder that data is in; None for URLs, queries and data in memory.
+    """The local file or folder that data is in; None for URLs and data in memory.
 
     Examples
     --------
     >>> str(local_path("data.h5:/counts/raw")), local_path("s3://bucket/x.zarr")
     ('data.h5', None)
     """
-    if not isinstance(data, (str, os.PathLike)) or is_url(data) or is_query(data):
+    if not isinstance(data, (str, os.PathLike)) or is_url(data):
         return None
     return split_path(Path(data))[0]
 
@@ -231,7 +214,7 @@ def split_path(path: Path) -> tuple[Path, str | None]:
 
 def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The file that a prefix of PLINK stands for, ``x.bed`` or ``x.pgen`` for ``x``; else the path itself."""
-    if is_url(path) or is_query(path) or Path(path).exists():
+    if is_url(path) or Path(path).exists():
         return path
     found = [file for end in (".bed", ".pgen") if (file := Path(f"{path}{end}")).is_file()]
     if not found:
