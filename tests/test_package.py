@@ -224,7 +224,7 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 4832,
-    "cli": 1846,
+    "cli": 1844,
     "engine": 2800,
     "formats": 5198,
     "kernels": 2692,

@@ -266,7 +266,7 @@ UNSUPPORTED = {
     "x.pvar": (lambda p: _write(p, b"#CHROM\tPOS\tID\tREF\tALT\n"), "a part of a PLINK 2 file.*the .pgen"),
     "x.rds": (lambda p: _write(p, gzip.compress(b"X\n")), "an R file.*arrow::write_parquet"),
     "x.duckdb": (lambda p: _write(p, bytes(8) + b"DUCK@" + bytes(40)), "a DuckDB file.*COPY table TO"),
-    "x.db": (lambda p: _write(p, b"SQLite format 3\0" + bytes(99)), "an SQLite file.*COPY table TO"),
+    "x.db": (lambda p: _write(p, b"SQLite format 3\0" + bytes(99)), "an SQLite file.*sqlite3 -header -csv"),
     "x.json": (lambda p: _write(p, b"[1]"), "a JSON file.*pandas.read_json"),
 }
 

@@ -167,7 +167,7 @@ def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
     command = ["screen", f"{bucket}/x.parquet", "--target", f"{bucket}/y.csv.gz:y", "--exact", "--keep", "2"]
     done = CliRunner().invoke(app, [*command, "--na", "-9"])
     assert done.exit_code == 0, done.stderr
-    assert f"Note: {bucket}/y.csv.gz was joined on sample ids: 400 of 400 rows have a value." in done.stdout
+    assert f"Note: {bucket}/y.csv.gz was joined on sample ids." in done.stdout
     done = CliRunner().invoke(app, [*command, "--covariates", f"{bucket}/y.csv.gz:age", "--json"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["features"][0]["name"] == "8"

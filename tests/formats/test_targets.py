@@ -144,7 +144,7 @@ def test_families_and_individuals(tmp_path, text):
 def test_by_row_order(tmp_path):
     file = write(tmp_path / "t.txt", "\n".join(map(str, range(N))))
     target = open_data(X, str(file))
-    assert target.joined[0] == f"{file} was taken in row order: 6 of 6 rows have a value."
+    assert target.joined[0] == f"{file} was taken in row order."
     np.testing.assert_array_equal(target.target, range(N))
     short = write(tmp_path / "short.txt", "1\n2\n")
     with pytest.raises(
@@ -315,10 +315,7 @@ def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
         write(tmp_path / name, "q\n0\n0\n0\n")
     for target, expected in (("price", [2, 5, 8]), ("y.csv", [3, 6, 1]), ("2", [2, 5, 8])):
         np.testing.assert_array_equal(open_data("x.csv", target=target)[1], expected)
-    assert (
-        open_data("x.csv", "2").joined[0]
-        == "the column 'price' of the data, its column 2: 3 of 3 rows have a value."
-    )
+    assert open_data("x.csv", "2").joined[0] == "the column 'price' of the data, its column 2."
     write(tmp_path / "nothing", "q\n0\n")
     with pytest.raises(ValueError, match="nothing cannot be a target"):
         open_data("x.csv", target="nothing")
@@ -380,7 +377,7 @@ def test_a_key_that_both_files_have(tmp_path, kind, suffix, target):
     assert [joined.features.name(j) for j in range(2)] == ["a", "b"]
     np.testing.assert_array_equal(joined.target, range(N))
     note = f"{file} was joined on the column 'Customer_ID' of both"
-    assert joined.joined[0] == f"{note}: 6 of 6 rows have a value."
+    assert joined.joined[0] == f"{note}."
     result = screen(joined.features, joined.target, Plan.exact(N, 2, 1))
     assert f"{note}; the column is not a feature." in result.notes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -353,8 +352,7 @@ def _describe(
 ) -> ScreeningResult:
     """The result with what the command knows about it; notes name options as the command does."""
     notes = [*remarks, *result.notes]
-    counts = re.search(r"(\S+) of (\S+) rows have a value", how)
-    lost = counts is not None and counts[1] != counts[2]
+    lost = "rows have a value" in how
     where = how.partition(": ")[0].rstrip(".")
     told = where == f"the column {target!r} of the data" or f"{where};" in " ".join(notes)
     if lost or not told:

@@ -194,8 +194,7 @@ def is_frame(data: Any) -> bool:
 
 def is_stream(data: Any) -> bool:
     """Whether data is a table of another library that Arrow can read, such as ``duckdb.sql("SELECT …")``."""
-    others = is_frame(data) or is_labelled(data) or is_dask(data)  # which have better ways
-    return hasattr(data, "__arrow_c_stream__") and not others
+    return hasattr(data, "__arrow_c_stream__") and not (is_frame(data) or is_labelled(data) or is_dask(data))
 
 
 def is_text(data: Any) -> bool:

@@ -495,7 +495,7 @@ def _leave_out_missing(rows: Indices, values: Array, n: int, how: str, what: str
         rows, values = rows[~missing], values[~missing]
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(str)
-    how = f"{how}: {rows.size:,} of {n:,} rows have a value"
+    how += f": {rows.size:,} of {n:,} rows have a value" if rows.size < n else ""
     return Known(rows, values, "; ".join(filter(None, [how, *remarks])) + ".")
 
 

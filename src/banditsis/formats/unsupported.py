@@ -22,6 +22,7 @@ class Unsupported(NamedTuple):
 _SHEET = "save its sheet as CSV"
 _PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
 _COPY = "write a table as Parquet, as in duckdb FILE -c \"COPY table TO 'table.parquet'\""
+_DUMP = 'write a table as CSV, as in sqlite3 -header -csv FILE "SELECT * FROM table" > table.csv'
 _PGEN = "convert it to PLINK 2 .pgen, as in plink2 {} --make-pgen --out data"
 
 UNSUPPORTED = (
@@ -44,7 +45,7 @@ UNSUPPORTED = (
     ),
     Unsupported("an Excel workbook", _SHEET, (".xls", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
     Unsupported("a DuckDB file", _COPY, (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}"),
-    Unsupported("an SQLite file", _COPY, (".sqlite", ".sqlite3"), rb"SQLite format 3\0"),
+    Unsupported("an SQLite file", _DUMP, (".sqlite", ".sqlite3"), rb"SQLite format 3\0"),
     Unsupported("an ORC file", _PARQUET.format("read_orc"), (".orc",)),
     Unsupported("a JSON file", _PARQUET.format("read_json"), (".json", ".jsonl", ".ndjson")),
     Unsupported("a pickle", _PARQUET.format("read_pickle"), (".pkl", ".pickle")),
