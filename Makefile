@@ -64,7 +64,7 @@ coverage: $(STAMP)  ## Measure coverage, with kernels run as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "$(QUICK)" \
 	  --ignore=tests/plans/test_optimal.py --ignore=tests/plans/test_guaranteed.py --ignore=tests/paper \
 	  --ignore=tests/test_datasets.py --ignore=tests/cli/test_app.py --ignore=tests/test_documents.py \
-	  --ignore=tests/report/test_browser.py
+	  --ignore=tests/show/test_browser.py
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing
 

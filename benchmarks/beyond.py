@@ -25,9 +25,9 @@ from distributed import Client
 from numba import njit
 
 from banditsis import Plan, SamplingDesign, screen
-from banditsis.arrays import Array, Columns, Rows
+from banditsis.core.arrays import Array, Columns, Rows
+from banditsis.index.layout import make_layout
 from banditsis.sources.blocks import BlockSource
-from banditsis.store.layout import make_layout
 
 MARKER = "<!-- {}: written by benchmarks/beyond.py -->"
 #: Bytes of the sums of a feature: Σz, Σzy, Σz² and Σz⁴ in float64.

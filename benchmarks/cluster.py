@@ -25,9 +25,9 @@ from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
 from banditsis import BanditSIS, Plan, screen
+from banditsis.index.metadata import read_record
+from banditsis.index.writer import shuffle
 from banditsis.sources.dask.windows import FileOnWorkers
-from banditsis.store.metadata import read_record
-from banditsis.store.writer import shuffle
 
 
 def cluster(n_workers: int) -> LocalCluster:

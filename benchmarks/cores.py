@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.parallel import count_jobs
+from banditsis.core.parallel import count_jobs
 from reporting import Figure, at_least, at_most, collect, publish
 from screening import make
 from timing import interleaved, read_through

@@ -33,10 +33,10 @@ import numpy as np
 from banditsis import Plan, screen
 from banditsis.cli.errors import _is_user_error
 from banditsis.cli.info import run_info
+from banditsis.core.formatting import text_table
+from banditsis.core.progress import ProgressBar
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.targets import open_data
-from banditsis.formatting import text_table
-from banditsis.progress import ProgressBar
 from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
 
 COUNT = 3600  # 60 of each kind, times its weight
@@ -51,7 +51,7 @@ CONTEXT.set_forkserver_preload(  # so that a new process starts quickly
     [
         "banditsis.cli.info",
         "banditsis.screening",
-        "banditsis.store.writer",
+        "banditsis.index.writer",
         "banditsis.formats.hdf5",
         "pyarrow.feather",
         "pyarrow.parquet",

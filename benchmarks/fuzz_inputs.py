@@ -23,7 +23,7 @@ from bed_reader import to_bed
 from sklearn.datasets import dump_svmlight_file
 from zarr.codecs import Crc32cCodec
 
-from banditsis.store.writer import shuffle
+from banditsis.index.writer import shuffle
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import files

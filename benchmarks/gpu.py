@@ -17,7 +17,7 @@ from paper.table2 import split
 from scipy.special import stdtr
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, screen
-from banditsis.parallel import Workers
+from banditsis.core.parallel import Workers
 from banditsis.sources.base import SumContext
 from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.views import RowSubset

@@ -18,7 +18,7 @@ from sklearn.feature_selection import SelectKBest, f_regression
 from threadpoolctl import threadpool_limits
 
 from banditsis import SIS, BanditSIS
-from banditsis.formatting import format_duration
+from banditsis.core.formatting import format_duration
 from reporting import machine, replace_between
 from screening import make
 from timing import interleaved

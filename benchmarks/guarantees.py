@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from banditsis import Interactions, Plan, screen
-from banditsis.parallel import Workers, count_jobs
+from banditsis.core.parallel import Workers, count_jobs
 from banditsis.plans.factory import make_plan
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import SumContext

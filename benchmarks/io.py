@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 import io_data
-from banditsis.store.metadata import verify
-from banditsis.store.reader import ShuffledSource
+from banditsis.index.metadata import verify
+from banditsis.index.reader import ShuffledSource
 from io_faults import faults
 from reporting import Figure, at_least, at_most, collect, table
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.store.layout import is_shuffled, make_layout, shard_name
-from banditsis.store.metadata import Record, write_record, write_shard, write_vector
+from banditsis.index.layout import is_shuffled, make_layout, shard_name
+from banditsis.index.metadata import Record, write_record, write_shard, write_vector
 
 SIGNALS = 10
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.parallel import Workers
+from banditsis.core.parallel import Workers
 from banditsis.sources.base import Calibration, SumContext
 from banditsis.statistics import Weights
 

@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 
 from banditsis import SIS, BanditSIS, open_data
-from banditsis.formatting import format_duration
+from banditsis.core.formatting import format_duration
 from reporting import machine, replace_between
 from screening import make
 from timing import interleaved

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from banditsis import SIS
-from banditsis.formatting import format_duration
+from banditsis.core.formatting import format_duration
 from reporting import machine, replace_between
 from timing import interleaved
 

@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 from banditsis import SIS, BanditSIS, IterativeSIS
-from banditsis.formatting import format_duration
+from banditsis.core.formatting import format_duration
 from reporting import replace_between
 
 try:

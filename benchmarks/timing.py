@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
-from banditsis.parallel import count_jobs
+from banditsis.core.parallel import count_jobs
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})

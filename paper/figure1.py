@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from banditsis.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.datasets import make_m1
 from banditsis.plans.plan import Plan
-from banditsis.plotting import reading_map
-from banditsis.plotting.style import BLUE, UNREAD
-from banditsis.results import ScreeningResult
+from banditsis.results.result import ScreeningResult
+from banditsis.show.plots import reading_map
+from banditsis.show.plots.style import BLUE, UNREAD
 from paper import output
 from paper.replications import Options, Row, write_rows
 from paper.simulations import run_plan

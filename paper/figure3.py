@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.datasets import make_m1
 from banditsis.plans.plan import Plan
-from banditsis.plotting.style import BLUE, GREEN, ORANGE, PURPLE, RED, tidy
+from banditsis.show.plots.style import BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from paper import output
 from paper.published import ALPHAS, method_name
 from paper.replications import Options, Row, Task, run_replications

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans
 
-from banditsis.arrays import Array, Indices
+from banditsis.core.arrays import Array, Indices
 
 #: The columns needed from each file, and their types.
 COLUMNS: dict[str, dict[str, str]] = {

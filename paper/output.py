@@ -10,8 +10,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from banditsis.formatting import write_text
-from banditsis.plotting.style import ORANGE, RED
+from banditsis.core.formatting import write_text
+from banditsis.show.plots.style import ORANGE, RED
 from paper.replications import Row
 
 VARIANT_STYLES: dict[str, dict[str, Any]] = {

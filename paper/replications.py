@@ -14,9 +14,9 @@ from joblib import Memory, Parallel, delayed
 from rich.console import Console
 from rich.progress import track
 
-from banditsis.formatting import write_text
-from banditsis.parallel import count_jobs
-from banditsis.validation import check_integer
+from banditsis.core.formatting import write_text
+from banditsis.core.parallel import count_jobs
+from banditsis.core.validation import check_integer
 
 #: Identifies a replication, for example ("M1", 17).
 Task: TypeAlias = tuple[Any, ...]

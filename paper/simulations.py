@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 from banditsis import datasets
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.plans.plan import Plan
-from banditsis.results import ScreeningResult
+from banditsis.results.result import ScreeningResult
 from banditsis.screening import screen
 from paper.published import N_ACTIVE, N_FEATURES, N_ROWS
 from paper.replications import Options, Row, run_replications

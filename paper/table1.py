@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from banditsis.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.plans.plan import Plan
-from banditsis.plotting.style import BLACK, tidy
+from banditsis.show.plots.style import BLACK, tidy
 from paper import output, simulations
 from paper.published import (
     ALPHAS,

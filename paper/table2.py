@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from banditsis.arrays import Array, Indices
+from banditsis.core.arrays import Array, Indices
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
 from banditsis.sources.interactions.source import Interactions

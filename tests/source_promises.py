@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, screen
+from banditsis.core.parallel import Workers
 from banditsis.engine.redundancy import correlation_among
-from banditsis.parallel import Workers
 from banditsis.sources.base import SumContext
 from banditsis.statistics import STATISTICS as REGISTERED
 from banditsis.statistics import Weights, find_statistic

@@ -14,12 +14,12 @@ from scipy import sparse
 
 import files
 from banditsis import SIS, Interactions, Plan, open_source, screen
+from banditsis.index.writer import shuffle
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.statistics import STATISTICS as REGISTERED
 from banditsis.statistics import find_statistic
-from banditsis.store.writer import shuffle
 from source_promises import (  # noqa: F401 - the tests of sources are run here
     GAPS,
     MOMENT,

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import f_oneway, pearsonr
 
 from banditsis import Plan, open_source, screen
-from banditsis.arrays import spread
-from banditsis.parallel import Workers
+from banditsis.core.arrays import spread
+from banditsis.core.parallel import Workers
 from banditsis.sources.base import PILOT_ROWS, SumContext
 from banditsis.statistics import Weights
 from reference import correlations

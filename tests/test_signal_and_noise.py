@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
-from banditsis.results import describe_answer, describe_associated
+from banditsis.results.result import describe_answer, describe_associated
 
 N, P, SIGNALS = 2000, 5000, 10
 SEEDS = 200

@@ -143,11 +143,11 @@ adjusted
 # The Q–Q plot compares them with that. The genomic inflation factor λ is the median test statistic
 # divided by its expectation, and should be about 1.
 
-from banditsis import plotting
+from banditsis import plots
 
 fig, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
-plotting.qq(plain, axes, label="no covariates")
-plotting.qq(adjusted, axes, label="sex, age and four PCs")
+plots.qq(plain, axes, label="no covariates")
+plots.qq(adjusted, axes, label="sex, age and four PCs")
 plt.show()
 
 # %%
@@ -166,7 +166,7 @@ for label, result in (("no covariates", plain), ("adjusted", adjusted)):
 # variants.
 
 fig, axes = plt.subplots(figsize=(10, 4), layout="constrained")
-plotting.manhattan(adjusted, axes)
+plots.manhattan(adjusted, axes)
 # sphinx_gallery_thumbnail_number = 3
 plt.show()
 

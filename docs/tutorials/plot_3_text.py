@@ -78,11 +78,11 @@ print(f"{n:,} documents × {p:,} terms; {X_train.nnz / (n * p):.2%} of the cells
 
 import matplotlib.pyplot as plt
 
-from banditsis import SIS, open_source, plotting
+from banditsis import SIS, open_source, plots
 
 source = open_source(X_train, names=vectorizer.get_feature_names_out())
 result = SIS(20, statistic="logistic").fit(source, y_train).result_
-plotting.scores(result)
+plots.scores(result)
 plt.show()
 
 # %%

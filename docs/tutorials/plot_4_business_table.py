@@ -143,10 +143,10 @@ result
 # correlation. Rain, humidity, low pressure and poor visibility come first, then the time of the
 # day and the season:
 
-from banditsis import plotting
+from banditsis import plots
 
 fig, axes = plt.subplots(figsize=(7, 6.5), layout="constrained")
-plotting.scores(result, axes)
+plots.scores(result, axes)
 plt.show()
 
 # %%

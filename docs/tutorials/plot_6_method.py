@@ -19,7 +19,7 @@ The data are simulated, so the truth is known.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from banditsis import SIS, BanditSIS, Plan, plotting, screen
+from banditsis import SIS, BanditSIS, Plan, plots, screen
 
 
 def simulate(n, p, correlations, rng):
@@ -51,7 +51,7 @@ print(f"associated features kept: {np.isin(np.arange(10), result.selected).sum()
 # would be hard to see.
 
 fig, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-plotting.reading_map(result, axes)
+plots.reading_map(result, axes)
 plt.show()
 
 # %%

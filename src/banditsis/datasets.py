@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from banditsis.arrays import Array, Floats, Indices
-from banditsis.validation import check_integer
+from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.validation import check_integer
 
 RHO = 0.5
 DEGREES_OF_FREEDOM = 5

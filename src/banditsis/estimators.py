@@ -13,26 +13,10 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
-from banditsis.alignment import align_rows
-from banditsis.arrays import Array, Floats
-from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import slower_than_exact
-from banditsis.engine.settings import Settings
-from banditsis.formats.arrow import encode_frame, frame_names
-from banditsis.formats.labelled import is_labelled
-from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
-from banditsis.multiresponse import ScreeningResults
-from banditsis.parallel import Workers
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import WHY_EXACT, make_plan
-from banditsis.plans.plan import Plan, default_size
-from banditsis.results import ALL_ROWS_READ, ScreeningResult
-from banditsis.screening import drop_unweighted, run_plan
-from banditsis.sources.array import raise_if_masked
-from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
-from banditsis.statistics import StatisticLike
-from banditsis.validation import (
+from banditsis.core.alignment import align_rows
+from banditsis.core.arrays import Array, Floats
+from banditsis.core.parallel import Workers
+from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     Responses,
     check_flag,
@@ -47,6 +31,22 @@ from banditsis.validation import (
     response_names,
     to_memory,
 )
+from banditsis.engine.redundancy import count_candidates
+from banditsis.engine.sampling import slower_than_exact
+from banditsis.engine.settings import Settings
+from banditsis.formats.arrow import encode_frame, frame_names
+from banditsis.formats.labelled import is_labelled
+from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
+from banditsis.plans.design import SamplingDesign
+from banditsis.plans.factory import WHY_EXACT, make_plan
+from banditsis.plans.plan import Plan, default_size
+from banditsis.results.result import ALL_ROWS_READ, ScreeningResult
+from banditsis.results.several import ScreeningResults
+from banditsis.screening import drop_unweighted, run_plan
+from banditsis.sources.array import raise_if_masked
+from banditsis.sources.base import Source
+from banditsis.sources.views import RowSubset
+from banditsis.statistics import StatisticLike
 
 
 class Screener(SelectorMixin, BaseEstimator):

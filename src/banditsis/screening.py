@@ -8,35 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from banditsis.alignment import align_rows
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows
-from banditsis.compilation import clock
-from banditsis.engine.accumulators import Accumulator, start_accumulators
-from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
-from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
-from banditsis.engine.flags import flag_features
-from banditsis.engine.pvalues import correct_pvalues, read_in_full
-from banditsis.engine.redundancy import MAX_CANDIDATES, choose_features
-from banditsis.engine.rereading import join_rows
-from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
-from banditsis.engine.settings import Settings
-from banditsis.engine.strata import Strata, draw_uniformly, find_outliers, find_strata
-from banditsis.engine.trace import Trace
-from banditsis.formats.opening import open_features
-from banditsis.formatting import to_single_line
-from banditsis.multiresponse import ScreeningResults
-from banditsis.parallel import Workers, one_blas_thread
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.guaranteed import EvidenceRule
-from banditsis.plans.keeping import KeepRule
-from banditsis.plans.plan import Plan
-from banditsis.progress import Progress, announce_compilation, show_progress, status
-from banditsis.results import Interrupted, Round, ScreeningResult, attach_partial
-from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
-from banditsis.statistics import Statistic, StatisticLike
-from banditsis.statistics.base import MomentStatistic, show
-from banditsis.validation import (
+from banditsis.core.alignment import align_rows
+from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows
+from banditsis.core.compilation import clock
+from banditsis.core.formatting import to_single_line
+from banditsis.core.parallel import Workers, one_blas_thread
+from banditsis.core.progress import Progress, announce_compilation, show_progress, status
+from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     MIN_ROWS,
     Responses,
@@ -51,6 +29,28 @@ from banditsis.validation import (
     rows_by_missingness,
     to_memory,
 )
+from banditsis.engine.accumulators import Accumulator, start_accumulators
+from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
+from banditsis.engine.exchangeability import ExchangeabilityMonitor, warn_if_not_exchangeable
+from banditsis.engine.flags import flag_features
+from banditsis.engine.pvalues import correct_pvalues, read_in_full
+from banditsis.engine.redundancy import MAX_CANDIDATES, choose_features
+from banditsis.engine.rereading import join_rows
+from banditsis.engine.sampling import draw_rows, resolve_row_order, slower_than_exact
+from banditsis.engine.settings import Settings
+from banditsis.engine.strata import Strata, draw_uniformly, find_outliers, find_strata
+from banditsis.engine.trace import Trace
+from banditsis.formats.opening import open_features
+from banditsis.plans.design import SamplingDesign
+from banditsis.plans.guaranteed import EvidenceRule
+from banditsis.plans.keeping import KeepRule
+from banditsis.plans.plan import Plan
+from banditsis.results.result import Interrupted, Round, ScreeningResult, attach_partial
+from banditsis.results.several import ScreeningResults
+from banditsis.sources.base import Source
+from banditsis.sources.views import RowSubset
+from banditsis.statistics import Statistic, StatisticLike
+from banditsis.statistics.base import MomentStatistic, show
 
 #: A plan, or a function that makes it from the sampling design (None if rows are drawn uniformly).
 PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign | None], Plan]"
@@ -86,7 +86,7 @@ def screen(
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
         The response. Rows of pandas objects are paired by their labels, unless one has a default index; see
-        :func:`~banditsis.alignment.align_rows`. Several responses share a pass over the data while the
+        :func:`~banditsis.core.alignment.align_rows`. Several responses share a pass over the data while the
         features they have left overlap; each result is the same as if its response had been screened alone
         with the same sampling. A constant response raises an error; among others that vary it gets scores of
         0, no selected feature and a note.

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from banditsis import Plan, Round, __version__
-from banditsis.progress import ProgressBar, show_progress, status
+from banditsis.core.progress import ProgressBar, show_progress, status
 
 
 def banditsis(*arguments):
@@ -71,7 +71,7 @@ def test_the_label_of_a_bar_is_that_of_the_run_in_every_thread(capsys):
 
 
 def test_rich_is_loaded_only_for_bars():
-    code = "import sys, banditsis.formatting, banditsis.progress; print('rich' in sys.modules)"
+    code = "import sys, banditsis.core.formatting, banditsis.core.progress; print('rich' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import SIS, BanditSIS, Interrupted, Plan, screen
-from banditsis.arrays import count_rows
+from banditsis.core.arrays import count_rows
 from banditsis.engine.exchangeability import (
     BoundedDeviation,
     _deviation_drifts,
@@ -18,7 +18,7 @@ from banditsis.engine.exchangeability import (
     variation_bound,
 )
 from banditsis.engine.sampling import draw_rows, resolve_row_order
-from banditsis.results import ScreeningResult
+from banditsis.results.result import ScreeningResult
 from banditsis.sources.array import ArraySource
 from banditsis.sources.blocks import BlockSource
 

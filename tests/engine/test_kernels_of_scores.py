@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from banditsis import Plan, kernels, screen
-from banditsis.arrays import are_distinct_integers, spread
+from banditsis.core.arrays import are_distinct_integers, spread
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, calibrate
 from banditsis.statistics.null_distributions import BetaNull

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from banditsis.arrays import count_rows, spread, take
+from banditsis.core.arrays import count_rows, spread, take
 from banditsis.engine.sampling import draw_rows
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, hypergeom
 
-from banditsis.arrays import as_indices
+from banditsis.core.arrays import as_indices
 from banditsis.engine.strata import N_STRATA, Strata, draw_counts, draw_uniformly
 from banditsis.statistics.base import RowSizes
 

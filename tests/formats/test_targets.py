@@ -9,8 +9,8 @@ import zarr
 
 from banditsis import Plan, open_data, open_source, screen
 from banditsis.formats.targets import read_target, read_targets, split_target
+from banditsis.index.writer import shuffle
 from banditsis.sources.views import RowSubset
-from banditsis.store.writer import shuffle
 
 N, P = 6, 3
 X = np.arange(18.0).reshape(N, P) ** 2 % 7

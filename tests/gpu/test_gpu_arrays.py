@@ -9,7 +9,7 @@ if not cupy.is_available():
     pytest.skip("needs a CUDA device (make test-gpu)", allow_module_level=True)
 
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen  # noqa: E402
-from banditsis.parallel import Workers  # noqa: E402
+from banditsis.core.parallel import Workers  # noqa: E402
 from banditsis.plans.plan import Step  # noqa: E402
 from banditsis.sources.base import SumContext  # noqa: E402
 from banditsis.sources.gpu.source import GpuSource  # noqa: E402

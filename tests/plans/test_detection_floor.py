@@ -16,7 +16,7 @@ from banditsis.plans.detection_floor import (
     null_shares,
     sampling_variance,
 )
-from banditsis.report.text import reliability
+from banditsis.show.report.text import reliability
 from banditsis.statistics.base import RowSizes
 
 PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import SIS, BanditSIS, IterativeSIS, Plan, open_source, screen
+from banditsis.core.validation import is_on_gpu, to_memory
 from banditsis.sources.gpu.source import MAX_PIECE, N_BLOCKS, Pieces
-from banditsis.validation import is_on_gpu, to_memory
 
 y = np.random.default_rng(0).standard_normal(100)
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from sklearn.preprocessing import PolynomialFeatures
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen
-from banditsis.arrays import spread
-from banditsis.parallel import Workers
+from banditsis.core.arrays import spread
+from banditsis.core.parallel import Workers
 from banditsis.sources.base import PILOT_ROWS, SumContext
 from banditsis.sources.views import RowSubset
 from banditsis.statistics import Weights

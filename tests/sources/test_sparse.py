@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
+from banditsis.core.parallel import Workers
 from banditsis.engine.sampling import slower_than_exact
-from banditsis.parallel import Workers
 from banditsis.plans.factory import make_plan
 from banditsis.sources.base import SumContext
 from banditsis.sources.sparse import SparseSource

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from banditsis.parallel import Workers
+from banditsis.core.parallel import Workers
 from banditsis.statistics.covariates import find_basis
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.saddlepoint import TailTest

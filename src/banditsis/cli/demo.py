@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array
 from banditsis.cli.output import features_table
 from banditsis.cli.terminal import print_output
-from banditsis.formatting import format_bytes, format_duration, format_share, rounds_table, text_table
+from banditsis.core.arrays import Array
+from banditsis.core.formatting import format_bytes, format_duration, format_share, rounds_table, text_table
+from banditsis.core.progress import ProgressBar
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
-from banditsis.progress import ProgressBar
-from banditsis.results import ScreeningResult
+from banditsis.results.result import ScreeningResult
 from banditsis.screening import screen
 
 N_LINEAR, N_SQUARED = 10, 5

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from banditsis.cli.terminal import name_options, print_message
-from banditsis.parallel import RoundError
+from banditsis.core.parallel import RoundError
 
 INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -87,8 +87,8 @@ def _short_warnings() -> Iterator[None]:
 
 def check_dates(dates: str) -> str:
     """Return ``--dates`` if it is valid."""
+    from banditsis.core.validation import check_choice
     from banditsis.formats.options import DATES
-    from banditsis.validation import check_choice
 
     with usage_errors():
         return check_choice("--dates", dates, DATES)

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from banditsis.cli.terminal import print_output
+from banditsis.core.formatting import count, format_bytes, format_share, text_table, to_single_line
+from banditsis.core.progress import ProgressBar, add_up
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, local_path
 from banditsis.formats.targets import open_dataset
-from banditsis.formatting import count, format_bytes, format_share, text_table, to_single_line
+from banditsis.index.metadata import verify as find_damaged_files
+from banditsis.index.reader import ShuffledSource
 from banditsis.plans.plan import Plan, default_size
-from banditsis.progress import ProgressBar, add_up
 from banditsis.sources.base import Source, SourceView
 from banditsis.sources.tables import TableSource
-from banditsis.store.metadata import verify as find_damaged_files
-from banditsis.store.reader import ShuffledSource
 
 MAX_NAMES = 5
 

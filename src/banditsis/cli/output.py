@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array
 from banditsis.cli.errors import UsageError
 from banditsis.cli.terminal import line_width, print_output
-from banditsis.formatting import (
+from banditsis.core.arrays import Array
+from banditsis.core.formatting import (
     count,
     encodable,
     format_bytes,
@@ -29,9 +29,8 @@ from banditsis.formatting import (
     text_table,
     to_single_line,
 )
-from banditsis.multiresponse import ScreeningResults
-from banditsis.parallel import map_in_threads
-from banditsis.results import (
+from banditsis.core.parallel import map_in_threads
+from banditsis.results.result import (
     LEAKAGE,
     ScreeningResult,
     describe_answer,
@@ -45,6 +44,7 @@ from banditsis.results import (
     feature_columns,
     sentence,
 )
+from banditsis.results.several import ScreeningResults
 
 #: Features of one target, and of each of several.
 MAX_FEATURES_SHOWN, MAX_FEATURES_OF_SEVERAL = 20, 5

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.cli.terminal import print_output
-from banditsis.formatting import LINE_WIDTH, format_bytes, format_share, text_table, wrap
+from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, text_table, wrap
 from banditsis.plans.plan import Plan
 
 

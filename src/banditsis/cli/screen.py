@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices
 from banditsis.cli.errors import (
     INTERRUPTED,
     UsageError,
@@ -22,26 +21,12 @@ from banditsis.cli.errors import (
 from banditsis.cli.output import check_output, print_results, summarize_response, write_output
 from banditsis.cli.standard_input import STANDARD_INPUT, spooled
 from banditsis.cli.terminal import name_options, print_message, print_output, shown
-from banditsis.compilation import clock
-from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order, slower_than_exact
-from banditsis.engine.settings import MISSING, SAMPLING
-from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, format_label, is_url, local_path
-from banditsis.formats.targets import Dataset, open_dataset, split_target
-from banditsis.formatting import count, format_bytes, format_share, to_single_line
-from banditsis.multiresponse import ScreeningResults
-from banditsis.parallel import Workers, count_jobs
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import WHY_EXACT, check_exclusive, make_plan
-from banditsis.plans.plan import Plan, default_size
-from banditsis.progress import DELAY_SECONDS, ProgressBar
-from banditsis.results import ALL_ROWS_READ, Interrupted, ScreeningResult
-from banditsis.screening import screen
-from banditsis.sources.base import Source
-from banditsis.sources.views import take_rows
-from banditsis.statistics import find_statistic
-from banditsis.validation import (
+from banditsis.core.arrays import Array, Indices
+from banditsis.core.compilation import clock
+from banditsis.core.formatting import count, format_bytes, format_share, to_single_line
+from banditsis.core.parallel import Workers, count_jobs
+from banditsis.core.progress import DELAY_SECONDS, ProgressBar
+from banditsis.core.validation import (
     MissingValueError,
     Responses,
     check_choice,
@@ -50,9 +35,24 @@ from banditsis.validation import (
     find_missing,
     rows_by_missingness,
 )
+from banditsis.engine.redundancy import count_candidates
+from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order, slower_than_exact
+from banditsis.engine.settings import MISSING, SAMPLING
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.registry import find_format, format_label, is_url, local_path
+from banditsis.formats.targets import Dataset, open_dataset, split_target
+from banditsis.plans.design import SamplingDesign
+from banditsis.plans.factory import WHY_EXACT, check_exclusive, make_plan
+from banditsis.plans.plan import Plan, default_size
+from banditsis.results.result import ALL_ROWS_READ, Interrupted, ScreeningResult
+from banditsis.results.several import ScreeningResults
+from banditsis.screening import screen
+from banditsis.sources.base import Source
+from banditsis.sources.views import take_rows
+from banditsis.statistics import find_statistic
 
 if TYPE_CHECKING:
-    from banditsis.store.metadata import Record
+    from banditsis.index.metadata import Record
 
 
 class ScreenOptions(NamedTuple):
@@ -383,7 +383,7 @@ def _read_record(path: str) -> Record | None:
     """The description of a shuffled store; None for other data."""
     if find_format(path) != "shuffled":
         return None
-    from banditsis.store.metadata import read_record
+    from banditsis.index.metadata import read_record
 
     return read_record(Path(path))
 

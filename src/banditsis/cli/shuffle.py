@@ -9,9 +9,9 @@ from typing import Any
 from banditsis.cli.errors import INTERRUPTED, UsageError, fail
 from banditsis.cli.standard_input import STANDARD_INPUT
 from banditsis.cli.terminal import print_message
-from banditsis.formatting import format_bytes, format_duration
-from banditsis.progress import ProgressBar
-from banditsis.store.writer import shuffle
+from banditsis.core.formatting import format_bytes, format_duration
+from banditsis.core.progress import ProgressBar
+from banditsis.index.writer import shuffle
 
 
 def run_shuffle(data: str, destination: Path, *, quiet: bool, **options: Any) -> None:

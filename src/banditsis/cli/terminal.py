@@ -12,7 +12,7 @@ from typing import TextIO
 
 import click
 
-from banditsis.formatting import printable, wrap
+from banditsis.core.formatting import printable, wrap
 
 #: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
 CLOSED_PIPE = 141

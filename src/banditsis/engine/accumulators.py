@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import MAX_PROBED, discount, rows_of_response
 from banditsis.engine.rereading import RereadingAccumulator, join_rows
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
-from banditsis.parallel import Workers, map_in_threads
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
-from banditsis.results import strength
+from banditsis.results.result import strength
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.base import SUMS_OF_THREAD, MomentStatistic, Statistic
 from banditsis.statistics.sample import SampleStatistic

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.core.parallel import map_in_threads
 from banditsis.engine.strata import Strata
-from banditsis.parallel import map_in_threads
 from banditsis.plans.design import ORDINARY
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source

@@ -26,10 +26,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread, take
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread, take
+from banditsis.core.validation import warn_user
 from banditsis.sources.base import Source, SourceView, SumContext, WeightFunction
 from banditsis.statistics.base import Statistic, Weights
-from banditsis.validation import warn_user
 
 #: Probability of a false alarm of one test.
 ERROR = 1e-5

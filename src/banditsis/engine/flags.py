@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, are_distinct_integers, spread
-from banditsis.results import LEAKAGE, ScreeningResult
+from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
+from banditsis.core.validation import Responses
+from banditsis.results.result import LEAKAGE, ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
-from banditsis.validation import Responses
 
 DISTINCT = "distinct integers"
 #: A feature that correlates more with the response is nearly a copy of it.

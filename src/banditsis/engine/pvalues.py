@@ -9,21 +9,21 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
-from banditsis.compilation import clock
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
+from banditsis.core.compilation import clock
+from banditsis.core.formatting import count, were
+from banditsis.core.parallel import Workers, map_in_threads, one_blas_thread
+from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.accumulators import start_accumulators
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
-from banditsis.formatting import count, were
-from banditsis.parallel import Workers, map_in_threads, one_blas_thread
 from banditsis.plans.keeping import strongest
-from banditsis.results import Round
+from banditsis.results.result import Round
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MAX_CLASSES, Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
 from banditsis.statistics.sample import SampleStatistic
-from banditsis.validation import raise_nonfinite
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
 MAX_FDR = 0.1

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.formatting import count
+from banditsis.core.parallel import one_blas_thread
 from banditsis.engine.trace import Trace
-from banditsis.formatting import count
-from banditsis.parallel import one_blas_thread
-from banditsis.results import strength
+from banditsis.results.result import strength
 from banditsis.sources.base import Source
 
 #: Screening keeps this many times the features to choose, at least and at most so many.

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.parallel import Workers
 from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
-from banditsis.parallel import Workers
-from banditsis.results import strength
+from banditsis.results.result import strength
 from banditsis.sources.base import Source
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution

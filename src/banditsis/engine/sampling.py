@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Indices, Rows
-from banditsis.formatting import format_share
+from banditsis.core.arrays import Indices, Rows
+from banditsis.core.formatting import format_share
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
 

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis.arrays import Indices
-from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.formats.covariates import encode_covariates
-from banditsis.parallel import count_jobs
-from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
-from banditsis.statistics.base import no_weights
-from banditsis.statistics.covariates import Covariates, find_basis
-from banditsis.validation import (
+from banditsis.core.arrays import Indices
+from banditsis.core.parallel import count_jobs
+from banditsis.core.validation import (
     SampleWeights,
     check_choice,
     check_pvalues,
@@ -24,11 +19,16 @@ from banditsis.validation import (
     find_integer_classes,
     resolve_seed,
 )
+from banditsis.engine.sampling import ROW_ORDERS
+from banditsis.formats.covariates import encode_covariates
+from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
+from banditsis.statistics.base import no_weights
+from banditsis.statistics.covariates import Covariates, find_basis
 
 if TYPE_CHECKING:
+    from banditsis.core.progress import Progress
     from banditsis.plans.plan import Plan
-    from banditsis.progress import Progress
-    from banditsis.results import Round
+    from banditsis.results.result import Round
     from banditsis.sources.base import Source
 
 MISSING = ("raise", "pairwise")

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
+from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_cheaply
-from banditsis.parallel import map_in_threads
 from banditsis.plans.design import ORDINARY, SamplingDesign
 from banditsis.sources.base import Source
 from banditsis.statistics.base import RowSizes, Statistic

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices
+from banditsis.core.arrays import Array, Columns, Floats, Indices
+from banditsis.core.formatting import count, were
 from banditsis.engine.evidence import VarianceInflation
-from banditsis.formatting import count, were
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.plan import Plan
-from banditsis.results import ERROR_RATE, LEAKAGE, Round, ScreeningResult, strength
+from banditsis.results.result import ERROR_RATE, LEAKAGE, Round, ScreeningResult, strength
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
 from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from banditsis.arrays import Array, Columns, Indices, Rows, count_rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows
 from banditsis.formats.members import check_matrix, read_vector, to_text
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import Opened, allowed_memory, take_apart

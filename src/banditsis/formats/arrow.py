@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids
 from banditsis.formats.registry import Opened, find_format
 from banditsis.formats.tables import (

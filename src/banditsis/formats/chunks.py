@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices, Rows, count_rows
+from banditsis.core.arrays import Array, Indices, Rows, count_rows
 from banditsis.formats.registry import import_optional
 from banditsis.sources.array import ArraySource
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from banditsis.validation import warn_user
+from banditsis.core.validation import warn_user
 
 
 def find_converted(path: Path, write: Callable[[str], None], reason: str, na: Sequence[str] = ()) -> Path:

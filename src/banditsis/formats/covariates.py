@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices, is_masked
+from banditsis.core.arrays import Array, Indices, is_masked
+from banditsis.core.formatting import count
+from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, from_numbers
 from banditsis.formats.opening import is_frame
-from banditsis.formatting import count
-from banditsis.validation import NUMBERS, MissingValueError, find_missing, from_numbers
 
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
 MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Rows, count_rows
+from banditsis.core.arrays import Array, Columns, Rows, count_rows
 from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import select, split_by_chunk
 from banditsis.formats.members import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.formats.options import ColumnNotFoundError, ReadOptions
 from banditsis.formats.registry import Opened, take_apart
 from banditsis.formats.tables import check_unique_names

@@ -14,7 +14,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, check_memory, take_apart
 from banditsis.sources.array import ArraySource

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
+from banditsis.core.validation import is_dask, is_on_gpu
 from banditsis.formats.labelled import Labelled, is_labelled, take_labels
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.formats.registry import (
@@ -28,7 +29,6 @@ from banditsis.formats.registry import (
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
-from banditsis.validation import is_dask, is_on_gpu
 
 #: Packages that fsspec needs for each protocol.
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}

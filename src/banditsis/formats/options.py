@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array
-from banditsis.validation import check_choice, check_integer
+from banditsis.core.arrays import Array
+from banditsis.core.validation import check_choice, check_integer
 
 #: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
 Patterns: TypeAlias = "str | Sequence[str]"

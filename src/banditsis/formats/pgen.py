@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Rows, as_indices, count_rows
+from banditsis.core.arrays import Array, Columns, Rows, as_indices, count_rows
 from banditsis.formats.members import to_text
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.plink import as_phenotype, complete_ids, share_texts

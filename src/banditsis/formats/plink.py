@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, take_apart
 from banditsis.formats.tables import check_unique_names

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids, choose_columns, find_column
 from banditsis.formats.unsupported import check_supported
+from banditsis.index.layout import is_shuffled
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
-from banditsis.store.layout import is_shuffled
 
 
 class Opened(NamedTuple):
@@ -77,7 +77,7 @@ FORMATS = {
     "arrow": Format("Arrow or Feather", "arrow:open_arrow", (".arrow", ".feather", ".ipc"), b"ARROW1"),
     "csv": Format("CSV", "csv:open_csv", TEXT),
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
-    "shuffled": Format("shuffled Zarr", "banditsis.store.reader:open_shuffled"),
+    "shuffled": Format("shuffled Zarr", "banditsis.index.reader:open_shuffled"),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from banditsis.arrays import are_distinct_integers
+from banditsis.core.arrays import are_distinct_integers
+from banditsis.core.formatting import count
 from banditsis.formats.options import ReadOptions, as_ids, choose_columns, find_column
 from banditsis.formats.registry import Opened
-from banditsis.formatting import count
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
 #: A column of text with more distinct values than this, and more than one in two rows, is not encoded.

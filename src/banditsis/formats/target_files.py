@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.formats.arrow import read_table
 from banditsis.formats.numpy import load_npy
 from banditsis.formats.options import as_ids, find_column

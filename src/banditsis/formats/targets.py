@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Indices
+from banditsis.core.arrays import Array, Indices
+from banditsis.core.validation import find_missing, warn_user
 from banditsis.formats.opening import (
     column_names,
     copy_url,
@@ -42,7 +43,6 @@ from banditsis.formats.target_files import (
 from banditsis.formats.unsupported import check_supported
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset, RowSubset
-from banditsis.validation import find_missing, warn_user
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _TEXT = (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES)
@@ -432,7 +432,7 @@ def _match_by_order(opened: Opened, read: TargetValues, path: Path | str) -> Kno
             f"{has} sample ids, and {lacks} none: rows were joined by their order alone. Make sure that both "
             "are in the same order, or add a column of ids."
         )
-    from banditsis.store.reader import stored_below
+    from banditsis.index.reader import stored_below
 
     values, store = read.values, stored_below(opened.source)
     n = opened.source.shape[0] if store is None else store.record.n_original

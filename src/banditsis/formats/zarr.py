@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Rows
+from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import Storage, open_anndata
 from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.members import (
@@ -26,9 +26,9 @@ from banditsis.formats.members import (
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, similar_file, split_path
 from banditsis.formats.tables import damaged
+from banditsis.index.layout import KEY
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
-from banditsis.store.layout import KEY
 
 MAX_CHUNK = 1 << 62  # rows or columns
 MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once

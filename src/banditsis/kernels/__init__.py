@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from banditsis.compilation import compilation
+from banditsis.core.compilation import compilation
 
 
 def are_loaded() -> bool:

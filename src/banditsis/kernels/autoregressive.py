@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 

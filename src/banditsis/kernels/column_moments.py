@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import LEAST_FOURTH, reduction
 from banditsis.kernels.gather import gather
 

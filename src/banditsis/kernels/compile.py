@@ -16,8 +16,8 @@ from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
-from banditsis.arrays import SMALLEST
-from banditsis.compilation import compilation
+from banditsis.core.arrays import SMALLEST
+from banditsis.core.compilation import compilation
 
 # Numba logs every step of its compiler; with debug logging those are thousands of lines.
 if logging.getLogger("numba").level == logging.NOTSET:

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, range_scale
 from banditsis.kernels.sorting import Scratch, argsort
 

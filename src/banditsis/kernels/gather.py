@@ -5,7 +5,7 @@ Cell j of strip k (a row or a column) is ``flat[starts[k] + offsets[j]]``.
 
 from __future__ import annotations
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, prefetch
 
 #: Cells that are packed between the request of a cell and its use.

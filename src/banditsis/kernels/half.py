@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels import column_moments
 from banditsis.kernels.compile import elementwise, reduction
 from banditsis.kernels.row_moments import PANEL

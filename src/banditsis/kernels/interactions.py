@@ -7,7 +7,7 @@ features. Features before ``offsets[0]`` are the columns themselves.
 
 from __future__ import annotations
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, reduction, unfused_reduction
 
 

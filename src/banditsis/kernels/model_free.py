@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, range_scale
 from banditsis.kernels.ranks import end_of_ties
 from banditsis.kernels.sorting import Scratch, argsort

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from banditsis.arrays import Floats
+from banditsis.core.arrays import Floats
 from banditsis.kernels import student
 from banditsis.kernels.compile import elementwise
 

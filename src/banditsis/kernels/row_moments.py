@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import LEAST_FOURTH, elementwise
 from banditsis.kernels.gather import gather
 

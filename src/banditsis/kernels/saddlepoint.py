@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from banditsis.arrays import Floats
+from banditsis.core.arrays import Floats
 from banditsis.kernels.compile import elementwise
 
 MAX_ITERATIONS = 100

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import rounded
 
 

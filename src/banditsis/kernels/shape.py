@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.kernels.compile import elementwise, reduction
 
 #: Slots of the hash table of :func:`count_values`: a power of two.

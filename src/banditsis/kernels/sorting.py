@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 DIGIT = 11

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 

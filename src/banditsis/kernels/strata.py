@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise
 
 

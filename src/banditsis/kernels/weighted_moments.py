@@ -22,7 +22,7 @@ from numba.core import cgutils
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
-from banditsis.arrays import Array
+from banditsis.core.arrays import Array
 from banditsis.kernels import column_moments
 from banditsis.kernels.compile import elementwise, prefetch_address, reduction
 from banditsis.kernels.row_moments import PANEL, add_fourth

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Array, Floats, Indices
 
 #: Share of the rows that is spread over strata by their size alone, so no row has a large weight.
 PROPORTIONAL = 0.15

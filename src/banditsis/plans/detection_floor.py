@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.plans import retention
 
 #: A feature with fewer informative rows in a sample is undecided: its score may say nothing.

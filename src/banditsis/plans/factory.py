@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
 
+from banditsis.core.validation import check_integer, check_real
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size
-from banditsis.validation import check_integer, check_real
 
 DEFAULT_ALPHA = 0.5
 #: Why selection by false discovery rate reads all rows, unless the user says what to read.

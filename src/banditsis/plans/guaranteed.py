@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices, special
-from banditsis.formatting import count, were
+from banditsis.core.arrays import Floats, Indices, special
+from banditsis.core.formatting import count, were
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.detection_floor import (
     excess_inflation,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.plans.detection_floor import is_undecided
 
 #: Of so many features for each that stays, most are ruled out before the strongest are searched for.

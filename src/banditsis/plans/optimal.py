@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Floats
+from banditsis.core.arrays import Floats
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.retention import predicted_floors
 

@@ -9,14 +9,14 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from banditsis.arrays import Floats
-from banditsis.formatting import LINE_WIDTH, format_share, text_table, wrap
+from banditsis.core.arrays import Floats
+from banditsis.core.formatting import LINE_WIDTH, format_share, text_table, wrap
+from banditsis.core.validation import check_integer, check_real
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import guaranteed, optimal
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
 from banditsis.plans.keeping import KeepRule
-from banditsis.validation import check_integer, check_real
 
 #: Heads of the columns of :meth:`Plan.rows_of_table`.
 TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
@@ -460,7 +460,7 @@ class Plan:
         return f"{head}\n{text_table(TABLE_HEADS, self.rows_of_table())}"
 
     def _repr_html_(self) -> str:
-        from banditsis.report.notebook import summarize_plan  # only needed in notebooks
+        from banditsis.show.report.notebook import summarize_plan  # only needed in notebooks
 
         return summarize_plan(self)
 

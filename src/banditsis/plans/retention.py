@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, erfc, special
+from banditsis.core.arrays import Array, Floats, erfc, special
 
 #: Nodes of the state between two rounds, and their weights.
 State: TypeAlias = tuple[Floats, Floats]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import (
+from banditsis.core.arrays import (
     MAX_EXACT_INTEGER,
     ROWS_AT_ONCE,
     Array,
@@ -27,7 +27,8 @@ from banditsis.arrays import (
     subtract_integers,
     take,
 )
-from banditsis.parallel import map_in_threads
+from banditsis.core.parallel import map_in_threads
+from banditsis.core.validation import NUMBERS, from_numbers
 from banditsis.sources.base import (
     COLUMNS_AT_ONCE,
     PILOT_ROWS,
@@ -51,7 +52,6 @@ from banditsis.sources.products import (
 )
 from banditsis.sources.tiles import Job, TileJob, add_tiles
 from banditsis.statistics.base import Weights
-from banditsis.validation import NUMBERS, from_numbers
 
 CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster

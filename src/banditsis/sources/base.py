@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import (
+from banditsis.core.arrays import (
     SMALLEST,
     Array,
     Columns,
@@ -22,7 +22,7 @@ from banditsis.arrays import (
     spread,
     take,
 )
-from banditsis.parallel import Workers, map_in_threads
+from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.statistics.base import Statistic, Weights
 
 #: Gives the weights of some rows.

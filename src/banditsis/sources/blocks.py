@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
-from banditsis.parallel import Workers
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
+from banditsis.core.parallel import Workers
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import (
     Calibration,

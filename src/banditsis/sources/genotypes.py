@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import raise_if_shorter

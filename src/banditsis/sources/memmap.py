@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread
+from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, Calibration
 from banditsis.sources.blocks import chunk_bytes

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.statistics.base import Weights
 
 #: Columns of weights up to which one pass of a kernel is faster than matrix products.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import (
+from banditsis.core.arrays import (
     MAX_EXACT_INTEGER,
     Array,
     Columns,

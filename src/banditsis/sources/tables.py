@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import (
+from banditsis.core.arrays import (
     MAX_EXACT_INTEGER,
     Array,
     Columns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from banditsis.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.sources.base import SumContext
 
 #: A function and its arguments; the last one is filled by the call.

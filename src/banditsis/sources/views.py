@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Indices, Rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows
 from banditsis.sources.base import Calibration, Source, SourceView, SumContext, WeightFunction
 from banditsis.statistics.base import Weights
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from banditsis.core.validation import check_choice
 from banditsis.statistics.anova import Anova
 from banditsis.statistics.base import MomentStatistic, Statistic, Weights
 from banditsis.statistics.chatterjee import Chatterjee
@@ -17,7 +18,6 @@ from banditsis.statistics.sample import SampleStatistic
 from banditsis.statistics.sirs import Sirs
 from banditsis.statistics.sliced_wasserstein import SlicedWasserstein
 from banditsis.statistics.spearman import Spearman
-from banditsis.validation import check_choice
 
 STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
     "pearson": Pearson,

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows
+from banditsis.core.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import (
     MAX_CLASSES,
     MomentStatistic,

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
-from banditsis.parallel import map_in_threads
+from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
+from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts

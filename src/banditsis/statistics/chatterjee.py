@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, rank_values
+from banditsis.core.arrays import Array, Floats, rank_values
 from banditsis.statistics.sample import SampleStatistic
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from banditsis.arrays import ROWS_AT_ONCE, Array, Floats, Indices, Rows, chunks, count_rows
+from banditsis.core.arrays import ROWS_AT_ONCE, Array, Floats, Indices, Rows, chunks, count_rows
 
 #: Directions whose variance is a smaller share of the largest are dropped.
 SMALLEST_VARIANCE = 1e-14

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
+from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
 from banditsis.statistics.base import MIN_PRESENT, RowSizes, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.likelihood import describe_few_events, log_pvalue

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.statistics.sample import SampleStatistic
 
 

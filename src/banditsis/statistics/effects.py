@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.statistics.null_distributions import NullDistribution
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, special, spread
+from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, special, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.likelihood import describe_few_events, log_pvalue

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Rows
+from banditsis.core.arrays import Array, Floats, Rows
 from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.sample import SampleStatistic
 

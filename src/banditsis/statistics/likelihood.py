@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import special
+from banditsis.core.arrays import special
 
 #: K and its first two derivatives; K″(0) = 1.
 Cumulants: TypeAlias = Callable[[float], tuple[float, float, float]]

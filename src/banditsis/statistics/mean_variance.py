@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 from banditsis.statistics.sample import SampleStatistic
 
 

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices, special
+from banditsis.core.arrays import Array, Floats, Indices, special
+from banditsis.core.parallel import map_in_threads
 from banditsis.kernels.student import MAX_SHARE, MIN_RESIDUAL, scaled_tail
-from banditsis.parallel import map_in_threads
 
 #: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
 SMALL, TINY = 1e-3, 1e-250

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
-from banditsis.parallel import map_in_threads
+from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, near_zero, spread
+from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import (
     MIN_PRESENT,
     MomentStatistic,

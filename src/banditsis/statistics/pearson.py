@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import (
+from banditsis.core.arrays import (
     SMALLEST,
     Array,
     Floats,
@@ -20,7 +20,8 @@ from banditsis.arrays import (
     near_zero,
     spread,
 )
-from banditsis.parallel import map_in_threads
+from banditsis.core.parallel import map_in_threads
+from banditsis.core.validation import distinct_values
 from banditsis.statistics.base import (
     MomentStatistic,
     RowSizes,
@@ -35,7 +36,6 @@ from banditsis.statistics.partial import PartialPearson
 from banditsis.statistics.regression import squared_influence
 from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.shape import are_like_normal, power_sums
-from banditsis.validation import distinct_values
 
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 12
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.statistics.regression import eliminate
 
 #: A direction of the covariates is ignored if the rows in which a feature is present have a smaller share of

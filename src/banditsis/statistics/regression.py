@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Array, Floats, Indices
 
 #: Eigenvalues below this share of the largest are treated as 0.
 SMALLEST_EIGENVALUE = 1e-12

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import SMALLEST, Array, Floats, Indices, rank_values, special
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, rank_values, special
 from banditsis.statistics.null_distributions import TINY, BetaNull, permutation_null, rank_kurtosis
 from banditsis.statistics.regression import whiten
 from banditsis.statistics.shape import (

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Rows, near_zero, rank_values
+from banditsis.core.arrays import Array, Floats, Rows, near_zero, rank_values
 from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift, no_covariates
 from banditsis.statistics.covariates import Covariates
 from banditsis.statistics.null_distributions import NullDistribution

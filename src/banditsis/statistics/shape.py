@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats
 
 #: More distinct values are grouped into bins of equal width, except the smallest and the largest,
 MAX_ATOMS, EXTREME_ATOMS = 1024, 128

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices
+from banditsis.core.validation import check_integer
 from banditsis.statistics.sample import SampleStatistic
-from banditsis.validation import check_integer
 
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 

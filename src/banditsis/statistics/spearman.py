@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Floats, Rows, rank_values
+from banditsis.core.arrays import Floats, Rows, rank_values
 from banditsis.statistics.null_distributions import NullDistribution, permutation_null, rank_kurtosis
 from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.sample import SampleStatistic

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, split_at, take
+from banditsis.core.arrays import (
+    Array,
+    Columns,
+    Floats,
+    Indices,
+    Rows,
+    as_indices,
+    count_rows,
+    split_at,
+    take,
+)
 from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
 from banditsis.sources.dask import tasks
 from banditsis.sources.dask.running import Graph, Watched, add_tree, new_name, run

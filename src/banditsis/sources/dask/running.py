@@ -13,8 +13,8 @@ import dask.threaded
 from dask.callbacks import Callback
 from dask.optimization import cull
 
-from banditsis.parallel import RoundError
-from banditsis.progress import status
+from banditsis.core.parallel import RoundError
+from banditsis.core.progress import status
 from banditsis.sources.base import ignore_progress
 
 #: Number of times that Dask runs a failed task again.

@@ -10,7 +10,7 @@ from dask._task_spec import DataNode, GraphNode
 from dask.base import get_scheduler
 from dask.core import flatten, istask
 
-from banditsis.arrays import Indices
+from banditsis.core.arrays import Indices
 from banditsis.sources.array import check_names, line_bytes
 from banditsis.sources.blocks import chunk_bytes
 from banditsis.sources.dask.passes import Blocks, TaskSource

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
-from banditsis.parallel import Workers, one_blas_thread
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
+from banditsis.core.parallel import Workers, one_blas_thread
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Indices
+from banditsis.core.arrays import Indices
 from banditsis.sources.base import Source, SourceView
 from banditsis.sources.dask.passes import Blocks, TaskSource
 from banditsis.sources.dask.tasks import Window

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices
-from banditsis.formatting import format_bytes
-from banditsis.parallel import map_in_threads
+from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.formatting import format_bytes
+from banditsis.core.parallel import map_in_threads
 
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 27

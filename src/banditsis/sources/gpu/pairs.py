@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.arrays import Array, Floats, Indices, Rows, chunks
+from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks
 from banditsis.sources.base import WeightFunction
 from banditsis.sources.gpu.device import (
     PRODUCT_CELLS,

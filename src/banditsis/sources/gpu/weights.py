@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from banditsis.arrays import Floats, Indices, Rows, chunks, count_rows, take
-from banditsis.parallel import map_in_threads
+from banditsis.core.arrays import Floats, Indices, Rows, chunks, count_rows, take
+from banditsis.core.parallel import map_in_threads
 from banditsis.sources.base import WeightFunction
 from banditsis.sources.gpu.device import (
     PINNED_CELLS,

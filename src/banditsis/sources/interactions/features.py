@@ -9,8 +9,8 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Columns, Floats, Indices
-from banditsis.parallel import map_in_threads
+from banditsis.core.arrays import Array, Columns, Floats, Indices
+from banditsis.core.parallel import map_in_threads
 from banditsis.sources.base import Calibration
 
 # The smallest variance of a product, as a share of its mean square, that unshifted sums can resolve.

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.arrays import Array, Columns, Floats, Indices
-from banditsis.parallel import Workers
+from banditsis.core.arrays import Array, Columns, Floats, Indices
+from banditsis.core.parallel import Workers
 from banditsis.sources.interactions.features import PairCalibration, PairOrder
 from banditsis.statistics.base import Weights
 

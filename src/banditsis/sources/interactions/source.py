@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from banditsis import kernels
-from banditsis.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
+from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
 from banditsis.sources.base import PILOT_ROWS, Calibration, SumContext, WeightFunction, pilot_rows
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.gpu.device import import_cupy

@@ -1,0 +1,1 @@
+"""What every other package builds on: arrays, checks of user input, threads, progress, formatting."""

@@ -1,0 +1,200 @@
+"""Progress bars, and the status of the current screening run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from banditsis.core.compilation import compilation
+from banditsis.core.formatting import format_bytes, rounds_table
+
+if TYPE_CHECKING:
+    from banditsis.results.result import Round
+
+#: None shows a bar after two seconds if stderr is a terminal; True or False: always or never;
+#: a function is called with the amount done and the total.
+Progress: TypeAlias = "bool | Callable[[int, int], None] | None"
+
+DELAY_SECONDS = 2.0
+MAX_ROUNDS_SHOWN = 12
+
+
+@dataclass
+class Status:
+    """The round and the step within it that a run is at."""
+
+    round: int = 0
+    n_rounds: int = 0
+    detail: str = ""
+
+    def start_round(self, number: int, n_rounds: int) -> None:
+        """Set the round and clear the detail."""
+        self.round, self.n_rounds, self.detail = number, n_rounds, ""
+
+    def __str__(self) -> str:
+        where = f"round {self.round} of {self.n_rounds}" if self.round else "screening"
+        return f"{where}, {self.detail}" if self.detail else where
+
+
+_status: ContextVar[Status] = ContextVar("status")
+
+
+def status() -> Status:
+    """Return the status of the run in the current thread.
+
+    Examples
+    --------
+    >>> str(status())
+    'screening'
+    """
+    try:
+        return _status.get()
+    except LookupError:
+        _status.set(Status())
+        return _status.get()
+
+
+def announce_compilation(progress: Progress) -> None:
+    """Choose whether a notice tells that kernels are compiled: where progress is shown."""
+    shown = progress.shown if isinstance(progress, ProgressBar) else progress
+    compilation.shown = shown if isinstance(shown, bool) else None
+
+
+@contextmanager
+def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], None]]:
+    """Show the progress of a screening run; yield a function to call with the number of new cells."""
+    token = _status.set(Status())
+    try:
+        with report_progress(progress) as report:
+            if isinstance(report, ProgressBar):
+                report.status = status()
+            yield add_up(report, total)
+    finally:
+        _status.reset(token)
+
+
+@contextmanager
+def report_progress(
+    progress: Progress, description: str = "", unit: str = "cells"
+) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function to call with the amount done and the total: the user's, or a bar."""
+    if callable(progress):
+        yield progress
+        return
+    if not (progress is None or isinstance(progress, bool)):
+        raise TypeError(f"progress must be True, False, None or a function, got {progress!r}.")
+    with ProgressBar(description, unit, shown=progress, delay=0.0 if progress else DELAY_SECONDS) as bar:
+        yield bar
+
+
+def add_up(report: Callable[[int, int], None], total: int, done: int = 0) -> Callable[[int], None]:
+    """Turn a function of (amount done, total) into one that is called with each increment.
+
+    The total is an estimate: it grows with what is done.
+    """
+
+    def advance(amount: int) -> None:
+        nonlocal done
+        done += amount
+        report(done, max(done, total))
+
+    return advance
+
+
+class ProgressBar:
+    """A progress bar on stderr. Use it as a context manager, and call it with the amount done and the total.
+
+    Parameters
+    ----------
+    description : str
+        Text in front of the bar; by default the status of the screening run.
+    unit : str
+        What is counted, such as "cells". "bytes" also shows the speed.
+    shown : bool, optional
+        Whether to show the bar; by default only if stderr is a terminal.
+    delay : float
+        Seconds before the bar appears.
+    transient : bool
+        Whether to erase the bar at the end.
+    """
+
+    def __init__(
+        self,
+        description: str = "",
+        unit: str = "cells",
+        *,
+        shown: bool | None = None,
+        delay: float = 0.0,
+        transient: bool = False,
+    ) -> None:
+        self.description, self.unit, self.transient = description, unit, transient
+        self.shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
+        self.start_time = time.perf_counter() + delay
+        self.rounds: list[Round] = []
+        #: of the run; the threads that call the bar have no status of their own
+        self.status = status()
+        self._bar: Any = None
+        self._live: Any = nullcontext()
+
+    def round_done(self, finished: Round) -> None:
+        """Show a finished round above the bar; :func:`banditsis.screen` calls this."""
+        self.rounds.append(finished)
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.__exit__(*error)
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self.shown or time.perf_counter() < self.start_time:
+            return
+        if self._bar is None:
+            self._start(done)
+        self._bar.update(
+            self._bar.task_ids[0],
+            completed=done,
+            total=total,
+            description=self.description or str(self.status),
+            amount=self._amount(done, total),
+        )
+
+    def _amount(self, done: int, total: int) -> str:
+        if self.unit != "bytes":
+            return f"{done:,}/{total:,} {self.unit}"
+        speed = done / max(time.perf_counter() - self.start_time, 1e-3)
+        return f"{format_bytes(done)}/{format_bytes(total)}, {format_bytes(speed)}/s"
+
+    def _round_lines(self) -> list[str]:
+        if not self.rounds:
+            return []
+        heading, *lines = rounds_table(self.rounds).splitlines()
+        return [heading, *lines[-MAX_ROUNDS_SHOWN:]]
+
+    def _start(self, done: int) -> None:
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),  # takes the remaining width
+            TaskProgressColumn(),
+            TextColumn("{task.fields[amount]}"),
+            TimeRemainingColumn(),
+        )
+        console = Console(stderr=True, highlight=False)
+        self._bar = Progress(*columns, console=console)
+        self._bar.add_task("", total=None, completed=done, amount="")
+        self._live = Live(
+            console=console,
+            get_renderable=lambda: Group(*self._round_lines(), self._bar),
+            refresh_per_second=8,
+            transient=self.transient,
+        )
+        self._live.__enter__()

@@ -1,0 +1,566 @@
+"""Every check of user input. Messages give the value, what is allowed, and the remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from banditsis.core.arrays import (
+    MAX_EXACT_INTEGER,
+    Array,
+    Columns,
+    Indices,
+    Rows,
+    count_rows,
+    is_masked,
+    take,
+)
+from banditsis.core.formatting import were
+from banditsis.core.parallel import map_in_threads
+
+if TYPE_CHECKING:
+    from banditsis.plans.plan import Plan
+    from banditsis.sources.base import Source
+
+#: Types that count as numbers in an array of objects.
+NUMBERS = (Real, Decimal, np.bool_)
+#: Smaller inputs are checked completely for values that are not finite.
+CELLS_CHECKED_WHOLE = 1_000_000
+MIN_ROWS = 3
+VALUES_AT_ONCE = 1 << 19
+
+
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return ``value`` as an int if it lies in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}.")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        allowed = f"at least {low:,}" if high is None else f"from {low:,} to {high:,}"
+        raise ValueError(f"{name} must be {allowed}, got {number:,}.")
+    return number
+
+
+def check_real(name: str, value: Any, low: float, high: float, *, high_included: bool = False) -> float:
+    """Return ``value`` as a float if it lies in (low, high), or (low, high]."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
+    number = float(value)
+    if not low < number <= high or (number == high and not high_included):
+        if math.isinf(high):
+            allowed = f"a finite number greater than {low:g}"
+        else:
+            allowed = f"in ({low:g}, {high:g}{']' if high_included else ')'}"
+        raise ValueError(f"{name} must be {allowed}, got {number:g}.")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return ``value`` if it is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return str(value)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless ``value`` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def is_dask(data: Any) -> bool:
+    """Whether data is a Dask array, frame or series; works without Dask.
+
+    Examples
+    --------
+    >>> is_dask([1.0, 2.0])
+    False
+    """
+    return hasattr(data, "__dask_graph__") and (hasattr(data, "chunks") or hasattr(data, "npartitions"))
+
+
+#: Kinds of devices in DLPack: memory of a GPU, and memory that it shares with the host.
+CUDA_DEVICES = (2, 13)
+
+
+def is_on_gpu(data: Any) -> bool:
+    """Whether data are an array in the memory of a GPU, of CuPy, PyTorch or JAX; works without them.
+
+    Examples
+    --------
+    >>> is_on_gpu(np.zeros(3))
+    False
+    """
+    if isinstance(data, np.ndarray) or not hasattr(data, "__dlpack_device__"):
+        return False
+    return int(data.__dlpack_device__()[0]) in CUDA_DEVICES
+
+
+def to_memory(data: Any) -> Any:
+    """Values on a cluster or a GPU as an array in memory; other data as they are."""
+    if is_dask(data):
+        return data.compute()
+    if is_on_gpu(data):
+        from banditsis.sources.gpu.device import from_device  # only GPUs need it
+
+        return from_device(data).get()
+    return data
+
+
+def warn_user(message: str) -> None:
+    """Warn with the location of the user's call, outside this package and scikit-learn."""
+    level, frame = 1, sys._getframe(0)
+    internal = ("banditsis", "sklearn", "joblib")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in internal:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def resolve_seed(random_state: Any) -> int:
+    """An integer seed for any kind of random state."""
+    if isinstance(random_state, bool):
+        raise TypeError(f"random_state must be an integer, a Generator or None, got {random_state}.")
+    if isinstance(random_state, (int, np.integer)):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state}.")
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    try:
+        return int(np.random.default_rng(random_state).integers(2**53))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"random_state must be an integer, a Generator, a RandomState or None, got {random_state!r}."
+        ) from None
+
+
+def check_shape(source: Source) -> None:
+    """Check that there are enough rows and features."""
+    n, p = source.shape
+    if p == 0:
+        raise ValueError(f"the data have 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
+    if n < MIN_ROWS:
+        raise ValueError(
+            f"the data have {n} row(s), but screening needs at least {MIN_ROWS} (n_samples={n})."
+        )
+
+
+def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> Plan:
+    """Return a plan that was made for data of this shape."""
+    n, p = shape
+    if not isinstance(plan, kind):
+        raise TypeError(f"plan must be a Plan, such as Plan.exact({n}, {p}, 10); got {plan!r}.")
+    if (plan.n_rows, plan.n_features) != shape:
+        raise ValueError(
+            f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features, but X has {n:,} × {p:,}: "
+            "make the plan for the shape of X."
+        )
+    return plan
+
+
+def check_guarantee_possible(
+    statistic: str, is_correlation: bool, row_order: str, missing: str, covariates: bool, weights: bool
+) -> None:
+    """Check that a minimum correlation can be guaranteed with these settings."""
+    for setting, value, required in (
+        ("equal sample weights", "different ones" if weights else "", ""),
+        ("'pearson', or for two classes 'anova' or 'logistic'", "" if is_correlation else statistic, ""),
+        ("complete data", missing, "raise"),
+        ("no covariates", "some" if covariates else "", ""),
+        ("random row order", row_order, "random"),
+    ):
+        if value != required:
+            raise ValueError(
+                f"a minimum correlation can only be guaranteed with {setting}, got {value!r}: change that, "
+                "or choose the plan by alpha or budget."
+            )
+
+
+def check_pvalues(kind: Any, pvalues: object) -> None:
+    """Check that a statistic has the p-values that are requested."""
+    if not (isinstance(pvalues, bool | np.bool_) or (isinstance(pvalues, str) and pvalues == "robust")):
+        raise ValueError(f'pvalues must be True, False or "robust", got {pvalues!r}.')
+    if not pvalues:
+        return
+    if pvalues == "robust" and kind.name != "pearson":
+        raise ValueError(
+            f"robust p-values are only known for the Pearson statistic, not for {kind.name!r}: use "
+            "pvalues=True, or the statistic 'pearson'."
+        )
+    if not kind.has_pvalues():
+        raise ValueError(
+            f"the null distribution of the statistic {kind.name!r} is not known: omit the p-values, or use a "
+            "statistic that has them, such as 'spearman', 'kendall' or 'chatterjee'."
+        )
+
+
+class MissingValueError(ValueError):
+    """A value is missing where that is not allowed."""
+
+
+class SampleWeights(NamedTuple):
+    """Checked weights of the rows."""
+
+    #: positive, at most 1, for the rows that are kept
+    values: Array
+    #: rows with a positive weight; None for all
+    kept: Indices | None
+
+    def notes(self, n: int) -> list[str]:
+        """What to remark about the n rows."""
+        if self.kept is None:
+            return []
+        n_zero = n - len(self.kept)
+        have = "has" if n_zero == 1 else "have"
+        return [f"{n_zero:,} of the {n:,} rows {have} weight 0 and {were(n_zero)} left out."]
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
+    """Check the weights of n rows; None if they are all the same.
+
+    Examples
+    --------
+    >>> check_sample_weight([1, 0, 4, 2], 4)
+    SampleWeights(values=array([0.25, 1.  , 0.5 ]), kept=array([0, 2, 3]))
+    """
+    if is_masked(sample_weight):
+        raise TypeError("masked arrays are not supported: fill the missing values of sample_weight first.")
+    weights = np.asarray(sample_weight)
+    if weights.dtype.kind == "O":
+        with contextlib.suppress(TypeError, ValueError):
+            weights = weights.astype(np.float64)
+    if weights.dtype.kind not in "fiub":
+        raise TypeError(f"sample_weight must hold numbers, got dtype {weights.dtype}.")
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n:,},), one weight for each row of X; got {weights.shape} "
+            "(sample_weight.shape)."
+        )
+    weights = weights.astype(np.float64)
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"sample_weight must be finite and not negative, got {weights[row]:g} in row {row:,}; use 0 to "
+            "leave a row out."
+        )
+    kept = np.flatnonzero(weights)
+    if len(kept) < MIN_ROWS:
+        raise ValueError(
+            f"sample_weight is zero in {n - len(kept):,} of {n:,} rows, but screening needs at least "
+            f"{MIN_ROWS} rows with a positive weight."
+        )
+    if len(kept) == n and weights.min() == weights.max():
+        return None
+    values = weights[kept] / weights.max()  # the sum of large weights could overflow
+    return SampleWeights(values, None if len(kept) == n else kept)
+
+
+def response_names(y: Any) -> list[str]:
+    """Names of the responses in a frame or series; none for others.
+
+    Examples
+    --------
+    >>> response_names([1.0, 2.0])
+    []
+    """
+    if hasattr(y, "columns"):
+        return [str(name) for name in y.columns]
+    name = getattr(y, "name", None)
+    return [] if name is None or callable(name) else [str(name)]
+
+
+class Responses(NamedTuple):
+    """Checked responses."""
+
+    #: of shape (n, q); labels are objects if some are missing
+    values: Array
+    has_missing: bool
+
+    def known(self, k: int) -> Array:
+        """In which rows a response is known."""
+        return ~find_missing(self.values[:, k])
+
+    def keep(self, rows: Indices) -> Responses:
+        """All responses in some of the rows."""
+        kept = Responses(self.values[rows], self.has_missing)
+        if self.has_missing and all(kept.known(k).all() for k in range(self.values.shape[1])):
+            return Responses(self.take(rows, range(self.values.shape[1])), has_missing=False)
+        if kept.has_missing:
+            _check_enough_known(kept)
+        return kept
+
+    def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
+        """Some of the responses, in the rows in which they are known; None stands for all rows."""
+        if rows is None:
+            return self.values if len(members) == self.values.shape[1] else self.values[:, members]
+        values = self.values[rows][:, members]
+        return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def has_labels(y: Any) -> bool:
+    """Whether the response has class labels: categories of pandas, or strings.
+
+    Examples
+    --------
+    >>> has_labels([True, False]), has_labels(["yes", "no"])
+    (False, True)
+    """
+    if _categories(y) is not None:
+        return True
+    values = np.asarray(y)
+    if values.dtype.kind != "O":
+        return values.dtype.kind in "US"
+    known = (value for value in values.flat if not _is_missing(value))
+    return isinstance(next(known, None), str)
+
+
+def count_classes(y: Any) -> int:
+    """Number of classes of a response with labels, 3 if there are more; 0 if it has numbers.
+
+    Of several responses, the largest number.
+
+    Examples
+    --------
+    >>> count_classes([True, False]), count_classes(["yes", None, "no"]), count_classes(list("abcde"))
+    (0, 2, 3)
+    """
+    if not has_labels(y):
+        return 0
+    return max((len(distinct_values(column, 3)) for column in _columns(np.asarray(y))), default=0)
+
+
+def distinct_values(values: Array, most: int) -> list[Any]:
+    """The distinct known values of an array in ascending order, or ``most`` of them if there are more.
+
+    Takes a pass for each of them, which is faster than sorting if there are few.
+    """
+    left, found = values[~find_missing(values)], list[Any]()
+    while len(left) and len(found) < most:
+        found.append(left[0])
+        left = left[left != left[0]]
+    return sorted(found)
+
+
+def _columns(values: Array) -> list[Array]:
+    return list(values.T) if values.ndim == 2 else [values.ravel()]
+
+
+#: Numbers with at least and at most so many distinct values, all integers, may be classes.
+INTEGER_CLASSES = 3, 10
+
+
+def find_integer_classes(y: Any) -> list[Any]:
+    """The values of a response of numbers that may be class labels: three to ten different integers.
+
+    Of several responses, those of the first that has such values; empty if none has.
+
+    Examples
+    --------
+    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1])
+    ([0.0, 1.0, 2.0], [])
+    """
+    values, (low, high) = np.asarray(y), INTEGER_CLASSES
+    for column in _columns(values) if values.dtype.kind in "fiu" else ():
+        if len(distinct_values(column[: 100 * high], high + 1)) <= high:  # most responses end here
+            found = distinct_values(column, high + 1)
+            if low <= len(found) <= high and all(value == np.round(value) for value in found):
+                return [value.item() for value in found]
+    return []
+
+
+def _categories(y: Any) -> Any:
+    """The categories of a pandas categorical or a column of this kind, else None."""
+    dtype: Any = getattr(y, "dtype", None)
+    return dtype.categories if type(dtype).__name__ == "CategoricalDtype" else None
+
+
+def from_categories(y: Any) -> Any:
+    """Labels of a pandas categorical as strings, such as those of intervals, unless they are numbers."""
+    categories = _categories(y)
+    if categories is None or categories.dtype.kind in "fiub":
+        return y
+    labels = np.array([*map(str, categories), None], dtype=object)
+    return labels[getattr(y, "cat", y).codes]
+
+
+def describe_unknown(n_rows: int) -> str:
+    """Note that rows were left out because their response is missing."""
+    rows, their = ("1 row was", "its") if n_rows == 1 else (f"{n_rows:,} rows were", "their")
+    return f"{rows} left out, because {their} response is missing."
+
+
+def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Responses:
+    """Check the responses of n rows, without a copy if possible.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, q)
+        Numbers or class labels.
+    n : int
+        Rows of X.
+    allow_missing : bool
+        Whether NaN is allowed.
+    can_allow : bool
+        Whether the user could choose to allow it.
+    """
+    if is_masked(y):
+        raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
+    responses = np.asarray(from_categories(y))
+    if responses.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
+    if len(responses) != n or responses.size == 0:
+        columns = " but no columns" if responses.ndim == 2 and len(responses) == n else ""
+        raise ValueError(
+            f"X has {n:,} rows and y has {len(responses):,} values{columns}: pass one value of y for each "
+            "row of X (inconsistent numbers of samples)."
+        )
+    responses = responses.reshape(n, -1)
+    if responses.dtype.kind == "c":
+        raise ValueError("Complex data not supported: the response must be real.")
+    if responses.dtype.kind == "O":
+        responses = _from_objects(responses)
+    if responses.dtype.kind not in "fiubUSO":
+        raise TypeError(f"y must hold numbers or class labels, got dtype {responses.dtype}.")
+    if responses.dtype.kind not in "fO":
+        return Responses(responses, has_missing=False)
+    checked = Responses(responses, _check_finite(responses, allow_missing, can_allow))
+    if checked.has_missing:
+        _check_enough_known(checked)
+    return checked
+
+
+def rows_by_missingness(responses: Responses) -> Iterator[tuple[list[int], Indices | None]]:
+    """Group responses by the rows in which they are known; None stands for all rows."""
+    values = responses.values
+    if not responses.has_missing:
+        yield list(range(values.shape[1])), None
+        return
+    groups: dict[bytes, tuple[list[int], Indices]] = {}
+    for k in range(values.shape[1]):
+        known = responses.known(k)
+        groups.setdefault(np.packbits(known).tobytes(), ([], np.flatnonzero(known)))[0].append(k)
+    yield from groups.values()
+
+
+def _from_objects(y: Array) -> Array:
+    """Numbers if every known value is one (NaN where it is missing); labels if every one is a string."""
+    missing = find_missing(y)
+    known = y[~missing]
+    if all(isinstance(value, NUMBERS) for value in known):
+        return from_numbers(np.where(missing, np.nan, y) if missing.any() else y)
+    if all(isinstance(value, str) for value in known):
+        return y if missing.any() else y.astype(str)
+    kinds = sorted({type(value).__name__ for value in known})
+    separately = ", or screen columns of different kinds one by one" if y.shape[1] > 1 else ""
+    raise TypeError(
+        f"y has dtype object and its values are neither all numbers nor all strings, but {', '.join(kinds)}: "
+        f"convert those that are not missing to numbers or to strings{separately}."
+    )
+
+
+def find_missing(y: Array) -> Array:
+    """Where an array has NaN, None, or the missing value of pandas."""
+    if y.dtype.kind != "O":
+        return np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
+    return np.array([_is_missing(value) for value in y.flat], dtype=bool).reshape(y.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
+
+
+def from_numbers(values: Array) -> Array:
+    """Numbers in an array of objects as floats, or as integers if they are integers that floats would round.
+
+    Examples
+    --------
+    >>> from_numbers(np.array([1, None, Decimal("2.5")], dtype=object))
+    array([1. , nan, 2.5])
+    >>> from_numbers(np.array([2**60 + 1, Decimal(2**60)], dtype=object))
+    array([1152921504606846977, 1152921504606846976])
+    """
+    floats = values.astype(np.float64)
+    rounded = bool((np.abs(floats) > MAX_EXACT_INTEGER).any() and np.isfinite(floats).all())
+    if rounded and all(isinstance(v, (Integral, Decimal)) and v == int(v) for v in values.flat):
+        for dtype in (np.int64, np.uint64):
+            with contextlib.suppress(OverflowError):
+                return values.astype(dtype)
+    return floats
+
+
+def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
+    """Raise if a value is infinite, or NaN if that is not allowed; return whether any value is NaN."""
+    has_missing, step = False, max(1, VALUES_AT_ONCE // y.shape[1])
+
+    def read(start: int) -> Array:
+        part = y[start : start + step]
+        return np.where(find_missing(part), np.nan, 0.0) if part.dtype.kind == "O" else part  # labels
+
+    def is_finite(start: int) -> bool:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(read(start).sum()))  # one pass is enough for finite values
+
+    starts = range(0, len(y), step)
+    for start, finite in zip(starts, map_in_threads(is_finite, starts), strict=True):
+        if finite:
+            continue
+        part = read(start)
+        bad = np.isinf(part) if allow_missing else ~np.isfinite(part)
+        if bad.any():
+            row, k = (int(i) for i in np.argwhere(bad)[0])
+            value = "infinity" if np.isinf(part[row, k]) else "NaN" if y.dtype.kind == "f" else "no label"
+            response = "" if y.shape[1] == 1 else f" (column {k})"
+            pairwise = can_allow and not allow_missing and value != "infinity"
+            remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
+            raise ValueError(
+                f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
+            )
+        has_missing |= bool(np.isnan(part).any())
+    return has_missing
+
+
+def _check_enough_known(responses: Responses) -> None:
+    n_known = [np.count_nonzero(responses.known(k)) for k in range(responses.values.shape[1])]
+    if min(n_known) < MIN_ROWS:
+        k = int(np.argmin(n_known))
+        response = "" if len(n_known) == 1 else f" (column {k})"
+        raise ValueError(
+            f"the response{response} is known in {n_known[k]} rows, but screening needs at least {MIN_ROWS}."
+        )
+
+
+def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool) -> None:
+    """Raise an error that names the first cell that cannot be summed, if there is one."""
+    step = max(1, CELLS_CHECKED_WHOLE // (source.shape[1] if columns is None else len(columns)))
+    for i in range(0, count_rows(rows), step):
+        part = take(rows, i, i + step)
+        block = source.read(part, columns)
+        bad = np.isinf(block) if pairwise else ~np.isfinite(block)
+        if not bad.any():
+            continue
+        row, j = (int(k) for k in np.argwhere(bad)[0])
+        value = "NaN" if np.isnan(block[row, j]) else "infinity"
+        name = source.name(j if columns is None else int(columns[j]))
+        row = source.row_number(row + part.start if isinstance(part, slice) else int(part[row]))
+        where = f"the data contain {value} in column {name!r}, row {row:,}"
+        if value == "NaN":
+            raise MissingValueError(
+                f"{where}: set missing='pairwise' to ignore missing values, or impute them first, for "
+                "example with sklearn.impute.SimpleImputer."
+            )
+        raise ValueError(f"{where}: drop or replace it.")
+    if columns is not None:
+        wider = "" if source.dtype == np.float64 else ", or pass X as float64"
+        raise ValueError(
+            f"the values of column {source.name(int(columns[0]))!r} span too many orders of magnitude to be "
+            f"summed as {source.dtype}: rescale it{wider}."
+        )

@@ -1,0 +1,193 @@
+"""The results of several responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from banditsis.core.alignment import align_rows
+from banditsis.core.arrays import Floats, Indices
+from banditsis.core.formatting import (
+    count,
+    format_score,
+    printable,
+    shorten,
+    text_table,
+    to_single_line,
+    write_text,
+)
+from banditsis.core.parallel import Workers, count_jobs, map_in_threads
+from banditsis.core.validation import check_choice, check_real
+from banditsis.results.result import ScreeningResult, count_associated
+from banditsis.statistics.null_distributions import METHODS, reject_nulls
+
+#: More threads wait for each other between operations, which are long enough for as many results together.
+MAX_THREADS, TOGETHER = 8, 16
+
+
+class ScreeningResults(Sequence[ScreeningResult]):
+    """The results of several responses, by position or name. Printing them shows a table.
+
+    Parameters
+    ----------
+    results : sequence of ScreeningResult
+        One for each response; those without a name are called y0, y1, ….
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 100))
+    >>> Y = X[:, [7, 42]] + rng.standard_normal((500, 2))
+    >>> results = screen(X, Y, Plan.exact(500, 100, 3))
+    >>> results.names, results["y1"].selected[0]
+    (['y0', 'y1'], np.int64(42))
+    >>> results.select(fdr=0.01)
+    {'y0': array([7]), 'y1': array([42])}
+    """
+
+    def __init__(self, results: Sequence[ScreeningResult]) -> None:
+        self.results = list(results)
+        #: Names of the responses.
+        self.names = [result.response or f"y{k}" for k, result in enumerate(self.results)]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[ScreeningResult]:
+        return iter(self.results)
+
+    @overload
+    def __getitem__(self, key: int | str) -> ScreeningResult: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> ScreeningResults: ...
+
+    def __getitem__(self, key: int | str | slice) -> ScreeningResult | ScreeningResults:
+        if isinstance(key, slice):
+            return ScreeningResults(self.results[key])
+        if isinstance(key, str):
+            if key not in self.names:
+                raise KeyError(f"no response is called {key!r}: there are {', '.join(self.names[:10])}.")
+            key = self.names.index(key)
+        return self.results[key]
+
+    @property
+    def pvalues(self) -> Floats:
+        """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
+        pvalues = np.empty((len(self), self.results[0].n_features))
+        nulls = [r.null_distribution if r.tested.all() else None for r in self.results]
+        usual = next((null for null in nulls if null is not None and null.is_common), None)
+        alike = [usual is not None and null is not None and null.is_like(usual) for null in nulls]
+        together, alone = np.flatnonzero(alike), np.flatnonzero(np.logical_not(alike))
+
+        def fill(members: Indices) -> None:
+            results = [self.results[k] for k in members]
+            if usual is not None and len(results) > 1:
+                log10 = usual.log10_pvalues(np.concatenate([result.scores for result in results]))
+            else:
+                log10 = results[0].compute_log10_pvalues()
+            pvalues[members] = np.power(10.0, log10).reshape(len(members), -1)
+
+        with Workers(min(count_jobs(None), MAX_THREADS)):
+            blocks = [together[i : i + TOGETHER] for i in range(0, together.size, TOGETHER)]
+            map_in_threads(fill, [*blocks, *alone[:, None]])
+        return pvalues
+
+    def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
+        """Features of each response that are significant if all tests of all responses count.
+
+        Parameters
+        ----------
+        fdr, method
+            As for :meth:`ScreeningResult.select`.
+        """
+        check_real("fdr", fdr, 0, 1)
+        log10 = [result.log10_pvalues for result in self.results]
+        rejected = reject_nulls(np.concatenate(log10), fdr, check_choice("method", method, METHODS))
+        edges = np.cumsum([0, *(len(part) for part in log10)])
+        return {
+            name: rejected[(rejected >= low) & (rejected < high)] - low
+            for name, low, high in zip(self.names, edges, edges[1:], strict=False)
+        }
+
+    def to_frame(self, *, all_features: bool = False) -> Any:
+        """A pandas frame in long form: the columns of :meth:`ScreeningResult.to_frame` after the response."""
+        import pandas as pd
+
+        frames = [result.to_frame(all_features=all_features) for result in self.results]
+        for name, frame in zip(self.names, frames, strict=True):
+            frame.insert(0, "response", name)
+        return pd.concat(frames, ignore_index=True)
+
+    def to_json(self, *, full: bool = True, compress: bool = False) -> str:
+        """All results as one JSON object; see :meth:`ScreeningResult.to_json`."""
+        from banditsis.results.json import to_record
+
+        records = [to_record(result, full=full, compress=compress) for result in self.results]
+        return json.dumps({"responses": dict(zip(self.names, records, strict=True))})
+
+    @classmethod
+    def from_json(cls, text: str) -> ScreeningResults:
+        """Read what :meth:`to_json` wrote."""
+        from banditsis.results.json import from_record
+
+        record = json.loads(text)
+        if "responses" not in record:
+            raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
+        return cls([from_record(record) for record in record["responses"].values()])
+
+    def to_html(
+        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
+    ) -> str | None:
+        """A report with an overview and a section for each response.
+
+        Parameters
+        ----------
+        path, title, X
+            As for :meth:`ScreeningResult.to_html`.
+        y : array-like of shape (n, responses), optional
+            The responses, in the order of the results.
+        """
+        from banditsis.show.report import render  # only needed here
+
+        y = align_rows(X, y=y)[0]["y"]
+        page = render(self.results, title, X, None if y is None else list(np.asarray(y).T))
+        if path is None:
+            return page
+        write_text(Path(path), page)
+        return None
+
+    def __str__(self) -> str:
+        rows = []
+        for name, result in zip(self.names, self.results, strict=True):
+            clear = "unknown" if (n := count_associated(result)) is None else f"{n:,}"
+            best = [
+                f"{to_single_line(result.name(k))} ({format_score(result.scores[k], 3, result.one_sided)})"
+                for k in result.selected[:1]
+            ]
+            rows.append([shorten(name), f"{len(result.selected):,}", clear, *(best or [""])])
+        headings = ["response", "selected", "clearly associated", "best feature"]
+        head = f"{count(len(self), 'response')}, {describe_size(self)}"
+        return printable(f"{head}\n{text_table(headings, rows, align='<>>')}")
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from banditsis.show.report.notebook import summarize_several  # only needed in notebooks
+
+        return summarize_several(self)
+
+
+def describe_size(results: Sequence[ScreeningResult]) -> str:
+    """Rows and features of the data; rows without a response do not count, so responses may differ."""
+    rows, features = [r.n_rows for r in results], [r.n_features for r in results]
+    return " × ".join(
+        f"{min(sizes):,} to {count(max(sizes), noun)}" if min(sizes) < max(sizes) else count(max(sizes), noun)
+        for noun, sizes in (("row", rows), ("feature", features))
+    )

@@ -1,0 +1,118 @@
+"""Screening results as one self-contained HTML page that needs no network.
+
+All text from the data is escaped. In addition, a Content-Security-Policy with the hashes of the page's own
+script and style keeps the browser from running anything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import banditsis
+from banditsis.formats.opening import open_source
+from banditsis.results.result import ScreeningResult
+from banditsis.show.report import charts, dataplots, overview, tables, text
+from banditsis.show.report.samples import read_sample
+from banditsis.show.report.tables import bullet_list, definition_list, escape_text
+from banditsis.sources.base import Source
+
+__all__ = ["render"]
+
+
+def render(
+    results: Sequence[ScreeningResult],
+    title: str | None = None,
+    X: Any = None,
+    responses: Sequence[Any] | None = None,
+    *,
+    max_listed: int = tables.MAX_LISTED,
+) -> str:
+    """Return the page as text; see :meth:`ScreeningResult.to_html`.
+
+    Parameters
+    ----------
+    results : sequence of ScreeningResult
+        One for each response.
+    title : str, optional
+        Heading of the page; by default it names the response.
+    X : array-like, frame, path or Source, optional
+        The data that were screened, for plots of the best features.
+    responses : sequence of array-like, optional
+        The values of each response.
+    max_listed : int
+        Maximum number of features in the tables, of all responses together.
+    """
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    several = len(results) > 1
+    source = None if X is None else open_source(X)
+    ys = [None] * len(results) if responses is None else responses
+    each = max_listed // len(results)
+    sections = [
+        _section(result, source, y, each, k, overview.section_heading(results, k) if several else "")
+        for k, (result, y) in enumerate(zip(results, ys, strict=True))
+    ]
+    return Template(_asset("page.html")).substitute(
+        policy=policy,
+        version=escape_text(banditsis.__version__),
+        title=escape_text(text.default_title(results) if title is None else title),
+        style=style,
+        script=script,
+        facts=definition_list(text.facts(results)),
+        overview=overview.overview(results) if several else "",
+        sections="".join(sections),
+    )
+
+
+def _section(
+    result: ScreeningResult, source: Source | None, y: Any, max_listed: int, number: int, heading: str
+) -> str:
+    """Everything about one response, the answer first."""
+    sample = None if source is None else read_sample(result, source, y)
+    listed = tables.list_features(result, max_listed)
+    return Template(_asset("response.html")).substitute(
+        number=number,
+        heading=heading,
+        answer=escape_text(text.answer(result)),
+        cost=escape_text(text.cost(result, several=bool(heading))),
+        warnings="".join(f'<p class="warning">{escape_text(line)}</p>' for line in text.warnings(result)),
+        chart=charts.ranked_chart(result),
+        n_listed=f"{len(listed['columns']['index']):,} of {result.n_features:,}",
+        fallback=tables.features_table(result, charts.SHOWN, max_length=48),
+        data=tables.pack(listed),
+        against=_part(
+            "The best features and the response",
+            "" if sample is None else dataplots.plots_against_response(result, sample),
+        ),
+        redundancy=_part(
+            "Correlations among the selected features",
+            dataplots.redundancy(result, sample),
+        ),
+        pvalues=_part("Q–Q plot of all p-values", dataplots.qq_plot(result)),
+        rounds=charts.rounds_table(result),
+        reliability=bullet_list(text.reliability(result)),
+        settings=definition_list(text.settings(result)),
+        code=text.code_to_reproduce(result),
+    )
+
+
+def _part(title: str, content: str) -> str:
+    """A part of the page with a heading; nothing if it has no content."""
+    return f"<section><h2>{title}</h2>{content}</section>" if content else ""
+
+
+def _asset(name: str) -> str:
+    return files(__name__).joinpath(name).read_text("utf-8")
+
+
+def _digest(content: str) -> str:
+    """Hash of an inline script or style, as a Content-Security-Policy writes it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

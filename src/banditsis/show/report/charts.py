@@ -1,0 +1,107 @@
+"""The ranked chart of the selected features, and the rounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from banditsis.core.arrays import Floats
+from banditsis.core.formatting import short_labels
+from banditsis.results.result import ScreeningResult, name_of_associated
+from banditsis.show.report import svg
+from banditsis.show.report.tables import ROUND_HEADS, escape_text, evidence, heading, round_rows, score
+
+#: Features of the ranked chart: shown at once, and after a click.
+SHOWN, MAX_CHARTED = 25, 200
+#: Longest label, which fits a phone.
+MAX_LABEL = 24
+KEYS = {
+    "signal": "",
+    "noise": "indistinguishable from noise",
+    "unknown": "score",
+}
+
+
+def ranked_chart(result: ScreeningResult) -> str:
+    """Scores of the selected features, with 95% intervals if there are any, and the last cutoff."""
+    features = result.selected[:MAX_CHARTED]
+    if not len(features):
+        return ""
+    limits = result.interval()[: len(features)] if result.no_interval_reason is None else None
+    cutoffs = _cutoffs(result)
+    values = [result.scores[features], np.array(cutoffs), *([] if limits is None else [limits.ravel()])]
+    scale = svg.Scale.covering(np.concatenate(values))
+    lines = svg.vertical("zero", scale(0)) + "".join(svg.vertical("cutoff", scale(c)) for c in cutoffs)
+    labels = short_labels([result.name(k) for k in features], MAX_LABEL)
+    kinds = evidence(result, features)
+    rows = []
+    for k, (feature, label, kind) in enumerate(zip(features, labels, kinds, strict=True)):
+        value = float(result.scores[feature])
+        drawn = lines + _draw_score(scale, value, None if limits is None else limits[k], kind)
+        rows.append(
+            f'<tr class="{kind}"><th scope="row" title="{escape_text(result.name(feature))}">'
+            f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{score(result, feature, 3)}</td></tr>"
+        )
+    axis = _axis(scale)
+    more = "".join(rows[SHOWN:])
+    if more:
+        n_more = len(rows) - SHOWN
+        more = (
+            f"<details><summary>Show {n_more:,} more</summary>"
+            f'<table class="ranked"><tbody>{more}{axis}</tbody></table></details>'
+        )
+    head = heading(["feature", "score" if limits is None else "score and 95% interval", "score"])
+    return (
+        f'{_legend(result, kinds, cutoffs, limits is not None)}<table class="ranked">{head}'
+        f"<tbody>{''.join(rows[:SHOWN])}{axis}</tbody></table>{more}"
+    )
+
+
+def _draw_score(scale: svg.Scale, score: float, limits: Floats | None, kind: str) -> str:
+    """The mark of a score, on its interval or at the end of a bar."""
+    if not math.isfinite(score):
+        return ""
+    if limits is None:
+        return svg.horizontal("bar", scale(0), scale(score)) + svg.mark(kind, scale(score))
+    return svg.horizontal("interval", *map(scale, limits)) + svg.mark(kind, scale(score))
+
+
+def _cutoffs(result: ScreeningResult) -> list[float]:
+    """The smallest score that was kept, on both sides of 0 if a selected score is negative."""
+    cutoff = result.rounds[-1].cutoff
+    if not math.isfinite(cutoff) or len(result.selected) == result.n_features:
+        return []
+    negative = not result.one_sided and bool((result.scores[result.selected] < 0).any())
+    return [cutoff, -cutoff] if negative and cutoff else [cutoff]
+
+
+def _legend(result: ScreeningResult, kinds: list[str], cutoffs: list[float], has_intervals: bool) -> str:
+    keys = KEYS | {"signal": name_of_associated(result)}
+    items = [f"{svg.key(kind)}{text}" for kind, text in keys.items() if kind in kinds]
+    if has_intervals:
+        items.append(
+            '<svg class="key" viewBox="0 0 20 14"><path class="interval" d="M1 7h18"/></svg>95% interval'
+        )
+    if cutoffs:
+        line = '<svg class="key" viewBox="0 0 14 14"><path class="cutoff" d="M7 0v14"/></svg>'
+        items.append(f"{line}cutoff {cutoffs[0]:.3g}")
+    return f'<ul class="legend">{"".join(f"<li>{item}</li>" for item in items)}</ul>'
+
+
+def _axis(scale: svg.Scale) -> str:
+    ticks = "".join(f'<text x="{scale(t)}" y="12">{t:.3g}</text>'.replace("-", "−") for t in scale.ticks())
+    return f'<tr class="axis"><th></th><td>{svg.strip(ticks)}</td><td></td></tr>'
+
+
+def rounds_table(result: ScreeningResult) -> str:
+    """A table with a row per round; bars show the features kept on a logarithmic scale."""
+    scale = svg.Scale(0.0, math.log(max(result.n_features, 2)))
+    rows = []
+    for r, cells in zip(result.rounds, round_rows(result), strict=True):
+        bar = svg.strip(svg.horizontal("bar", scale(0), scale(math.log(r.n_kept)))) if r.n_kept else ""
+        texts = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr>{texts}<td class="wide">{bar}</td></tr>')
+    head = "".join(f'<th scope="col">{name}</th>' for name in ROUND_HEADS)
+    head += '<th scope="col" class="wide">kept (log scale)</th>'
+    return f'<table class="rounds"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

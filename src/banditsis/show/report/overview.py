@@ -1,0 +1,80 @@
+"""What a report of several responses starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from banditsis.core.formatting import short_labels
+from banditsis.results.result import ScreeningResult, count_associated
+from banditsis.results.several import ScreeningResults
+from banditsis.show.report.tables import escape_text, score
+
+#: Columns that a phone does not show.
+MINOR = {"selected", "5% FDR over all tests"}
+
+
+def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
+    """Columns with a value for each response: what was selected, and what stands out."""
+    several = ScreeningResults(results)
+    columns = {
+        "response": short_labels(several.names, 40),
+        "selected": [f"{len(result.selected):,}" for result in several],
+        "clearly associated": [
+            "unknown" if (n := count_associated(result)) is None else f"{n:,}" for result in several
+        ],
+    }
+    if all(result.has_pvalues for result in several):
+        columns["5% FDR over all tests"] = [
+            f"{'≥ ' * has_unknown_pvalues(result)}{len(found):,}"
+            for result, found in zip(several, several.select().values(), strict=True)
+        ]
+    best = [result.selected[:1] for result in several]
+    columns["best feature"] = [
+        short_labels([result.name(k) for k in first], 24)[0] if len(first) else ""
+        for result, first in zip(several, best, strict=True)
+    ]
+    columns["score"] = [
+        score(result, first[0], 3) if len(first) else "" for result, first in zip(several, best, strict=True)
+    ]
+    return columns
+
+
+def has_unknown_pvalues(result: ScreeningResult) -> bool:
+    """Whether features were tested whose p-values are not known, so more may be significant."""
+    return bool(np.isnan(result.log10_pvalues[result.tested]).any())
+
+
+def overview(results: Sequence[ScreeningResult]) -> str:
+    """A table of the responses with links to their sections."""
+    columns = overview_columns(results)
+    names = columns.pop("response")
+    kinds = ['class="wide"' if name in MINOR else "" for name in columns]
+    head = '<th scope="col">response</th>'
+    head += "".join(f'<th scope="col" {kind}>{name}</th>' for name, kind in zip(columns, kinds, strict=True))
+    rows = []
+    for k, (name, cells) in enumerate(zip(names, zip(*columns.values(), strict=True), strict=True)):
+        link = f'<a href="#response-{k}">{escape_text(name)}</a>'
+        rest = "".join(
+            f"<td {kind}>{escape_text(cell)}</td>" for cell, kind in zip(cells, kinds, strict=True)
+        )
+        rows.append(f'<tr><th scope="row">{link}</th>{rest}</tr>')
+    return (
+        f'<section id="overview"><div class="scroll"><table class="overview"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def section_heading(results: Sequence[ScreeningResult], k: int) -> str:
+    """The name of a response, and links to the ones before and after it."""
+    links = [
+        f'<a href="#response-{other}">{word}</a>'
+        for other, word in ((k - 1, "previous"), (k + 1, "next"))
+        if 0 <= other < len(results)
+    ]
+    name = ScreeningResults(results).names[k]
+    return (
+        f'<header class="name"><h2>{escape_text(name)}</h2>'
+        f'<nav class="screen"><a href="#overview">all responses</a> {" ".join(links)}</nav></header>'
+    )

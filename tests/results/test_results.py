@@ -1,0 +1,255 @@
+"""Results: tables, JSON, intervals."""
+
+import json
+import re
+from dataclasses import fields, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from banditsis import Plan, ScreeningResult, ScreeningResults, screen
+from banditsis.sources.array import ArraySource
+
+rng = np.random.default_rng(3)
+X = rng.standard_normal((2000, 60))
+Y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
+PLAN = Plan.paper(2000, 60, 6)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return screen(X, Y, PLAN, random_state=0)
+
+
+def test_printed_form(result):
+    lines = str(result).splitlines()
+    assert lines[0] == "6 of 60 features selected"
+    assert lines[1].startswith(f"read {PLAN.cells:,} of 120,000 cells (")
+    assert len(lines) >= 3 + PLAN.n_steps + 1
+    assert "x5 (+0." in str(result)
+    assert "x9 (-0." in str(result)
+    assert repr(result) == str(result)
+
+
+def test_printed_lines_fit_on_a_terminal():
+    """Also long notes and names; only a name without spaces can be wider."""
+    names = ["a name with spaces, " * 3 + str(k) for k in range(60)]
+    skewed = screen(ArraySource(X, names), np.exp(2 * Y), Plan.exact(2000, 60, 30))
+    assert any(len(note) > 80 for note in skewed.details)
+    for result in (skewed, screen(X, Y, PLAN, random_state=0)):
+        assert max(map(len, str(result).splitlines())) <= 80
+
+
+def test_frame(result):
+    frame = result.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    np.testing.assert_array_equal(frame["index"], result.selected)
+    np.testing.assert_array_equal(frame["rank"], np.arange(1, 7))
+    everything = result.to_frame(all_features=True)
+    np.testing.assert_array_equal(everything["index"], np.argsort(result.ranking))
+    np.testing.assert_array_equal(everything["rank"], np.arange(1, 61))
+    np.testing.assert_array_equal(everything["rows_read"], result.rows_read[everything["index"]])
+
+
+def test_a_frame_of_selected_features_ranks_no_others(result):
+    copy = replace(result)
+    copy.to_frame()
+    assert "ranking" not in vars(copy)
+    copy.to_frame(all_features=True)
+    assert copy.ranking is copy.ranking
+
+
+def assert_equal(found, expected):
+    """Every field is equal."""
+    for field in fields(ScreeningResult):
+        a, b = getattr(found, field.name), getattr(expected, field.name)
+        if isinstance(b, np.ndarray):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+        elif field.name == "effects" and b is not None:
+            np.testing.assert_array_equal(a, b)
+        elif field.name == "null_distribution":
+            assert type(a) is type(b)
+            if b is not None and expected.tested.any():
+                np.testing.assert_array_equal(found.log10_pvalues, expected.log10_pvalues)
+        else:
+            assert a == b
+
+
+CASES = {
+    "adaptive": {},
+    "gaps": {"missing": "pairwise"},
+    "p-values": {"pvalues": True},
+    "exact": {"plan": Plan.exact(2000, 60, 6)},
+    "ranks": {"statistic": "spearman", "plan": Plan.exact(2000, 60, 6)},
+    "classes": {"statistic": "anova", "plan": Plan.exact(2000, 60, 6)},
+    "distances": {"statistic": "distance", "plan": Plan.exact(2000, 60, 6)},
+    "rare": {"rare": True},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("compress", [False, True])
+def test_json_there_and_back(case, compress):
+    options = {"plan": PLAN} | CASES[case]
+    x = pd.DataFrame(X, columns=[f"größe {j}" for j in range(60)])
+    if case == "gaps":
+        x = x.mask(np.random.default_rng(0).random(x.shape) < 0.1)
+    if options.pop("rare", False):
+        x = (x > 2.5).astype(float)
+    y = pd.Series(Y > 0 if case == "classes" else Y, name="price")
+    result = screen(x, y, options.pop("plan"), random_state=0, **options)
+    assert result.response == "price"
+    text = result.to_json(compress=compress)
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert text.isascii()
+    assert_equal(ScreeningResult.from_json(text), result)
+    assert str(ScreeningResult.from_json(text)) == str(result)
+
+
+def test_a_summary_cannot_be_loaded(result):
+    with pytest.raises(ValueError, match=r"selected features only: store the result with to_json\(\)"):
+        ScreeningResult.from_json(result.to_json(full=False))
+
+
+def test_json_layout(result):
+    record = json.loads(result.to_json())
+    first = record["features"][0]
+    assert first == {
+        "rank": 1,
+        "name": result.name(result.selected[0]),
+        "index": int(result.selected[0]),
+        "score": float(result.scores[result.selected[0]]),
+        "low": result.interval()[0, 0],
+        "high": result.interval()[0, 1],
+        **dict.fromkeys(["pvalue", "log10_pvalue", "qvalue", "log10_qvalue"]),  # an adaptive run has none
+        "associated": True,
+        "beta": float(result.effects.beta[0]),
+        "se": float(result.effects.se[0]),
+        "present": None,
+        "rows_read": result.rounds[-1].n_rows,
+        "round_dropped": 0,
+        "flag": "",
+        "informative": float(result.informative[0]),
+    }
+    assert record["detection_floor"] == result.detection_floor()
+    assert record["no_floor_reason"] is None
+    assert record["cells_read"] == result.cells_read
+    assert len(record["rounds"]) == PLAN.n_steps
+    assert "scores" not in record
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_json_has_every_column_of_the_frame(case):
+    options = {"plan": PLAN} | CASES[case]
+    x = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X) if case == "gaps" else X
+    options.pop("rare", None)
+    y = Y > 0 if case == "classes" else Y
+    result = screen(x, y, options.pop("plan"), random_state=0, **options)
+    record, frame = json.loads(result.to_json(full=False)), result.to_frame()
+    for k, feature in enumerate(record["features"]):
+        for name, value in frame.iloc[k].items():
+            assert feature[name] == (None if value != value else pytest.approx(value)), name
+    if result.why_no_floor():
+        assert (record["detection_floor"], record["no_floor_reason"]) == (None, result.why_no_floor())
+    else:
+        assert record["detection_floor"] == result.detection_floor()
+
+
+def test_a_score_without_a_sign_has_no_plus():
+    for statistic in ("anova", "distance", "sirs", "chatterjee", "mv", "sliced_wasserstein"):
+        y = np.digitize(Y, [-1, 1]) if statistic in ("anova", "mv") else Y
+        unsigned = screen(X, y, Plan.exact(2000, 60, 3), statistic=statistic)
+        for text in (str(unsigned), str(ScreeningResults([unsigned])), unsigned._repr_html_()):
+            assert not re.search(r"[(>]\+0?\.?\d", text), statistic
+    signed = screen(X, np.where(Y > 0, "Yes", "No"), Plan.exact(2000, 60, 3))
+    assert "x5 (+0." in str(signed)
+    assert "a positive score goes with Yes" in str(signed)
+    assert "a positive score goes with Yes" in signed._repr_html_()
+
+
+def test_intervals_cover():
+    """95% intervals of a correlation of 0.5 cover it in 95% of 2,000 samples, give or take 3 errors."""
+    generator = np.random.default_rng(0)
+    z = generator.standard_normal((2, 100, 2000))
+    x, y = z[0], 0.5 * z[0] + np.sqrt(0.75) * z[1]
+    covered = 0
+    for k in range(2000):
+        result = screen(x[:, [k]], y[:, k], Plan.exact(100, 1, 1))
+        low, high = result.interval(0.95)[0]
+        covered += low <= 0.5 <= high
+    assert abs(covered / 2000 - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 2000)
+
+
+def test_interval_edges(result):
+    assert (np.diff(result.interval(0.99)) > np.diff(result.interval(0.5))).all()
+    perfect = screen(X, X[:, 0], Plan.exact(2000, 60, 1))
+    np.testing.assert_allclose(perfect.interval(), [[1, 1]])
+    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1"):
+        result.interval(1)
+    classes = screen(X, np.digitize(Y, [0]), Plan.exact(2000, 60, 3), statistic="anova")
+    with pytest.raises(ValueError, match="'anova'"):
+        classes.interval()
+
+
+def test_interval_of_gappy_columns_counts_what_is_present():
+    gappy = np.where(np.arange(2000)[:, None] < 500, X, np.nan)
+    few = screen(gappy, Y, Plan.exact(2000, 60, 3), missing="pairwise")
+    same = screen(X[:500], Y[:500], Plan.exact(500, 60, 3))
+    np.testing.assert_array_equal(few.selected, same.selected)
+    np.testing.assert_allclose(few.interval(), same.interval(), atol=1e-10)
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_p_values_that_were_not_computed(sampling):
+    """They can be requested, so the message says how; it is not that the statistic has none."""
+    sampled = screen(X, Y, Plan(2000, 60, ((300, 20), (600, 6))), sampling=sampling, random_state=0)
+    assert sampled.parameters["sampling"] == sampling
+    for ask in (
+        sampled.select,
+        lambda: sampled.pvalues,
+        lambda: sampled.qvalues,
+        lambda: sampled.log10_pvalues,
+        lambda: sampled.log10_qvalues,
+        ScreeningResults([sampled, sampled]).select,
+        lambda: ScreeningResults([sampled, sampled]).pvalues,
+    ):
+        with pytest.raises(ValueError, match=r"^p-values were not computed: set pvalues=True \(--pvalues\)"):
+            ask()
+    distances = screen(X, Y, Plan(2000, 60, ((300, 20), (600, 6))), statistic="distance", random_state=0)
+    with pytest.raises(ValueError, match="null distribution of 'distance' is not known"):
+        distances.select()
+
+
+def test_frozen(result):
+    with pytest.raises(AttributeError):
+        result.scores = None
+
+
+def test_a_lone_surrogate_in_a_name(result, tmp_path):
+    """No file and no terminal can hold one: it is shown as an escape, and JSON keeps it."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    odd = replace(result, names=[f"\\ud800 is \ud800 {j}" for j in range(60)])
+    shown = "\\ud800 is \\ud800 "
+    frame = odd.to_frame()
+    assert [name.startswith(shown) for name in frame["name"]] == [True] * 6
+    frame.to_csv(tmp_path / "frame.csv")
+    text = odd.to_json()
+    text.encode()
+    assert ScreeningResult.from_json(text).selected_names == odd.selected_names
+    assert shown in str(odd)
+    str(odd).encode()
+    odd.to_html(tmp_path / "report.html")
+    odd.plot()
+    pyplot.savefig(tmp_path / "plot.svg")
+    pyplot.close("all")
+
+
+def test_records_of_one_response_and_of_several_are_told_apart():
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    result = screen(X, X[:, 1], Plan.exact(50, 4, 2))
+    with pytest.raises(ValueError, match=r"one response: read it with ScreeningResult\.from_json"):
+        ScreeningResults.from_json(result.to_json())
+    with pytest.raises(ValueError, match=r"several responses: read it with ScreeningResults\.from_json"):
+        ScreeningResult.from_json(ScreeningResults([result]).to_json())

@@ -1,0 +1,346 @@
+"""The report in a real browser: it sorts, searches, turns dark, and runs nothing from data."""
+
+import csv
+import io
+import json
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_report import HOSTILE
+
+from banditsis import Plan, Round, ScreeningResult, screen
+from banditsis.core.formatting import format_pvalue
+from browser import NAMES, Browser, find_chromium
+
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or sys.platform == "win32",  # the browser is spoken to over a pipe of POSIX
+    reason=f"no browser: none of {', '.join(NAMES)} is on the path and $CHROMIUM is not set; install one, "
+    "such as Debian's package chromium, to test the report in it",
+)
+# The text of a column of the table, and of the line below the table.
+CELLS = "[...document.querySelectorAll('.list tbody tr')].map(row => row.cells[{}].innerText.trim())"
+SHOWN = "document.querySelector('.shown').textContent"
+HEADS = (
+    "[...document.querySelectorAll('.list th')].filter(head => head.offsetWidth).map(head => head.ariaLabel)"
+)
+READY = "document.documentElement.dataset.ready >= 1"
+NAME, SCORE, INTERVAL, EVIDENCE = 1, 3, 4, 5
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(CHROMIUM, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def result():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((2000, 60))
+    y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
+    return screen(X, y, Plan.paper(2000, 60, 6), random_state=0)
+
+
+def visit(browser, path, **window):
+    """Open a report, and wait for its table."""
+    browser.open(path, **window)
+    browser.wait_for(READY)
+
+
+@pytest.fixture
+def page(browser, result, tmp_path):
+    """The report of a small result; fails at the end if the page logged or requested anything."""
+    result.to_html(tmp_path / "report.html")
+    visit(browser, tmp_path / "report.html")
+    yield browser
+    assert browser.complaints() == []
+
+
+def head(column):
+    return f".list th:nth-child({column + 1}) button"
+
+
+def test_shows_the_selected_features(page, result):
+    known = ["rank", "feature", "column", "score", "95% interval", "evidence", "beta", "se", "rows read"]
+    assert page.run(HEADS) == known
+    assert page.run(CELLS.format(NAME)) == result.selected_names
+    clear = set(result.associated.tolist())
+    marks = ["● clear" if k in clear else "◇ unclear" for k in result.selected]
+    assert page.run(CELLS.format(EVIDENCE)) == marks
+    scores = [float(text.replace("−", "-")) for text in page.run(CELLS.format(SCORE))]
+    np.testing.assert_allclose(scores, result.scores[result.selected], atol=5e-5)
+    assert page.run(SHOWN) == "1 to 6 of 6 features"
+
+
+def test_sorts(page, result):
+    chosen = result.scores[result.selected]
+    page.click(head(SCORE))
+    assert page.run(CELLS.format(NAME)) == [result.selected_names[k] for k in np.argsort(-chosen)]
+    assert page.run(f"document.querySelector({json.dumps(head(SCORE))}).parentNode.ariaSort") == "descending"
+    page.click(head(SCORE))
+    assert page.run(CELLS.format(NAME)) == [result.selected_names[k] for k in np.argsort(chosen)]
+    page.click(head(NAME))
+    assert page.run(CELLS.format(NAME)) == sorted(result.selected_names, key=lambda name: int(name[1:]))
+    page.click(head(0))
+    assert page.run(CELLS.format(NAME)) == result.selected_names
+
+
+def test_searches(page, result):
+    page.click(".only")
+    assert page.run(SHOWN) == "1 to 25 of 60 features"
+    page.click(".search")
+    page.type("X5")
+    order = np.argsort(result.ranking)
+    expected = [f"x{j}" for j in order if f"x{j}".startswith("x5")]
+    assert page.run(CELLS.format(NAME)) == expected
+    ranks = [int(text) for text in page.run(CELLS.format(0))]
+    assert ranks == [int(result.ranking[int(name[1:])]) for name in expected]
+    page.type("no such name")
+    assert page.run(SHOWN) == "no matching feature"
+
+
+def test_pvalues_below_the_smallest_number(browser, tmp_path):
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((5000, 60))
+    y = X[:, 5] + 0.1 * rng.standard_normal(5000)
+    result = screen(X, y, Plan.exact(5000, 60, 3))
+    assert result.pvalues[5] == 0
+    result.to_html(tmp_path / "tested.html")
+    visit(browser, tmp_path / "tested.html")
+    browser.click(".only")
+    expected = [format_pvalue(log10) for log10 in np.sort(result.log10_pvalues)]
+    assert browser.run(CELLS.format(5)) == [text.replace("-", "−") for text in expected[:25]]
+    assert "e-" in expected[0]
+    assert browser.complaints() == []
+
+
+def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
+    """A p-value of 0 comes first, and q-values that underflow are ordered by their logarithms."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((5000, 60))
+    X[:, 40] = X[:, 5] + 0.1 * rng.standard_normal(5000)
+    X[:, 41] = X[:, 5] + 0.2 * rng.standard_normal(5000)
+    result = screen(X, X[:, 5], Plan.exact(5000, 60, 4))
+    assert result.log10_pvalues[5] == -np.inf
+    assert (result.qvalues[[5, 40, 41]] == 0).all()
+    result.to_html(tmp_path / "sorted.html")
+    visit(browser, tmp_path / "sorted.html")
+    best = ["x5", "x40", "x41"]
+    for column in (5, 6):
+        browser.click(head(column))
+        assert browser.run(CELLS.format(NAME))[:3] == best
+        assert browser.run(CELLS.format(column))[0] == "<1e−300"
+        browser.click(head(column))
+        assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
+    exponent = int(np.floor(result.log10_qvalues[40]))
+    assert browser.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
+    assert browser.complaints() == []
+
+
+def test_downloads_a_csv_file(browser, result, tmp_path):
+    """All columns of the features that match, as in a frame; names are quoted where they must be."""
+    names = [f'gene "{j}", a\nnew line' for j in range(60)]
+    odd = replace(result, names=names)
+    odd.to_html(tmp_path / "report.html")
+    visit(browser, tmp_path / "report.html")
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.click(".only")
+    browser.click(".download")
+    file, deadline = tmp_path / "features.csv", time.monotonic() + 20
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    rows = list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
+    frame = odd.to_frame(all_features=True)
+    assert list(rows[0]) == list(frame.columns)
+    assert [row["name"] for row in rows] == list(frame["name"])
+    marks = ["" if mark is None else str(mark) for mark in frame["associated"]]
+    assert [row["associated"] for row in rows] == marks
+    np.testing.assert_allclose([float(row["score"]) for row in rows], frame["score"], rtol=1e-5)
+    assert [row["low"] == "" for row in rows] == list(frame["low"].isna())
+    assert browser.complaints() == []
+
+
+def test_turns_pages(page, result):
+    page.click(".only")
+    page.click(".next")
+    page.click(".next")
+    assert page.run(SHOWN) == "51 to 60 of 60 features"
+    assert page.run(CELLS.format(0)) == [str(rank) for rank in range(51, 61)]
+    assert page.run("document.querySelector('.next').disabled") is True
+    assert page.run(HEADS)[-1] == "dropped in round"
+    order = np.argsort(result.ranking)
+    assert page.run(CELLS.format("row.cells.length - 1")) == [
+        str(result.last_round[j] + 1) for j in order[50:]
+    ]
+    page.click(".previous")
+    assert page.run(SHOWN) == "26 to 50 of 60 features"
+
+
+def test_works_without_a_script(browser, result, tmp_path):
+    """The chart, a table of the selected features and all sections are there."""
+    result.to_html(tmp_path / "report.html")
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.call("Page.navigate", url=(tmp_path / "report.html").as_uri())
+        time.sleep(0.5)
+        root = browser.call("DOM.getDocument")["root"]["nodeId"]
+        text = browser.call("DOM.getOuterHTML", nodeId=root)["outerHTML"]
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert 'class="list"' not in text
+    assert text.count("◇ unclear") == 4
+    assert '<div class="controls screen" hidden' in text
+
+
+def test_several_responses(browser, tmp_path):
+    """One response at a time, chosen by the links of the overview."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((1000, 60))
+    results = screen(X, X[:, :3] + rng.standard_normal((1000, 3)), Plan.exact(1000, 60, 4))
+    results.to_html(tmp_path / "several.html", X=X, y=X[:, :3])
+    visit(browser, tmp_path / "several.html")
+    shown = (
+        "[...document.querySelectorAll('.response')].filter(part => part.offsetHeight).map(part => part.id)"
+    )
+    assert browser.run(shown) == ["response-0"]
+    browser.click(".overview tbody tr:nth-child(3) a")
+    browser.wait_for("document.documentElement.dataset.ready === '2'")
+    assert browser.run(shown) == ["response-2"]
+    names = "[...document.querySelectorAll('#response-2 .list td.name')].map(cell => cell.innerText)"
+    assert browser.run(names) == results[2].selected_names
+    assert browser.run("document.querySelector('.overview [aria-current]').innerText") == "y2"
+    browser.open(tmp_path / "several.html", width=390, height=844)
+    assert browser.run("document.documentElement.scrollWidth") == 390
+    assert browser.complaints() == []
+
+
+def test_charts_follow_the_theme(page):
+    colour = "getComputedStyle(document.querySelector('.ranked .signal .mark')).fill"
+    light = page.run(colour)
+    page.click("#theme")
+    assert page.run(colour) != light
+
+
+def test_turns_dark(browser, page, tmp_path):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.run(paper)
+    page.click("#theme")
+    dark = page.run(paper)
+    page.click("#theme")
+    assert page.run(paper) == light
+    assert sum(map(int, dark[4:-1].split(","))) < 150 < 600 < sum(map(int, light[4:-1].split(",")))
+    visit(browser, tmp_path / "report.html", dark=True)
+    assert page.run(paper) == dark
+    page.click("#theme")
+    assert page.run(paper) == light
+
+
+def test_fits_a_phone_and_prints(browser, page, tmp_path):
+    visit(browser, tmp_path / "report.html", width=390, height=844)
+    assert page.run("document.documentElement.scrollWidth") == 390
+    page.pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("pvalues", [False, True])
+def test_the_table_fits_a_phone(browser, tmp_path, pvalues):
+    """The table needs no scrolling and shows the interval."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((2000, 60))
+    y = X[:, 5] - X[:, 9] + rng.standard_normal(2000)
+    names = [f"a gene of some length {j}" for j in range(60)]
+    result = screen(X, y, Plan.paper(2000, 60, 6), pvalues=pvalues, random_state=0)
+    replace(result, names=names).to_html(tmp_path / "phone.html")
+    visit(browser, tmp_path / "phone.html", width=390, height=844)
+    box = "document.querySelector('.features')"
+    assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth") is True
+    assert browser.run(CELLS.format(INTERVAL))[0].startswith("+")
+    assert browser.run(CELLS.format(EVIDENCE + 2 * pvalues))[0] == "●"
+    assert browser.complaints() == []
+
+
+def test_long_names_are_shortened(browser, result, tmp_path):
+    """The tooltip has the full name, and the search matches it."""
+    long = ["<i>" + 2500 * "ab" + f" middle{j} " + 2500 * "\N{DNA DOUBLE HELIX}" for j in range(60)]
+    replace(result, names=long).to_html(tmp_path / "long.html")
+    visit(browser, tmp_path / "long.html")
+    first = browser.run(CELLS.format(NAME))[0]
+    assert first == "<i>" + 28 * "ab" + "a…" + 59 * "\N{DNA DOUBLE HELIX}"
+    titles = "[...document.querySelectorAll('.list td.name')].map(cell => cell.title)"
+    assert browser.run(titles) == [long[j] for j in result.selected]
+    browser.click(".search")
+    browser.type(f"middle{result.selected[1]} ")
+    assert browser.run(titles) == [long[result.selected[1]]]
+    assert browser.complaints() == []
+
+
+def test_nothing_selected(browser, result, tmp_path):
+    nothing = replace(
+        result, selected=np.empty(0, np.intp), informative=None, own_inflation=None, effects=None
+    )
+    nothing.to_html(tmp_path / "nothing.html")
+    visit(browser, tmp_path / "nothing.html")
+    assert browser.run(SHOWN) == "no feature was selected"
+    browser.click(".search")
+    browser.type("no such name")
+    assert browser.run(SHOWN) == "no matching feature"
+
+
+def test_runs_nothing_from_names(browser, result, tmp_path):
+    names = [HOSTILE[k % len(HOSTILE)] for k in range(60)]
+    odd = replace(
+        result,
+        names=names,
+        selected=np.arange(len(HOSTILE)),
+        informative=None,
+        own_inflation=None,
+        effects=None,
+        notes=tuple(HOSTILE),
+        parameters={**result.parameters, HOSTILE[1]: HOSTILE[0]},
+    )
+    odd.to_html(tmp_path / "odd.html", title=HOSTILE[2])
+    visit(browser, tmp_path / "odd.html")
+    assert browser.complaints() == []
+    assert browser.run("document.title") == HOSTILE[2]
+    shown = browser.run(CELLS.format(NAME).replace("innerText.trim()", "textContent"))
+    assert shown == [name.replace("\ud800", "\\ud800") for name in HOSTILE]
+    assert browser.run("document.querySelectorAll('img, [onmouseover]').length") == 0
+    assert browser.run("document.scripts.length") == 2
+
+
+def test_policy_blocks_other_scripts(browser, result, tmp_path):
+    """The policy blocks a script that is not part of the page, such as an unescaped name."""
+    text = result.to_html().replace("<main>", "<main><script>window.slipped = 1</script>")
+    (tmp_path / "slipped.html").write_text(text, "utf-8")
+    visit(browser, tmp_path / "slipped.html")
+    assert browser.run("window.slipped") is None
+    assert "Content Security Policy" in str(browser.complaints())
+
+
+def test_a_hundred_thousand_features(browser, tmp_path):
+    """The page has few elements, and the right ones after sorting and searching."""
+    p = 100_000
+    scores = np.random.default_rng(0).permutation(np.linspace(-1, 1, p))
+    selected = np.argsort(-np.abs(scores))[:1000]
+    rounds = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0),)
+    result = ScreeningResult(selected, scores, rounds, np.zeros(p, np.int32), 1000, p, variance_inflation=1.0)
+    result.to_html(tmp_path / "big.html")
+    assert (tmp_path / "big.html").stat().st_size < 3e6
+    visit(browser, tmp_path / "big.html")
+    assert browser.run(SHOWN) == "1 to 25 of 1,000 features"
+    browser.click(".only")
+    assert browser.run(SHOWN) == "1 to 25 of 100,000 features"
+    browser.click(head(NAME))
+    assert browser.run(CELLS.format(NAME)) == [f"x{j}" for j in range(25)]
+    browser.click(head(SCORE))
+    assert browser.run(CELLS.format(NAME)) == [f"x{j}" for j in np.argsort(-scores)[:25]]
+    browser.click(".search")
+    browser.type("x9999")
+    assert sorted(browser.run(CELLS.format(NAME))) == ["x9999", *(f"x9999{k}" for k in range(10))]
+    assert browser.run("document.querySelectorAll('*').length") < 3000
+    assert browser.complaints() == []

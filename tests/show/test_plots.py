@@ -1,0 +1,360 @@
+"""The plots show the numbers of the result."""
+
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy import stats
+
+from banditsis import Plan, Round, ScreeningResult, plots, screen
+
+mpl.use("Agg")
+rng = np.random.default_rng(5)
+X = rng.standard_normal((3000, 80))
+Y = X[:, 5] - X[:, 9] + rng.standard_normal(3000)
+AWKWARD = ["$", "a$b$c", r"\frac{", "<b>", "a\nb", "x" * 300, ""]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def result():
+    return screen(X, Y, Plan.paper(3000, 80, 6), random_state=0)
+
+
+def random_result(n_rounds, n_selected, p=5000, n=100_000):
+    """A random result of any size."""
+    left = np.rint(np.geomspace(p, n_selected, n_rounds + 1)).astype(int)
+    rows = np.linspace(100, 3000, n_rounds).astype(int)
+    rounds = tuple(
+        Round(int(rows[k]), int(left[k]), int(left[k + 1]), 0.01 * (k + 1), 7, 0.1) for k in range(n_rounds)
+    )
+    scores = rng.uniform(-1, 1, p)
+    scores = scores[np.argsort(-np.abs(scores))]
+    last_round = (np.arange(p)[:, None] < left[:-1]).sum(axis=1).astype(np.int32) - 1
+    return ScreeningResult(np.arange(n_selected), scores, rounds, last_round, n, p, variance_inflation=1.0)
+
+
+def drawn(axes):
+    """Whether the figure can be drawn (invalid text fails here) and its axes have room."""
+    axes.figure.draw_without_rendering()
+    return axes.get_position().width > 0.1 and axes.get_position().height > 0.1
+
+
+def test_funnel(result):
+    axes = plots.funnel(result)
+    widths = [bar.get_width() for bar in axes.patches]
+    assert widths == [80, *(r.n_kept for r in result.rounds)]
+    (line,) = axes.lines
+    assert list(line.get_xdata()) == [r.n_rows for r in result.rounds]
+    assert list(line.get_ydata()) == list(range(1, len(result.rounds) + 1))
+    assert f"detection floor: {result.detection_floor():.3g} (95%)" in axes.get_title()
+    assert [text.get_text() for text in axes.texts] == [f"{round(width):,}" for width in widths]
+
+
+def marks(axes, label):
+    """The points with a label in the legend."""
+    return next(line for line in axes.lines if line.get_label() == label)
+
+
+def test_scores(result):
+    """Signal and noise have different marks."""
+    axes = plots.scores(result)
+    clear = np.isin(result.selected, result.associated)
+    assert clear.sum() == 2
+    for label, chosen in (("clearly associated", clear), ("indistinguishable from noise", ~clear)):
+        points = marks(axes, label)
+        np.testing.assert_array_equal(points.get_xdata(), result.scores[result.selected[chosen]])
+        np.testing.assert_array_equal(points.get_ydata(), 1 + np.flatnonzero(chosen))
+    shapes = {line.get_marker() for line in axes.lines if line.get_marker() not in ("", "None", None)}
+    assert len(shapes) == 2
+    assert [label.get_text() for label in axes.get_yticklabels()] == result.selected_names
+    (intervals,) = axes.collections
+    ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
+    np.testing.assert_allclose(ends, result.interval())
+    cutoff = result.rounds[-1].cutoff
+    positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
+    assert positions == {cutoff, -cutoff}
+    few = plots.scores(replace(result, response="a$b$c"), max_features=2)
+    assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
+    assert few.get_title().startswith("the best 2 of 6 selected features for a$b$c\n2 of 6 clearly")
+    assert drawn(few)
+
+
+def test_two_hundred_features_are_readable():
+    """The figure grows, so labels do not overlap, and they are all different."""
+    result = random_result(1, 200)
+    names = [f"the same first part of a long name, then {j}, and the same last part" for j in range(5000)]
+    axes = plots.scores(replace(result, names=names))
+    assert drawn(axes)
+    labels = axes.get_yticklabels()
+    assert len({label.get_text() for label in labels}) == 200
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(below.y1 <= above.y0 + 0.5 for above, below in pairwise(boxes))
+
+
+def test_statistics_without_intervals_or_floor():
+    classes = np.digitize(Y, [-1, 1])
+    result = screen(X, classes, Plan.paper(3000, 80, 6), statistic="anova", random_state=0)
+    assert "not available" in plots.funnel(result).get_title()
+    axes = plots.scores(result)
+    assert not axes.collections
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [
+        result.rounds[-1].cutoff
+    ]
+    assert axes.get_xlabel() == "score (anova)"
+    np.testing.assert_array_equal(marks(axes, "score").get_xdata(), result.scores[result.selected])
+
+
+def test_reading_map_shows_what_was_read(result):
+    """Compares each cell, for both orders of the features and both scales."""
+    for order, scale in (("ranked", "log"), ("ranked", "linear"), ("stored", "linear"), ("stored", "log")):
+        axes = plots.reading_map(result, features=order, scale=scale)
+        mesh = axes.collections[0]
+        columns, rows = mesh.get_coordinates()[0, :, 0], mesh.get_coordinates()[:, 0, 1]
+        cells = np.ma.filled(mesh.get_array(), np.nan)
+        features = np.argsort(result.ranking) if order == "ranked" else np.arange(80)
+        at = np.searchsorted(columns, np.arange(80), side="right") - 1
+        if scale == "linear":
+            assert len(columns) == 81
+            np.testing.assert_array_equal(cells[0, at], np.abs(result.scores[features]))
+        for band in range(len(rows) - 1):
+            read = rows[band] < result.rows_read[features]
+            if order == "ranked" or scale == "linear":
+                np.testing.assert_array_equal(~np.isnan(cells[band, at]), read)
+    read = ~np.isnan(cells)
+    assert read.any()
+
+
+def test_reading_map_counts_the_cells(result):
+    mesh = plots.reading_map(result, scale="linear").collections[0]
+    grid = mesh.get_coordinates()
+    sizes = np.outer(np.diff(grid[:, 0, 1]), np.diff(grid[0, :, 0]))
+    assert sizes[~np.ma.getmaskarray(mesh.get_array())].sum() == result.cells_read
+
+
+def test_reading_map_of_a_stored_result(result):
+    """A result stored without all scores has the same read cells."""
+    back = ScreeningResult.from_json(result.to_json())
+    mine, stored = (plots.reading_map(r, scale="linear").collections[0].get_array() for r in (result, back))
+    np.testing.assert_array_equal(np.ma.getmaskarray(mine)[:, :6], np.ma.getmaskarray(stored)[:, :6])
+    np.testing.assert_array_equal(np.ma.getmaskarray(mine).sum(), np.ma.getmaskarray(stored).sum())
+
+
+def test_scale_of_the_map(result):
+    assert plots.reading_map(result).get_xscale() == "linear"
+    assert plots.reading_map(random_result(5, 10)).get_yscale() == "symlog"
+    with pytest.raises(ValueError, match="scale must be"):
+        plots.reading_map(result, scale="cubic")
+
+
+def test_compare(result):
+    exact = screen(X, Y, Plan.exact(3000, 80, 20))
+    axes = plots.compare({"BanditSIS": result, "SIS": exact})
+    both = len(set(result.selected) & set(exact.selected))
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["6\n100%", f"{both}\n{both / 6:.0%}", f"{both}\n{both / 20:.0%}", "20\n100%"]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[1].startswith("SIS\n100% of the cells, ")
+    assert labels[0].startswith(f"BanditSIS\n{100 * result.fraction_read:.1f}% of the cells, ")
+    assert [label.get_text() for label in plots.compare([exact]).get_xticklabels()] == ["result 1"]
+    with pytest.raises(ValueError, match="same features"):
+        plots.compare([result, random_result(2, 3)])
+
+
+def test_plot_has_both(result):
+    """The features come first, then the rounds, or all p-values if there is only one round."""
+    left, right = result.plot()
+    assert left.figure is right.figure
+    assert left.get_title().startswith("6 selected features\n2 of 6 clearly associated")
+    assert "detection floor" in right.get_title()
+    assert drawn(left)
+    assert drawn(right)
+    exact = screen(X, Y, Plan.exact(3000, 80, 60))
+    left, right = exact.plot()
+    assert left.get_title().startswith("the best 40 of 60")
+    assert "log" in right.get_ylabel()
+    assert drawn(right)
+
+
+def test_manhattan():
+    """-log10 p by position, one chromosome after the other."""
+    result = screen(X, Y, Plan.exact(3000, 80, 20))
+    chromosomes = np.repeat(["2", "10", "X"], [30, 30, 20])
+    positions = np.concatenate([np.arange(30), 500 + np.arange(30), np.arange(20)[::-1]])
+    axes = plots.manhattan(result, chromosomes=chromosomes, positions=positions)
+    first, second, _ = axes.collections
+    points = np.concatenate([first.get_offsets(), second.get_offsets()])
+    np.testing.assert_allclose(np.sort(points[:, 1]), np.sort(-result.log10_pvalues))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "10", "X"]
+    assert len(second.get_offsets()) == 30
+    middle = second.get_offsets()[:, 0]
+    others = first.get_offsets()[:, 0]
+    assert others[:30].max() < middle.min() <= middle.max() < others[30:].min()
+    (line,) = axes.lines
+    assert line.get_ydata()[0] == pytest.approx(-np.log10(0.05 / 80))
+    assert {text.get_text() for text in axes.texts} == {result.name(k) for k in result.associated}
+    assert drawn(axes)
+
+
+def test_manhattan_of_annotated_features(result):
+    columns = {"chromosome": np.repeat([1, 2], 40), "position": 1 + np.arange(80)}
+    annotated = replace(result, annotations=columns)
+    axes = plots.manhattan(annotated)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    columns["position"] = np.where(np.arange(80) % 4 == 1, -9, 1 + np.arange(80))  # not known
+    again = plots.manhattan(replace(result, annotations=columns))
+    for before, after in zip(axes.collections, again.collections, strict=True):
+        np.testing.assert_allclose(after.get_offsets(), before.get_offsets())
+
+
+def linked_result():
+    """Five groups of features that are nearly the same, as variants in linkage disequilibrium, and noise."""
+    causes = rng.standard_normal((500, 5))
+    linked = causes.repeat(20, axis=1) + 0.1 * rng.standard_normal((500, 100))
+    data = np.column_stack([linked, rng.standard_normal((500, 400))])
+    y = causes @ [1, -1, 0.8, 0.9, -0.7] + rng.standard_normal(500)
+    names = [f"rs{1000000 + j}" for j in range(500)]
+    places = {"chromosome": np.repeat(np.arange(1, 26), 20), "position": 1 + np.arange(500)}
+    result = screen(data, y, Plan.exact(500, 500, 100), pvalues=True)
+    return replace(result, names=names, annotations=places)
+
+
+@pytest.mark.parametrize("draw", [plots.manhattan, plots.volcano])
+def test_labels_do_not_overlap(draw):
+    result = linked_result()
+    axes = draw(result, plt.subplots(figsize=(5, 4), layout="constrained")[1])
+    axes.figure.canvas.draw()
+    assert len(axes.texts) >= 3
+    assert axes.texts[0].get_text() == result.name(result.selected[0])  # the best one has a label
+    visible = [tick for tick in axes.get_xticklabels() if tick.get_visible() and tick.get_text()]
+    for labels in (axes.texts, visible):
+        boxes = [label.get_window_extent() for label in labels]
+        assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    frame = axes.get_window_extent()
+    assert all(frame.x0 <= box.x0 <= box.x1 <= frame.x1 for box in map(_extent, axes.texts))
+
+
+def _extent(text):
+    return text.get_window_extent()
+
+
+def test_qq():
+    """Sorted p-values against uniform quantiles, and λ, as SciPy computes it."""
+    result = screen(X, rng.standard_normal(3000), Plan.exact(3000, 80, 5), pvalues=True)
+    expected = stats.chi2.isf(np.median(result.pvalues), 1) / stats.chi2.median(1)
+    assert result.genomic_inflation == pytest.approx(expected, rel=1e-3)
+    axes = plots.qq(result, label="no signal")
+    points = axes.lines[-1]
+    np.testing.assert_allclose(points.get_ydata(), np.sort(-result.log10_pvalues)[::-1])
+    np.testing.assert_allclose(points.get_xdata(), -np.log10((np.arange(80) + 0.5) / 80))
+    assert axes.get_legend().get_texts()[0].get_text() == f"no signal: λ = {expected:.3f}"
+    (band,) = axes.collections
+    limits = band.get_paths()[0].vertices
+    first = limits[np.isclose(limits[:, 0], points.get_xdata()[0])][:, 1]
+    np.testing.assert_allclose(
+        [first.min(), first.max()], -np.log10(stats.beta.ppf([0.975, 0.025], 1, 80)), rtol=1e-6
+    )
+    assert drawn(axes)
+
+
+def test_inflation_without_constant_features():
+    """As a variant without variation; far below the range of floats the factor is finite."""
+    data = np.column_stack([X, np.ones((3000, 80))])
+    y = rng.standard_normal(3000)
+    both = (screen(x, y, Plan.exact(*x.shape, 5), pvalues=True).genomic_inflation for x in (X, data))
+    assert next(both) == pytest.approx(next(both))
+    same = screen(np.repeat(X[:, :1], 9, axis=1), X[:, 0] + 1e-3 * y, Plan.exact(3000, 9, 5), pvalues=True)
+    assert 1e4 < same.genomic_inflation < np.inf
+    with pytest.raises(ValueError, match="no p-value"):
+        plots.qq(screen(X, Y, Plan.paper(3000, 80, 6), pvalues=True, random_state=0))
+
+
+def test_manhattan_without_pvalues_or_positions(result):
+    axes = plots.manhattan(result)
+    points = axes.collections[0].get_offsets()
+    np.testing.assert_array_equal(points, np.column_stack([np.arange(80), np.abs(result.scores)]))
+    assert axes.get_ylabel() == "|score|"
+    assert not axes.lines
+    assert plots.manhattan(result, positions=np.arange(80)).get_xlabel() == "position"
+    with pytest.raises(
+        ValueError, match=r"positions must have one value for each of 80 features, got \(3,\)"
+    ):
+        plots.manhattan(result, positions=[1, 2, 3])
+
+
+def test_volcano():
+    result = screen(X, Y, Plan.exact(3000, 80, 20))
+    axes = plots.volcano(result)
+    others, clear = axes.collections
+    heights = -result.log10_pvalues
+    expected = np.column_stack([result.scores, heights])
+    np.testing.assert_allclose(clear.get_offsets(), expected[result.associated])
+    assert len(others.get_offsets()) + len(clear.get_offsets()) == 80
+    assert drawn(axes)
+    with pytest.raises(ValueError, match="p-values were not computed"):
+        plots.volcano(screen(X, Y, Plan.paper(3000, 80, 6), random_state=0))
+
+
+def test_a_pvalue_of_zero():
+    """A copy of the response has no finite logarithm, and is drawn above the others."""
+    result = screen(X, X[:, 5], Plan.exact(3000, 80, 3))
+    for axes in (plots.volcano(result), plots.manhattan(result)):
+        assert drawn(axes)
+        assert np.isfinite([c.get_offsets() for c in axes.collections if len(c.get_offsets()) == 1]).all()
+
+
+def test_axes_of_the_caller(result):
+    axes = plt.subplots()[1]
+    for draw in (plots.manhattan, plots.funnel, plots.scores, plots.reading_map):
+        assert draw(result, axes) is axes
+    assert plots.compare([result], axes) is axes
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize(("n_rounds", "n_selected"), [(1, 1), (15, 1), (1, 1000), (15, 1000), (4, 41)])
+def test_any_size(n_rounds, n_selected):
+    result = random_result(n_rounds, n_selected)
+    for axes in (*result.plot(), plots.reading_map(result), plots.compare([result] * 3)):
+        assert drawn(axes)
+        width, height = axes.figure.get_size_inches()
+        assert width < 16
+        assert height < 16
+
+
+def test_nothing_selected():
+    result = replace(random_result(2, 5), selected=np.arange(0))
+    assert all(map(drawn, result.plot()))
+    assert drawn(plots.reading_map(result))
+
+
+def test_without_matplotlib(result, monkeypatch):
+    """Plots raise with the command to install it; the report and the notebook view work."""
+    for name in ("matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install 'banditsis\[plots\]'"):
+        result.plot()
+    assert result.to_html()
+    assert result._repr_html_()
+
+
+def test_awkward_names(result):
+    odd = replace(result, names=(AWKWARD * 12)[:80])
+    axes = odd.plot()[0]
+    assert drawn(axes)
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(set(labels)) == 6
+    for label, feature in zip(labels, odd.selected, strict=True):
+        name = " ".join(odd.name(feature).split())
+        assert len(label) <= 32
+        assert label.startswith(name) or len(name) > 32  # a number may follow
+    assert drawn(plots.manhattan(odd))
+    assert drawn(plots.compare(dict.fromkeys(AWKWARD, odd)))
