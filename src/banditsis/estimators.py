@@ -15,38 +15,29 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 
 from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Array, Floats
-from banditsis.core.parallel import Workers
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
-    Responses,
     check_flag,
     check_integer,
     check_real,
-    check_responses,
     check_shape,
-    describe_unknown,
-    from_categories,
     is_dask,
     is_on_gpu,
-    response_names,
     to_memory,
 )
 from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import slower_than_exact
-from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import WHY_EXACT, make_plan
+from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results.result import ALL_ROWS_READ, ScreeningResult
+from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
-from banditsis.screening import drop_unweighted, run_plan
+from banditsis.screening import screen
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
-from banditsis.statistics import StatisticLike
+from banditsis.statistics import StatisticLike, find_statistic
 
 
 class Screener(SelectorMixin, BaseEstimator):
@@ -67,10 +58,6 @@ class Screener(SelectorMixin, BaseEstimator):
     def _plan_options(self) -> dict[str, Any]:
         """The options of this estimator for the plan factory."""
         raise NotImplementedError
-
-    def _why_exact(self, plan: Plan, source: Source, settings: Settings) -> str:
-        """Why to read all rows instead of following the plan; empty if the plan is to be followed."""
-        return ""
 
     def fit(self, X: Any, y: Any, *, covariates: Any = None, sample_weight: Any = None) -> Self:
         """Screen the features of X.
@@ -99,72 +86,52 @@ class Screener(SelectorMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         values = {"y": y, "covariates": covariates, "sample_weight": sample_weight}
-        given, labels = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
+        given, notes = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
         source = self._open(X)
         check_shape(source)
-        n_keep = self._check_size()
-        pvalues = self.pvalues or n_keep == "fdr"
-        settings = Settings.check(
+        self._check_size()
+        n_choose = self._count_to_choose(*source.shape)
+        check_columns(given["y"], self.statistic)
+        found = screen(
             source,
+            plan=partial(self._make_plan, source.shape[1], n_choose),
+            **given,
             statistic=self.statistic,
-            y=given["y"],
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
-            covariates=given["covariates"],
-            sample_weight=given["sample_weight"],
-            pvalues=pvalues,
+            pvalues=self._needs_pvalues,
+            n_choose=n_choose,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=True if self.verbose else None,
-            notes=labels,
-            responses=response_names(given["y"]),
-            n_choose=self._count_to_choose(*source.shape),
         )
-        with Workers(settings.n_jobs):
-            responses = self._check_response(given["y"], settings.statistic, source.shape[0])
-        source, responses = drop_unweighted(source, responses, settings)
-        notes: list[str] = []
-        single = settings.statistic.n_columns > 1 or responses.values.shape[1] == 1
-        if responses.has_missing and single:
-            known = np.flatnonzero(responses.known(0))
-            notes.append(describe_unknown(source.shape[0] - len(known)))
-            source, responses = RowSubset(source, known), Responses(responses.take(known, [0]), False)
-            settings = settings.take(known)
-
-        def plan(design: SamplingDesign | None) -> Plan:
-            made, remarks = self._make_plan(source, settings, design)
-            notes.extend(remarks)
-            return made
-
-        found = run_plan(source, responses, plan, settings, single=single)
         results = [found] if isinstance(found, ScreeningResult) else list(found)
-        if n_keep == "fdr":
+        if self.n_features_to_select == "fdr":
             results = [result.keep_significant(self.fdr) for result in results]
-        results = [result.with_notes([*result.notes, *dict.fromkeys(notes)]) for result in results]
+        results = [result.with_notes([*result.notes, *notes]) for result in results]
+        single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]
         self.scores_ = scores[0] if single else np.column_stack(scores)
         return self
 
-    def _make_plan(
-        self, source: Source, settings: Settings, design: SamplingDesign | None
-    ) -> tuple[Plan, list[str]]:
-        """The plan to run, and notes about it."""
-        n_choose = settings.n_choose
-        make = partial(
-            make_plan,
-            *source.shape,
-            self.n_features_to_select if n_choose is None else count_candidates(n_choose, source.shape[1]),
-            rereads=settings.statistic.rereads,
-            pvalues=bool(settings.pvalues),
+    @property
+    def _needs_pvalues(self) -> bool | str:
+        return self.pvalues or self.n_features_to_select == "fdr"
+
+    def _make_plan(self, p: int, n_choose: int | None, design: SamplingDesign) -> Plan:
+        """The plan for p features and the rows of a sampling design."""
+        return make_plan(
+            design.n_rows,
+            p,
+            self.n_features_to_select if n_choose is None else count_candidates(n_choose, p),
+            rereads=find_statistic(self.statistic).rereads,
+            pvalues=bool(self._needs_pvalues),
             n_selected=n_choose,
             design=design,
+            **self._plan_options(),
         )
-        plan = make(**self._plan_options())
-        if not (note := self._why_exact(plan, source, settings)):
-            return plan, []
-        return plan.as_exact() if plan.by_evidence else make(exact=True), [note]
 
     def _check_size(self) -> Any:
         """The number of features to select, None for the default, or "fdr"."""
@@ -203,19 +170,6 @@ class Screener(SelectorMixin, BaseEstimator):
         size = default_size(max(n, 3), p) if size is None else min(size, p)
         count_candidates(size, p)  # raises if there are too many to compare
         return size
-
-    def _check_response(self, y: Any, kind: Any, n: int, *, can_allow: bool = True) -> Responses:
-        """The response, as one column unless the statistic takes several.
-
-        ``can_allow`` says whether the user could choose to allow missing values.
-        """
-        if kind.n_columns > 1:
-            return check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
-        values = np.asarray(from_categories(y)) if hasattr(y, "to_numpy") else y
-        if len(shape := np.asarray(values).shape) != 2 or shape[1] == 1:
-            values = column_or_1d(values, warn=True)
-        allow_missing = self.missing == "pairwise"
-        return check_responses(values, n, allow_missing=allow_missing, can_allow=can_allow)
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
@@ -378,6 +332,13 @@ class Screener(SelectorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "pairwise"
         return tags
+
+
+def check_columns(y: Any, statistic: StatisticLike) -> None:
+    """Check the shape of y as scikit-learn does: one column as a table is accepted with a warning."""
+    shape = np.asarray(y).shape
+    if find_statistic(statistic).n_columns == 1 and (len(shape) != 2 or shape[1] == 1):
+        column_or_1d(y, warn=True)
 
 
 def _check_means(fitted: Floats | None, source: Source) -> None:
@@ -633,14 +594,3 @@ class BanditSIS(Screener):
     def _plan_options(self) -> dict[str, Any]:
         names = ("alpha", "budget", "min_correlation", "confidence", "discard")
         return {name: getattr(self, name) for name in names}
-
-    def _why_exact(self, plan: Plan, source: Source, settings: Settings) -> str:
-        if self.n_features_to_select == "fdr" and plan.name == "exact":
-            return WHY_EXACT
-        n_reread = plan.n_keep if settings.pvalues else 0
-        if self.alpha is not None or not slower_than_exact(source, plan, self.row_order, n_reread):
-            return ""
-        if self.budget is None and self.min_correlation is None:
-            return ALL_ROWS_READ
-        requested = "the guarantee" if self.budget is None else f"a budget of {self.budget!r}"
-        return f"all rows were read, because that is about as fast here as {requested}; the result is exact."

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.core.validation import check_integer, count_classes, is_on_gpu, to_memory
-from banditsis.estimators import SIS, Screener
+from banditsis.core.validation import check_integer, check_responses, count_classes, is_on_gpu, to_memory
+from banditsis.estimators import SIS, Screener, check_columns
 from banditsis.formats.arrow import frame_names
 from banditsis.formats.covariates import encode_covariates
 from banditsis.formats.opening import is_frame
@@ -234,7 +234,8 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
             "a minimum is only guaranteed without covariates: use alpha or budget."
         )
     kind, n = find_statistic(base.statistic, count_classes(y)), len(X)
-    response = base._check_response(y, kind, n, can_allow=False).values
+    check_columns(y, base.statistic)
+    response = check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False).values
     if kind.n_columns == 1 and response.shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {response.shape} instead: IterativeSIS screens "

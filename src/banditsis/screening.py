@@ -52,8 +52,8 @@ from banditsis.sources.views import RowSubset
 from banditsis.statistics import Statistic, StatisticLike
 from banditsis.statistics.base import MomentStatistic, show
 
-#: A plan, or a function that makes it from the sampling design (None if rows are drawn uniformly).
-PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign | None], Plan]"
+#: A plan, or a function that makes it from the sampling design.
+PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign], Plan]"
 #: Numbers of some responses, the rows in which they are known (None stands for all), and their values there.
 Group: TypeAlias = "tuple[list[int], Indices | None, Array]"
 #: One feature is enough for a message, so only these are read again to find a value that is not finite.
@@ -91,9 +91,9 @@ def screen(
         with the same sampling. A constant response raises an error; among others that vary it gets scores of
         0, no selected feature and a note.
     plan : Plan or callable
-        How many rows to read and how many features to keep. A callable gets the :class:`SamplingDesign`, or
-        None if rows are drawn uniformly, and returns a plan that makes use of it:
-        ``lambda design: Plan.optimal(n, p, d, 0.01, design=design)``.
+        How many rows to read and how many features to keep. A callable gets the :class:`SamplingDesign` of
+        the rows in which the response is known, and returns a plan that makes use of it:
+        ``lambda design: Plan.optimal(design.n_rows, p, d, 0.01, design=design)``.
     statistic : str, class or object
         The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
         the response has three or more classes (strings or categories), else "pearson"; of two classes, the
@@ -185,14 +185,16 @@ def screen(
     allow_missing = settings.pairwise and one_column
     with Workers(settings.n_jobs):
         responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
-    source, responses = drop_unweighted(source, responses, settings)
-    return run_plan(source, responses, plan, settings, single=np.ndim(y) == 1 or not one_column)
+    source, responses = _drop_unweighted(source, responses, settings)
+    return _run_plan(source, responses, plan, settings, single=np.asarray(y).ndim == 1 or not one_column)
 
 
 def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) -> PlanLike:
     """Check a plan, or have it checked when it is made."""
     if callable(plan) and not isinstance(plan, Plan):
-        return lambda design: _check_candidates(check_plan(plan(design), Plan, shape), n_choose)
+        return lambda design: _check_candidates(
+            check_plan(plan(design), Plan, (design.n_rows, shape[1])), n_choose
+        )
     return _check_candidates(check_plan(plan, Plan, shape), n_choose)
 
 
@@ -207,13 +209,13 @@ def _check_candidates(plan: Plan, n_choose: int | None) -> Plan:
     return plan
 
 
-def drop_unweighted(source: Source, responses: Responses, settings: Settings) -> tuple[Source, Responses]:
+def _drop_unweighted(source: Source, responses: Responses, settings: Settings) -> tuple[Source, Responses]:
     """The source and the responses without rows of weight 0."""
     kept = None if settings.sample_weight is None else settings.sample_weight.kept
     return (source, responses) if kept is None else (RowSubset(source, kept), responses.keep(kept))
 
 
-def run_plan(
+def _run_plan(
     source: Source, responses: Responses, plan: PlanLike, settings: Settings, *, single: bool
 ) -> ScreeningResult | ScreeningResults:
     """Screen validated input; return one result if ``single``, else one for each response."""
@@ -261,7 +263,7 @@ def _group(responses: Responses, plan: PlanLike, settings: Settings) -> list[Gro
                 f"least {MIN_ROWS}: omit the covariates that are mostly missing."
             )
     if sum(len(members) for members, _ in groups) > 1:
-        made = plan if isinstance(plan, Plan) else plan(None)
+        made = plan if isinstance(plan, Plan) else plan(SamplingDesign.uniform(len(responses.values)))
         if settings.sampling == "stratified" or made.by_evidence:  # each has its own strata
             groups = [([k], rows) for members, rows in groups for k in members]
     return [(members, rows, responses.take(rows, members)) for members, rows in groups]
@@ -366,7 +368,8 @@ class Run:
         strata = Strata.uniform(n)
         if self.statistic is not None and not (isinstance(plan, Plan) and self._is_uniform(plan)):
             strata = find_strata(self.source, self.statistic, settings.sampling, settings.row_order)
-        made = plan if isinstance(plan, Plan) else plan(strata.design if strata.n_strata > 1 else None)
+        made = plan if isinstance(plan, Plan) else plan(strata.design)
+        made, reasons = self._or_exact(made)
         made = made.rereading(self.kind.rereads).limit_rows(n)
         if made.by_evidence and self.statistic is not None:
             random = settings.row_order == "auto" or (self.source.shuffled and settings.row_order == "stored")
@@ -387,7 +390,18 @@ class Run:
         elif not self.source.shuffled:
             row_order = "random"
         row_order, made, notes = resolve_row_order(self.source, made, row_order)
-        return made, row_order, strata.for_guarantee() if made.by_evidence else strata, notes
+        return made, row_order, strata.for_guarantee() if made.by_evidence else strata, [*notes, *reasons]
+
+    def _or_exact(self, plan: Plan) -> tuple[Plan, list[str]]:
+        """The plan, or the exact one that it names if that is about as fast; and why all rows are read."""
+        if not plan.why_exact:
+            return plan, []
+        if plan.or_exact is None:
+            return plan, [plan.why_exact]
+        n_reread = plan.n_keep if self.settings.pvalues else 0
+        if slower_than_exact(self.source, plan, self.settings.row_order, n_reread):
+            return plan.or_exact, [plan.why_exact]
+        return plan, []
 
     def _is_uniform(self, plan: Plan) -> bool:
         """Whether the plan does not gain by strata, or is meant for uniform samples."""

@@ -36,15 +36,15 @@ from banditsis.core.validation import (
     rows_by_missingness,
 )
 from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order, slower_than_exact
+from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_url, local_path
 from banditsis.formats.targets import Dataset, open_dataset, split_target
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import WHY_EXACT, check_exclusive, make_plan
+from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results.result import ALL_ROWS_READ, Interrupted, ScreeningResult
+from banditsis.results.result import Interrupted, ScreeningResult
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
 from banditsis.sources.base import Source
@@ -100,11 +100,6 @@ class ScreenOptions(NamedTuple):
     def prints_text(self) -> bool:
         """Whether to print text for a reader."""
         return not (self.quiet or self.as_json)
-
-    @property
-    def has_plan(self) -> bool:
-        """Whether the user has chosen what to read."""
-        return self.exact or any(v is not None for v in (self.alpha, self.budget, self.min_correlation))
 
     @property
     def pvalue_kind(self) -> bool | str:
@@ -268,10 +263,10 @@ def _screen(
     assert response is not None
     values = [response] if len(targets) == 1 else list(response.T)
     n_choose = _count_to_choose(options, *source.shape)
-    remarks, printed = list[str](), set[Plan]()
+    printed = set[Plan]()
 
-    def plan(design: SamplingDesign | None) -> Plan:
-        made, remarks[:] = _make_plan(options, source, n_choose, design)
+    def plan(design: SamplingDesign) -> Plan:
+        made = _make_plan(options, source, n_choose, design)
         if options.verbose and options.prints_text and made not in printed:
             printed.add(made)
             rounded = resolve_row_order(source, made, options.row_order).plan
@@ -302,7 +297,7 @@ def _screen(
         results = [found] if len(values) == 1 else found
         described = zip(targets, values, joined, results, strict=True)
         return {
-            target: _describe(options, source, target, response, how, remarks, result)
+            target: _describe(options, source, target, response, how, result)
             for target, response, how, result in described
             if result is not None
         }
@@ -319,9 +314,7 @@ def _screen(
     if options.fdr is None:
         return results
     kept = {target: result.keep_significant(options.fdr) for target, result in results.items()}
-    if any((options.exact, options.alpha, options.budget)):
-        return kept
-    return {target: result.with_notes([*result.notes, WHY_EXACT]) for target, result in kept.items()}
+    return kept
 
 
 def _run_with_gaps(options: ScreenOptions, run: Callable[[str], Any]) -> Any:
@@ -347,11 +340,10 @@ def _describe(
     target: str,
     values: Array,
     how: str,
-    remarks: Sequence[str],
     result: ScreeningResult,
 ) -> ScreeningResult:
     """The result with what the command knows about it; notes name options as the command does."""
-    notes = [*remarks, *result.notes]
+    notes = list(result.notes)
     lost = "rows have a value" in how
     where = how.partition(": ")[0].rstrip(".")
     told = where == f"the column {target!r} of the data" or f"{where};" in " ".join(notes)
@@ -411,11 +403,9 @@ def _count_to_choose(options: ScreenOptions, n: int, p: int) -> int | None:
     return default_size(max(n, 3), p) if options.keep is None else min(options.keep, p)
 
 
-def _make_plan(
-    options: ScreenOptions, source: Source, n_choose: int | None, design: SamplingDesign | None
-) -> tuple[Plan, list[str]]:
-    """The plan, and a note if all rows are read because that is as fast as the default plan."""
-    n, p = source.shape
+def _make_plan(options: ScreenOptions, source: Source, n_choose: int | None, design: SamplingDesign) -> Plan:
+    """The plan for the rows of a sampling design."""
+    n, p = design.n_rows, source.shape[1]
     with usage_errors():
         keep = options.keep if n_choose is None else count_candidates(n_choose, p)
         plan = make_plan(
@@ -432,10 +422,9 @@ def _make_plan(
             n_selected=n_choose,
             design=design,
         )
-    n_reread = plan.n_keep if options.pvalue_kind else 0
-    if options.has_plan or not slower_than_exact(source, plan, options.row_order, n_reread):
-        return plan, []
-    return _make_plan(options._replace(exact=True), source, n_choose, design)[0], [ALL_ROWS_READ]
+    # What the user asks for on the command line is read, also where reading everything would be as fast.
+    follow = options.budget is not None or options.min_correlation is not None
+    return replace(plan, or_exact=None, why_exact="") if follow else plan
 
 
 def _print_task(

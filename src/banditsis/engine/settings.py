@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,16 +118,6 @@ class Settings:
             responses=responses,
             n_choose=n_choose,
         )
-
-    def take(self, rows: Indices) -> Settings:
-        """The settings for some of the rows that have weights."""
-        weights, adjust, complete = self.sample_weight, self.covariates, self.complete
-        if weights is not None:
-            weights = SampleWeights(weights.values[rows], None)
-        if adjust is not None:
-            known = rows if complete is None else np.intersect1d(rows, complete, assume_unique=True)
-            adjust, complete = self.covariates_of(known), _renumber(complete, rows)
-        return replace(self, sample_weight=weights, covariates=adjust, complete=complete)
 
     @property
     def pairwise(self) -> bool:

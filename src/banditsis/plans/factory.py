@@ -12,8 +12,9 @@ from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size
 
 DEFAULT_ALPHA = 0.5
-#: Why selection by false discovery rate reads all rows, unless the user says what to read.
-WHY_EXACT = "all rows were read, because a false discovery rate needs the p-value of every feature."
+#: Why all rows are read if the user does not say what to read: p-values need them, or they take no longer.
+NEEDS_ALL_ROWS = "all rows were read, because a false discovery rate needs the p-value of every feature."
+ALL_ROWS_READ = "all rows were read, because that is about as fast here as reading a sample."
 
 
 def make_plan(
@@ -38,7 +39,8 @@ def make_plan(
     ``exact``, ``max_samples``, ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without
     any of them the plan is the paper's with α = 0.5, but in fewer rounds: :meth:`Plan.with_few_steps`. A
     statistic that rereads its rows gets the optimal plan of the same cost instead, and d = "fdr" gets the
-    exact plan.
+    exact plan. Unless ``max_samples`` or ``alpha`` is given, the plan names the exact plan to follow where
+    that is about as fast.
 
     Parameters
     ----------
@@ -84,29 +86,37 @@ def make_plan(
             "minimum correlation": min_correlation,
         }
     )
-    if isinstance(d, str):
-        # The threshold of Benjamini and Hochberg depends on all p-values, and no sample has these.
-        exact = exact or all(given is None for given in (max_samples, alpha, budget, min_correlation))
-    size = (p if exact else None) if isinstance(d, str) else d
-    if size is not None:
-        check_integer("the number of features to keep", size, 1)
+    by_fdr = isinstance(d, str)
+    size = None if isinstance(d, str) or d is None else check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:
-        return Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
-    d = default_size(max(n, 3), p) if size is None else size
+        plan = Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
+        return _or_exact(plan, plan.as_exact(), "the guarantee")
+    size = default_size(max(n, 3), p) if size is None else size
+    everything = Plan.exact(n, p, p if by_fdr else size).rereading(rereads)
     if exact:
-        return Plan.exact(n, p, d).rereading(rereads)
+        return everything
     if max_samples is not None:
-        return Plan.subsample(n, p, d, _count_samples(max_samples, n)).rereading(rereads)
-    if budget is not None:
-        return Plan.optimal(
-            n, p, d, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
-        )
+        return Plan.subsample(n, p, size, _count_samples(max_samples, n)).rereading(rereads)
     if alpha is not None:
-        return Plan.paper(n, p, d, alpha, discard).rereading(rereads)
-    paper = Plan.paper(n, p, d, DEFAULT_ALPHA, discard)
+        return Plan.paper(n, p, size, alpha, discard).rereading(rereads)
+    if budget is not None:
+        plan = Plan.optimal(
+            n, p, size, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
+        )
+        return _or_exact(plan, everything, f"a budget of {budget!r}")
+    if by_fdr:  # the threshold of Benjamini and Hochberg depends on all p-values, and no sample has these
+        return replace(everything, why_exact=NEEDS_ALL_ROWS)
+    paper = Plan.paper(n, p, size, DEFAULT_ALPHA, discard)
+    plan = replace(paper.with_few_steps(), uniform=False)
     if rereads:
-        return Plan.optimal(n, p, d, paper.cells, rereads=True, design=design)
-    return replace(paper.with_few_steps(), uniform=False)
+        plan = Plan.optimal(n, p, size, paper.cells, rereads=True, design=design)
+    return replace(plan, or_exact=everything, why_exact=ALL_ROWS_READ)
+
+
+def _or_exact(plan: Plan, everything: Plan, request: str) -> Plan:
+    """The plan, or another that reads all rows if that is about as fast as what the user asked for."""
+    why = f"all rows were read, because that is about as fast here as {request}; the result is exact."
+    return replace(plan, or_exact=everything, why_exact=why)
 
 
 def check_exclusive(options: Mapping[str, object]) -> None:

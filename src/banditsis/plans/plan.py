@@ -58,6 +58,10 @@ class Plan:
     uniform : bool
         Whether :func:`screen` draws rows uniformly unless told otherwise, as the paper does, also if strata
         would be more precise.
+    or_exact : Plan, optional
+        The plan to follow instead if reading all rows is about as fast.
+    why_exact : str
+        What the result says if all rows are read.
 
     Examples
     --------
@@ -78,6 +82,8 @@ class Plan:
     parameters: tuple[tuple[str, int | float], ...] = field(default=(), compare=False, repr=False)
     design: SamplingDesign | None = field(default=None, compare=False, repr=False)
     uniform: bool = field(default=False, compare=False, repr=False)
+    or_exact: Plan | None = field(default=None, compare=False, repr=False)
+    why_exact: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("n_rows", self.n_rows, 1)
@@ -85,6 +91,8 @@ class Plan:
         if not self.steps:
             raise ValueError("a plan needs at least one step (n_rows, n_keep).")
         object.__setattr__(self, "steps", tuple(_make_step(step) for step in self.steps))
+        if self.design is not None and self.design.n_strata == 1:
+            object.__setattr__(self, "design", None)  # the same as a uniform sample
         if len({type(step) for step in self.steps}) > 1:
             raise ValueError("the steps of a plan must be all Step or all EvidenceStep.")
         min_rows, max_keep, min_keep = min(3, self.n_rows), self.n_features, 0 if self.by_evidence else 1
