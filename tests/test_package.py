@@ -223,14 +223,14 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1816,
-    "cli": 1844,
+    "(top)": 1779,
+    "cli": 1833,
     "core": 1654,
-    "engine": 2800,
+    "engine": 2764,
     "formats": 5198,
     "index": 1503,
     "kernels": 2692,
-    "plans": 1804,
+    "plans": 1822,
     "results": 1373,
     "show": 1850,
     "sources": 4501,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, ScreeningResult, open_source, screen
-from banditsis.engine import accumulators
 from banditsis.engine.sampling import draw_rows
 from reference import correlations, paper_algorithm
 
@@ -98,24 +97,15 @@ def test_responses_with_different_gaps_are_as_if_single():
 
 
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
-@pytest.mark.parametrize(
-    "price", [0.0, 2.5, 100.0]
-)  # of a shared cell: never part, part midway, part at once
-def test_the_answer_does_not_depend_on_when_responses_part(monkeypatch, price, missing):
-    monkeypatch.setattr(accumulators, "SHARED_CELL", price)
-    monkeypatch.setattr(accumulators, "PASS", 0)
-    parted = []
-    alone = accumulators.MomentAccumulator._single
-    monkeypatch.setattr(
-        accumulators.MomentAccumulator, "_single", lambda group, k: parted.append(k) or alone(group, k)
-    )
+def test_responses_that_keep_different_features_are_as_if_single(missing):
     Ys = np.column_stack([Y, X[:, 9] - Y, rng.standard_normal(N)])
     plan = Plan.paper(N, P, D)
-    for k, result in enumerate(screen(X, Ys, plan, missing=missing, random_state=0)):
+    together = screen(X, Ys, plan, missing=missing, random_state=0)
+    assert len({tuple(result.selected) for result in together}) == 3
+    for k, result in enumerate(together):
         single = screen(X, Ys[:, k], plan, missing=missing, random_state=0)
         np.testing.assert_array_equal(result.selected, single.selected)
         np.testing.assert_allclose(result.scores, single.scores, atol=1e-12)
-    assert bool(parted) == (price > 0)
 
 
 def test_several_label_responses():

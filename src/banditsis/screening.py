@@ -86,8 +86,8 @@ def screen(
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
         The response. Rows of pandas objects are paired by their labels, unless one has a default index; see
-        :func:`~banditsis.core.alignment.align_rows`. Several responses share a pass over the data while the
-        features they have left overlap; each result is the same as if its response had been screened alone
+        :func:`~banditsis.core.alignment.align_rows`. Several responses share each pass over the
+        features that any of them has left; each result is the same as if its response had been screened alone
         with the same sampling. A constant response raises an error; among others that vary it gets scores of
         0, no selected feature and a note.
     plan : Plan or callable
@@ -529,12 +529,10 @@ class Run:
                         statistic = statistic.with_evidence()
                     accumulators = start_accumulators(source, statistic, rows, self.strata)
                 n_read = sum(map(count_rows, read))
-                narrowed: list[Accumulator] = []
                 for accumulator in accumulators:
                     self._run_step(accumulator, rule, step, rows, n_read, traces, workers, tick)
-                    last = len(read) == plan.n_steps
-                    narrowed += [accumulator] if last else accumulator.narrow(count_rows(rows))
-                accumulators = narrowed
+                    if len(read) < plan.n_steps:
+                        accumulator.narrow()
                 if monitor is not None and len(read) == 1:
                     warnings = warn_if_not_exchangeable(monitor, statistic, rows, self.row_order)
                     for trace in traces:

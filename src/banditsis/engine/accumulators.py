@@ -22,9 +22,6 @@ from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.base import SUMS_OF_THREAD, MomentStatistic, Statistic
 from banditsis.statistics.sample import SampleStatistic
 
-# Costs relative to reading and summing one scattered cell for one response. They decide whether responses
-# share a pass: shared cells lie closer together, and matrix products are cheap.
-SHARED_CELL, SHARED_RESPONSE, PASS = 0.2, 0.0025, 40_000
 SUMS_AT_ONCE = 1 << 15
 SCORES_OF_THREAD = 1 << 15  # that are worth another thread
 
@@ -228,26 +225,20 @@ class MomentAccumulator:
         map_in_threads(score_some, range(0, size, at_once), 4)
         return scores, informative, inflation
 
-    def narrow(self, n_rows: int) -> list[MomentAccumulator]:
-        """Drop features that no member has left; split the members if separate passes are cheaper."""
+    def narrow(self) -> None:
+        """Drop the sums of features that no member has left."""
         if len(self.members) == 1:
             (left,) = self.left
             if not isinstance(left, slice):
                 self._restrict(left)
                 self.left = [slice(None)]
-            return [self]
+            return
         in_use = np.zeros(self.sums.shape[-1], bool)
         for left in self.left:
             in_use[left] = True
-        union = np.flatnonzero(in_use)
-        separate_cost = sum(self.n_left) * n_rows + PASS * len(self.members)
-        shared_cost = len(union) * n_rows * (SHARED_CELL + SHARED_RESPONSE * len(self.members)) + PASS
-        if separate_cost < shared_cost:
-            return [self._single(k) for k in range(len(self.members))]
         position = np.cumsum(in_use) - 1
         self.left = [position[left] for left in self.left]
-        self._restrict(union)
-        return [self]
+        self._restrict(np.flatnonzero(in_use))
 
     def _restrict(self, positions: Indices) -> None:
         """Drop the sums of all features but those at some positions."""
@@ -263,22 +254,6 @@ class MomentAccumulator:
         else:
             map_in_threads(take, range(len(after)))
         self.columns, self.sums, self._combined = self.features(positions), after, None
-
-    def _single(self, k: int) -> MomentAccumulator:
-        """One of the members by itself."""
-        return MomentAccumulator(
-            members=[self.members[k]],
-            statistic=self.statistic.subset([k]),
-            source=self.source,
-            calibration=self.calibration,
-            strata=self.strata,
-            columns=self.features(self.left[k]),
-            sums=np.ascontiguousarray(self.sums[:, self.statistic.lines(k)][..., self.left[k]]),
-            left=[slice(None)],
-            summaries=self.summaries[..., [k]],
-            counts=self.counts.copy(),
-            rows=self.rows,
-        )
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""

@@ -158,9 +158,8 @@ class RereadingAccumulator:
             return NormalNull(self.lines[1], two_sided=not self.statistic.one_sided)
         return self.statistic.null_distribution(self.prepared, count_rows(self.rows), self.present)
 
-    def narrow(self, n_rows: int) -> list[RereadingAccumulator]:
-        """Nothing is shared, so there is nothing to split."""
-        return [self]
+    def narrow(self) -> None:
+        """Scores of dropped features are not kept in any case."""
 
     def finish(self, traces: Sequence[Trace]) -> None:
         """Record the features that are left at the end."""
