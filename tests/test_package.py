@@ -226,15 +226,15 @@ BUDGET = {
     "(top)": 1779,
     "cli": 1833,
     "core": 1654,
-    "engine": 2764,
+    "engine": 2732,
     "formats": 5198,
     "index": 1503,
-    "kernels": 2692,
+    "kernels": 2414,
     "plans": 1822,
     "results": 1373,
     "show": 1850,
     "sources": 4501,
-    "statistics": 4464,
+    "statistics": 4218,
 }
 
 

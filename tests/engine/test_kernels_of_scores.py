@@ -85,10 +85,8 @@ def test_rows_are_calibrated_where_they_are(dtype, special):
     )
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("freedom", [20.0, 57.0, 1e3, 1e7])
-def test_pvalues_of_student(freedom, compiled, monkeypatch):
-    monkeypatch.setattr(kernels, "are_loaded", lambda: compiled)
+@pytest.mark.parametrize("freedom", [5.0, 20.0, 57.0, 1e3, 1e7])
+def test_pvalues_of_student(freedom):
     share = np.geomspace(1e-12, 0.39, 300)
     t = np.sqrt(freedom * share / (1 - share))
     expected = (student.logsf(t, freedom) + np.log(2)) / np.log(10)

@@ -47,7 +47,7 @@ def test_responses():
 @pytest.mark.parametrize("rows", [slice(0, N), np.arange(0, N, 3)])
 def test_residuals_given_covariates(rows):
     bound = Pearson.bind_partial(Y, False, find_basis(Z, np.dtype(float))).calibrate(rows)
-    alone = [TailTest(bound.subset([k]).score_parts(rows)).has_normal_residuals for k in range(Y.shape[1])]
+    alone = [TailTest(bound.subset([k]).score_parts(rows)).is_exempt for k in range(Y.shape[1])]
     assert bound.normal_responses(rows).tolist() == alone
     assert alone[0]
     assert not alone[1]

@@ -20,10 +20,9 @@ from banditsis.engine.trace import Trace
 from banditsis.plans.keeping import strongest
 from banditsis.results.result import Round
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MAX_CLASSES, Statistic
+from banditsis.statistics.base import Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
-from banditsis.statistics.sample import SampleStatistic
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
 MAX_FDR = 0.1
@@ -33,8 +32,6 @@ MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 MAX_CHECKED = 1000
 #: For more features, limits of scores are found in less time than p-values.
 MANY = 1 << 15
-#: With no more rows, p-values of rank correlations are from all orders of the response.
-MAX_EXACT = 7
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
@@ -95,70 +92,53 @@ def _correct_response(
     Unless ``pvalues`` are requested, only those of the selected features are checked, and only if these are
     few: there may be thousands of others. Those that are not checked are not available.
     """
-    robust, null = pvalues == "robust", trace.null_distribution
+    null = trace.null_distribution
     if null is None:
         return
     if (reason := statistic.few_events(rows)) is not None:
         trace.null_distribution = NormalNull(np.nan)
         trace.notes.append(reason)
         return
-    last = len(trace.rounds) - 1
-    tested = None if last == 0 else np.flatnonzero(trace.last_round == last)  # None for all
-    scores = trace.scores if tested is None else trace.scores[tested]
-    if statistic.name == "chatterjee" and (n_unknown := np.isnan(null.log10_pvalues(scores)).sum()):
-        trace.notes.append(
-            f"p-values of {count(int(n_unknown), 'feature')} are not available: too many values of the "
-            "feature or of the response are equal for ξ to be normal; use 'spearman' or 'kendall'."
-        )
+    tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
+    scores = trace.scores[tested]
+    reason = statistic.unknown_pvalues
+    if reason and (n_unknown := int(np.isnan(null.log10_pvalues(scores)).sum())):
+        trace.notes.append(f"p-values of {count(n_unknown, 'feature')} are not available: {reason}.")
     level, n_small = find_level(null, scores, trace.scores.size)
     # The parts take memory and time for every row, so candidates come first.
     if n_small == 0:
         return
     if (parts := statistic.score_parts(rows)) is None:
-        if statistic.name == "anova" and statistic.sample_weight is None:
-            trace.notes.append(
-                f"p-values are those of the F test and assume normal data: they are not checked if there are "
-                f"more than {MAX_CLASSES} classes."
-            )
+        if statistic.sample_weight is None and statistic.unchecked_pvalues is not None:
+            trace.notes.append(statistic.unchecked_pvalues)
         return
-    test = TailTest(parts)
-    few = parts.ranks and test.n <= MAX_EXACT
-    if test.has_normal_residuals and not robust and not few:
+    test, robust = TailTest(parts), pvalues == "robust"
+    if test.is_exempt and not robust:
         return
-    features = trace.selected
-    if pvalues:
-        features = np.arange(scores.size) if tested is None else tested
-    positions = features if tested is None else np.searchsorted(tested, features)
+    features = tested if pvalues else trace.selected
+    positions = np.searchsorted(tested, features)
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
     small = small if pvalues or small.size <= MAX_CHECKED else small[:0]
-    features, positions, usual, n_checked = features[small], positions[small], usual[small], len(small)
-    logs = Check(statistic, rows, test, robust).corrected(source, features, usual)
-    cells = count_rows(rows) * n_checked
-    trace.cells_reread += cells
-    raised, n_left = logs != usual, max(0, n_small - n_checked)
-    if raised.any() or n_left:
-        listed = raised | (n_left > 0)
+    usual = usual[small]
+    logs = Check(statistic, rows, test, robust).corrected(source, features[small], usual)
+    n_left, n_raised = max(0, n_small - small.size), int(np.count_nonzero(logs != usual))
+    if n_raised or n_left:
         unknown = level if n_left else -np.inf
-        trace.null_distribution = CorrectedNull(null, positions[listed], logs[listed], unknown)
-    if n_raised := int(np.count_nonzero(raised)):
+        trace.null_distribution = CorrectedNull(null, positions[small], logs, unknown)
+    trace.cells_reread += (cells := count_rows(rows) * small.size)
+    if n_raised:
         trace.details.append(
-            f"{count(n_checked, 'feature')} with small p-values {were(n_checked)} read again ({cells:,} "
-            f"cells), and {count(n_raised, 'p-value')} raised, because {_reason(test)}"
+            f"{count(small.size, 'feature')} with small p-values {were(small.size)} read again ({cells:,} "
+            f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}"
             f"{', or the variance of the response depends on the feature' * robust}."
         )
     if n_left:
         trace.details.append(
             f"small p-values of {count(n_left, 'feature')} are not available, as the data "
-            f"{'have equal values' if test.parts.ranks else 'are not normal'} and they were not checked: set "
+            f"{'have equal values' if parts.ranks else 'are not normal'} and they were not checked: set "
             "pvalues=True to get them."
         )
-
-
-def _reason(test: TailTest) -> str:
-    if test.parts.ranks:
-        return "there are few rows" if test.n <= MAX_EXACT else "feature and response have many equal values"
-    return "feature and response are skewed or heavy-tailed"
 
 
 class Check(NamedTuple):
@@ -171,12 +151,10 @@ class Check(NamedTuple):
 
     def corrected(self, source: Source, features: Indices, log10: Floats) -> Floats:
         """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
-        logs = log10 * np.log(10)
-        usual = logs.copy()
-        n = count_rows(self.rows)
+        usual = log10 * np.log(10)
+        logs, n = usual.copy(), count_rows(self.rows)
         width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
-        # a check takes time for each class, and a run can be interrupted only between pieces
-        size = max(1, CELLS_OF_THREAD // (n * max(1, len(self.test.residuals))))
+        size = max(1, CELLS_OF_THREAD // n)  # a run can be interrupted only between pieces
         for i in range(0, features.size, width):
             columns, here = source.read_columns(self.rows, features[i : i + width]), logs[i : i + width]
             pieces = ((columns[j : j + size], here[j : j + size]) for j in range(0, len(here), size))
@@ -190,22 +168,12 @@ class Check(NamedTuple):
             if self.statistic.pairwise and not (present := np.isfinite(x)).all():
                 parts = self.statistic.score_parts(as_indices(self.rows)[present])
                 assert parts is not None  # as it is for all rows
-                self.raise_some(TailTest(parts), [x[present]], logs[j : j + 1])
+                logs[[j]] = TailTest(parts).log_pvalues([x[present]], logs[[j]], self.robust)
             else:
                 complete.append(j)
         if complete:
-            raised = logs[complete]
-            self.raise_some(self.test, [columns[j] for j in complete], raised)
-            logs[complete] = raised
-
-    def raise_some(self, test: TailTest, columns: Sequence[Array], logs: Floats) -> None:
-        """As :meth:`raise_pvalues`, for columns without missing values in the rows of a test."""
-        if isinstance(self.statistic, SampleStatistic) and test.parts.ranks and test.n <= MAX_EXACT:
-            y = test.parts.residuals[:, 0]
-            exact = [self.statistic.exact_pvalue(x.astype(np.float64), y) for x in columns]
-            logs[:] = np.log(exact)
-        else:
-            logs[:] = test.log_pvalues(columns, logs, self.robust)
+            some = [columns[j] for j in complete]
+            logs[complete] = self.test.log_pvalues(some, logs[complete], self.robust)
 
 
 def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple[float, int]:

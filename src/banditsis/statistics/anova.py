@@ -9,7 +9,6 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import (
-    MAX_CLASSES,
     MomentStatistic,
     RowSizes,
     Weights,
@@ -51,6 +50,10 @@ class Anova(MomentStatistic):
     name = "anova"
     by_class = True
     one_sided = True
+    unchecked_pvalues = (
+        "p-values are those of the F test, which assumes normal data: with three or more classes they are "
+        "not checked, and are too small if features are skewed and some classes are rare."
+    )
 
     def __init__(self, y: Array, pairwise: bool, labels: list[Array]) -> None:
         self.y, self.pairwise = y, pairwise
@@ -162,11 +165,10 @@ class Anova(MomentStatistic):
         return BetaNull(present - classes, classes - 1.0, np.sqrt(n / np.maximum(present, 1)))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        """Indicators of the classes; of two classes one is enough. None if there are too many to check."""
-        k = self.n_classes
-        if self.sample_weight is not None or k > MAX_CLASSES:
+        """The indicator of one of two classes; the score of more is not linear in the feature."""
+        if self.sample_weight is not None or self.n_classes > 2:
             return None
-        return ScoreParts(np.eye(k, k if k > 2 else 1, dtype=bool)[self.codes(rows)])
+        return ScoreParts(self.codes(rows)[:, None] == 0)
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         if not self.pairwise:

@@ -150,6 +150,11 @@ class Statistic(ABC):
     #: Whether absolute scores are those of Pearson's correlation, whose sampling distribution is known.
     is_correlation: ClassVar[bool] = False
 
+    #: Why p-values of some features are not known; None if they are for all.
+    unknown_pvalues: str | None = None
+    #: Why small p-values are not checked although they assume normal data.
+    unchecked_pvalues: str | None = None
+
     #: Label of each response that counts as 1, with which positive scores go; None for numbers.
     positive: Array | None = None
     y: Array

@@ -66,6 +66,10 @@ class Chatterjee(SampleStatistic):
     name = "chatterjee"
     one_sided = True
     returns_null_scale = True
+    unknown_pvalues = (
+        "too many values of the feature or of the response are equal for ξ to be normal; use 'spearman' or "
+        "'kendall'"
+    )
 
     def prepare(self, y: Floats) -> PreparedResponse:
         n, places = len(y), np.argsort(y, kind="stable")

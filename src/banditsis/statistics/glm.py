@@ -12,12 +12,11 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, special, spread
 from banditsis.statistics.base import MomentStatistic, describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
-from banditsis.statistics.likelihood import describe_few_events, log_pvalue
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.partial import PartialStatistic
 from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.regression import maximise, whiten
-from banditsis.statistics.saddlepoint import ScoreParts
+from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
 SAMPLE_SIZE = 20_000
 TOLERANCE = 1e-10

@@ -62,4 +62,4 @@ class Kendall(SampleStatistic):
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         """Those of Spearman's ρ, which has the same p-values if one of the variables has two values."""
-        return ScoreParts(self.response(rows)[:, None], ranks=True, linear=False)
+        return self.rank_parts(rows, linear=False)

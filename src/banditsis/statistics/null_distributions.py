@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.parallel import map_in_threads
-from banditsis.kernels.student import MAX_SHARE, MIN_RESIDUAL, scaled_tail
 
 #: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
 SMALL, TINY = 1e-3, 1e-250
@@ -103,16 +100,15 @@ class BetaNull(NullDistribution):
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         share = np.minimum(np.square(scores * self.scale), 1.0)
-        a, b = np.divide(self.residual, 2.0), np.divide(self.between, 2.0)
-        given = [np.broadcast_to(values, share.shape) for values in (a, b, share)]
-        is_t = (b == 0.5) & (a >= MIN_RESIDUAL / 2) & (share > 0) & (share <= MAX_SHARE)
-        if is_t.all():  # usually, and nothing is copied
-            return np.asarray(_fill(_log_t_tail, *given) / np.log(10))
+        a, b = (np.broadcast_to(np.divide(f, 2.0), share.shape) for f in (self.residual, self.between))
         log = np.where(np.isnan(share), np.nan, 0.0)
-        others = (a > 0) & (b > 0) & (share > 0) & ~is_t
-        for part, log_tail in ((is_t, _log_t_tail), (others, _log_beta_tail)):
-            if part.any():
-                log[part] = _fill(log_tail, *(values[part] for values in given))
+        known = np.flatnonzero((a > 0) & (b > 0) & (share > 0))
+
+        def fill(start: int) -> None:
+            piece = known[start : start + PVALUES_AT_ONCE]
+            log[piece] = _log_beta_tail(a[piece], b[piece], share[piece])
+
+        map_in_threads(fill, range(0, known.size, PVALUES_AT_ONCE))
         return np.asarray(log / np.log(10))
 
 
@@ -128,28 +124,6 @@ def permutation_null(n: Any, kurtosis: Any) -> BetaNull:
     """
     residual = -6 / kurtosis - 3
     return BetaNull(residual, scale=np.sqrt((n - 1) / (residual + 1)))
-
-
-def _fill(function: Callable[..., Floats], *given: Floats) -> Floats:
-    """Apply a function to pieces of some arrays, in threads."""
-    filled = np.empty(given[0].shape)
-
-    def fill(start: int) -> None:
-        piece = slice(start, start + PVALUES_AT_ONCE)
-        filled[piece] = function(*(values[piece] for values in given))
-
-    map_in_threads(fill, range(0, filled.size, PVALUES_AT_ONCE))
-    return filled
-
-
-def _log_t_tail(a: Floats, _: Floats, share: Floats) -> Floats:
-    """Logarithm of :math:`I_{1-s}(a, 1/2)`, without Numba if its import would take longer."""
-    if kernels.are_loaded():
-        tail, exponent = np.empty((2, share.size))
-        kernels.pvalues.scaled_t_tail(np.ascontiguousarray(a), np.ascontiguousarray(share), tail, exponent)
-    else:
-        tail, exponent = scaled_tail(a[:1] if a.strides == (0,) else a, share)  # the same for all
-    return np.asarray(np.minimum(np.log(tail) - exponent, 0.0))
 
 
 def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:

@@ -66,6 +66,7 @@ class PartialStatistic(MomentStatistic):
     def __init__(self, plain: MomentStatistic, covariates: Covariates) -> None:
         self.plain, self.covariates = plain, covariates
         self.name, self.y, self.pairwise, self.positive = plain.name, plain.y, plain.pairwise, plain.positive
+        self.unchecked_pvalues = plain.unchecked_pvalues
         #: sums, and what the covariates explain of them
         self._explained: tuple[Floats, Explained] | None = None
 

@@ -62,4 +62,4 @@ class Spearman(SampleStatistic):
         return replace(null, scale=null.scale * np.sqrt(n_rows / n))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        return ScoreParts(self.response(rows)[:, None], ranks=True)
+        return self.rank_parts(rows, linear=True)
