@@ -137,7 +137,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
         assert browser.run(CELLS.format(column))[0] == "<1e−300"
         browser.click(head(column))
         assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
-    exponent = int(np.floor(result.log10_qvalues[40]))
+    exponent = int(np.floor(result.features["log10_qvalue"][1]))
     assert browser.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
     assert browser.complaints() == []
 
