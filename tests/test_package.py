@@ -224,15 +224,15 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1816,
-    "cli": 1844,
+    "cli": 1822,
     "core": 1654,
     "engine": 2800,
     "formats": 5198,
     "index": 1503,
     "kernels": 2692,
     "plans": 1804,
-    "results": 1373,
-    "show": 1850,
+    "results": 1372,
+    "show": 1824,
     "sources": 4501,
     "statistics": 4464,
 }
