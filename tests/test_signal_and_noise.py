@@ -193,7 +193,7 @@ def test_several_responses():
         table = results.to_frame()
         assert list(table["response"]) == ["height"] * 4 + ["weight"] * 4 + ["age"] * 4
         assert (table.groupby("response", sort=False)["name"].first() == ["g0", "g1", "g2"]).all()
-        back = ScreeningResults.from_json(results.to_json(compress=True))
+        back = ScreeningResults.from_json(results.to_json())
         pd.testing.assert_frame_equal(back.to_frame(), table)
         assert list(json.loads(results.to_json(full=False))["responses"]) == results.names
         assert re_lines(str(results))[0] == "3 responses, 600 rows × 80 features"

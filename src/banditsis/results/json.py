@@ -103,9 +103,8 @@ def _decode(value: Any) -> Any:
         dtype, shape, packed = content
         return _unpack(packed, dtype).reshape(shape)
     if kind == "object":
-        name, fields = content
-        known = {"Round": Round, "Effects": Effects}
-        return (known.get(name) or getattr(null_distributions, name))(**_decode(fields))
+        kind, fields = {"Round": Round, "Effects": Effects}.get(content[0]), _decode(content[1])
+        return (kind or getattr(null_distributions, content[0]))(**fields)
     if kind == "mapping":
         return {key: _decode(item) for key, item in content}
     return float(content) if kind == "float" else tuple(map(_decode, content))

@@ -286,7 +286,10 @@ class ScreeningResult:
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, accurate far below 1e-300."""
-        tested = self._tested
+        return self._find_log10_pvalues()
+
+    def _find_log10_pvalues(self) -> Floats:
+        tested = self._tested  # apart from the property, which Python 3.11 computes in one thread at a time
         if self.null_distribution is None or not tested.any():
             name = str(self.parameters.get("statistic", "pearson"))
             kind = STATISTICS.get(name)

@@ -17,9 +17,6 @@ from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 
-#: More threads wait for each other.
-MAX_THREADS = 8
-
 
 class ScreeningResults(Sequence[ScreeningResult]):
     """The results of several responses, by position or name. Printing them shows a table.
@@ -72,8 +69,9 @@ class ScreeningResults(Sequence[ScreeningResult]):
     @property
     def pvalues(self) -> Floats:
         """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
-        with Workers(min(count_jobs(None), MAX_THREADS)):
-            return np.stack(map_in_threads(lambda result: result.pvalues, self.results))
+        with Workers(min(count_jobs(None), 8)):  # more threads wait for each other
+            log10 = map_in_threads(ScreeningResult._find_log10_pvalues, self.results)
+        return np.power(10.0, np.stack(log10))
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
         """Features of each response that are significant if all tests of all responses count.
