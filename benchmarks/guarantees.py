@@ -91,7 +91,7 @@ def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]
             y = plant(kind, X, errors, min(0.9, 1.07 * floors.get(key, 0.1)))
             result = screen(X, y, PLANS[key[0]], sampling=key[1], random_state=seed, n_jobs=1, progress=False)
             line = (0, 0, 0.0, math.nan)
-            if result.why_no_floor() is None:
+            if result.no_floor_reason is None:
                 floor, r = result.detection_floor(), correlations(X, y)
                 floors[key] = floor if key not in floors else 0.8 * floors[key] + 0.2 * floor
                 covered = np.ones(P, bool)

@@ -112,7 +112,7 @@ CASES = dict(cases())
 
 def describe(result):
     """The numbers of a result that must not change."""
-    has_floor = result.why_no_floor() is None
+    has_floor = result.no_floor_reason is None
     return {
         "selected": result.selected.tolist(),
         "scores": [float(f"{score:.13g}") for score in result.scores],

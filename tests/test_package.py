@@ -224,15 +224,15 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1779,
-    "cli": 1833,
+    "cli": 1811,
     "core": 1654,
     "engine": 2732,
     "formats": 5198,
     "index": 1503,
     "kernels": 2414,
     "plans": 1822,
-    "results": 1373,
-    "show": 1850,
+    "results": 1372,
+    "show": 1824,
     "sources": 4501,
     "statistics": 4218,
 }

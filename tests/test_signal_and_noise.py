@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
-from banditsis.results.result import describe_answer, describe_associated
+from banditsis.results.sentences import describe_answer, describe_associated
 
 N, P, SIGNALS = 2000, 5000, 10
 SEEDS = 200
@@ -140,10 +140,10 @@ def test_no_detection_floor_with_selection_by_error_rate(selector):
     X = rng.standard_normal((5000, 100))
     for y in (X[:, 3] + rng.standard_normal(5000), rng.standard_normal(5000)):
         result = selector.fit(X, y).result_
-        assert result.why_no_floor() == "features were selected by p-value"
+        assert result.no_floor_reason == "features were selected by p-value"
         with pytest.raises(ValueError, match="no detection floor: features were selected by p-value"):
             result.detection_floor()
-        assert json.loads(result.to_json(full=False))["no_floor_reason"] == result.why_no_floor()
+        assert json.loads(result.to_json(full=False))["no_floor_reason"] == result.no_floor_reason
         for text in (str(result), result.to_html(), result._repr_html_()):
             assert "was kept" not in text
             assert "was dropped" not in text
@@ -193,7 +193,7 @@ def test_several_responses():
         table = results.to_frame()
         assert list(table["response"]) == ["height"] * 4 + ["weight"] * 4 + ["age"] * 4
         assert (table.groupby("response", sort=False)["name"].first() == ["g0", "g1", "g2"]).all()
-        back = ScreeningResults.from_json(results.to_json(compress=True))
+        back = ScreeningResults.from_json(results.to_json())
         pd.testing.assert_frame_equal(back.to_frame(), table)
         assert list(json.loads(results.to_json(full=False))["responses"]) == results.names
         assert re_lines(str(results))[0] == "3 responses, 600 rows × 80 features"

@@ -7,7 +7,7 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.results.result import describe_associated
+from banditsis.results.sentences import describe_associated
 
 LEAKAGE = "possible leakage"
 N = 4000

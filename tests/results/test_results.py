@@ -71,7 +71,7 @@ def assert_equal(found, expected):
             np.testing.assert_array_equal(a, b)
         elif field.name == "null_distribution":
             assert type(a) is type(b)
-            if b is not None and expected.tested.any():
+            if expected.has_pvalues:
                 np.testing.assert_array_equal(found.log10_pvalues, expected.log10_pvalues)
         else:
             assert a == b
@@ -90,8 +90,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("compress", [False, True])
-def test_json_there_and_back(case, compress):
+def test_json_there_and_back(case):
     options = {"plan": PLAN} | CASES[case]
     x = pd.DataFrame(X, columns=[f"größe {j}" for j in range(60)])
     if case == "gaps":
@@ -101,7 +100,7 @@ def test_json_there_and_back(case, compress):
     y = pd.Series(Y > 0 if case == "classes" else Y, name="price")
     result = screen(x, y, options.pop("plan"), random_state=0, **options)
     assert result.response == "price"
-    text = result.to_json(compress=compress)
+    text = result.to_json()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert text.isascii()
     assert_equal(ScreeningResult.from_json(text), result)
@@ -151,8 +150,8 @@ def test_json_has_every_column_of_the_frame(case):
     for k, feature in enumerate(record["features"]):
         for name, value in frame.iloc[k].items():
             assert feature[name] == (None if value != value else pytest.approx(value)), name
-    if result.why_no_floor():
-        assert (record["detection_floor"], record["no_floor_reason"]) == (None, result.why_no_floor())
+    if result.no_floor_reason:
+        assert (record["detection_floor"], record["no_floor_reason"]) == (None, result.no_floor_reason)
     else:
         assert record["detection_floor"] == result.detection_floor()
 
@@ -211,7 +210,6 @@ def test_p_values_that_were_not_computed(sampling):
         lambda: sampled.pvalues,
         lambda: sampled.qvalues,
         lambda: sampled.log10_pvalues,
-        lambda: sampled.log10_qvalues,
         ScreeningResults([sampled, sampled]).select,
         lambda: ScreeningResults([sampled, sampled]).pvalues,
     ):

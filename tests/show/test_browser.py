@@ -137,7 +137,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
         assert browser.run(CELLS.format(column))[0] == "<1e−300"
         browser.click(head(column))
         assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
-    exponent = int(np.floor(result.log10_qvalues[40]))
+    exponent = int(np.floor(result.features["log10_qvalue"][1]))
     assert browser.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
     assert browser.complaints() == []
 
@@ -219,18 +219,14 @@ def test_several_responses(browser, tmp_path):
     assert browser.complaints() == []
 
 
-def test_charts_follow_the_theme(page):
-    colour = "getComputedStyle(document.querySelector('.ranked .signal .mark')).fill"
-    light = page.run(colour)
-    page.click("#theme")
-    assert page.run(colour) != light
-
-
 def test_turns_dark(browser, page, tmp_path):
+    """The page and its charts."""
     paper = "getComputedStyle(document.body).backgroundColor"
-    light = page.run(paper)
+    mark = "getComputedStyle(document.querySelector('.ranked .signal .mark')).fill"
+    light, blue = page.run(paper), page.run(mark)
     page.click("#theme")
     dark = page.run(paper)
+    assert page.run(mark) != blue
     page.click("#theme")
     assert page.run(paper) == light
     assert sum(map(int, dark[4:-1].split(","))) < 150 < 600 < sum(map(int, light[4:-1].split(",")))

@@ -56,7 +56,7 @@ def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
         f"{text_table(HEADINGS, table, '<')}\n* estimated from {N_TIMED} features\n"
     )
     print_output(f"The rounds of this run\n{rounds_table(found.rounds)}\n")
-    print_output(f"Its best features\n{features_table(found, limit=N_LINEAR + N_SQUARED)}\n")
+    print_output(f"Its best features\n{features_table(found.features.take(slice(N_LINEAR + N_SQUARED)))}\n")
     print_output(
         "The same in Python:\n"
         "  from banditsis import BanditSIS\n"

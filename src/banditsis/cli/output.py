@@ -19,20 +19,17 @@ from banditsis.core.formatting import (
     encodable,
     format_bytes,
     format_duration,
-    format_pvalue,
-    format_score,
     format_share,
     replacing,
     round_share,
     rounds_table,
-    short_labels,
     text_table,
     to_single_line,
 )
 from banditsis.core.parallel import map_in_threads
-from banditsis.results.result import (
-    LEAKAGE,
-    ScreeningResult,
+from banditsis.results.features import Features, describe_features
+from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import (
     describe_answer,
     describe_floor,
     describe_gaps,
@@ -41,7 +38,6 @@ from banditsis.results.result import (
     describe_response,
     describe_run,
     describe_sampling,
-    feature_columns,
     sentence,
 )
 from banditsis.results.several import ScreeningResults
@@ -86,7 +82,7 @@ def _print_result(result: ScreeningResult, limit: int, verbose: bool, omit_readi
     if verbose:
         print_output(rounds_table(result.rounds) + "\n")
     if len(result.selected):
-        print_output(features_table(result, limit, verbose=verbose))
+        print_output(features_table(result.features.take(slice(limit)), verbose=verbose))
     if (n_more := len(result.selected) - limit) > 0:
         print_output(f"… and {n_more:,} more: use --output or --json to list all.")
     run = describe_gaps(result) if omit_reading else describe_run(result)
@@ -104,7 +100,8 @@ def _print_cost(result: ScreeningResult, n_bytes: float, seconds: float) -> None
         f"({format_share(result.fraction_read)}), touching {format_bytes(n_bytes)}, in "
         f"{format_duration(seconds)}{seed}."
     )
-    for line in (cost, *describe_sampling(result), *([describe_floor(result)] if result.is_exact else [])):
+    floor = describe_floor(result) if result.is_exact else ""
+    for line in filter(None, (cost, describe_sampling(result), floor)):
         print_output(sentence(line), indent=0)
 
 
@@ -140,35 +137,21 @@ def summarize_response(values: Array, by_class: bool = False) -> str:
     return ", ".join(shares[:MAX_CLASSES_SHOWN]) + more
 
 
-def features_table(result: ScreeningResult, limit: int, *, verbose: bool = False) -> str:
-    """Format the best selected features as a table; ``verbose`` adds intervals, q-values and present rows."""
-    columns = feature_columns(result, result.selected[:limit])
-    ranks = list(map(str, columns["rank"]))
-    texts: dict[str, Iterable[str]] = {
-        "score": [format_score(score, 4, result.one_sided) for score in columns["score"]]
-    }
-    if "low" in columns and (verbose or "pvalue" not in columns):
-        limits = zip(columns["low"], columns["high"], strict=True)
-        texts["95% interval"] = [f"{low:+.3f} to {high:+.3f}" for low, high in limits]
-    if "pvalue" in columns:
-        texts["p"] = map(format_pvalue, columns["log10_pvalue"])
-    if "pvalue" in columns and verbose:
-        texts["q"] = map(format_pvalue, columns["log10_qvalue"])
-    if verbose and "present" in columns and (columns["present"] < columns["rows_read"]).any():
-        texts["present"] = map("{:,.0f}".format, columns["present"])
-    if "associated" in columns:
-        found = "discovery" if "fdr" in result.parameters else "clear"
-        marks = zip(columns["flag"], columns["associated"], strict=True)
-        texts[""] = [
-            "leakage?" if flag == LEAKAGE else found if clear else "unclear" for flag, clear in marks
-        ]
-    rows = list(zip(ranks, *texts.values(), strict=True))
-    taken = max(map(len, text_table(["rank", *texts], rows).splitlines()))
+def features_table(features: Features, *, verbose: bool = False) -> str:
+    """Format features as a table; ``verbose`` adds intervals, q-values and present rows."""
+    texts = features.texts()
+    if not verbose:
+        left_out = {"q", "present"} | ({"95% interval"} if "p" in texts else set())
+        texts = {heading: column for heading, column in texts.items() if heading not in left_out}
+    headings = ["rank", *("" if heading == "evidence" else heading for heading in texts)]
+    rows = list(zip(map(str, features["rank"]), *texts.values(), strict=True))
+    taken = max(map(len, text_table(headings, rows).splitlines()))
     room = min(max(line_width(sys.stdout) - taken - 2, MIN_NAME), MAX_NAME)  # what a line has left
-    names = short_labels(columns["name"], room)
-    table = [[rank, name, *rest] for name, (rank, *rest) in zip(names, rows, strict=True)]
-    align = "><" + "".join(">" if heading else "<" for heading in texts)
-    return text_table(["rank", "feature", *texts], table, align)
+    table = [[rank, name, *rest] for name, (rank, *rest) in zip(features.labels(room), rows, strict=True)]
+    headings.insert(1, "feature")
+    return text_table(
+        headings, table, "><".ljust(len(headings) - 1, ">") + ("<" if headings[-1] == "" else ">")
+    )
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:
@@ -218,30 +201,25 @@ def _output_tables(
 
     The first table is an example of all columns, with one feature.
     """
-    results = [result] if isinstance(result, ScreeningResult) else list(result)
-    examples = map_in_threads(_example, results)
-    columns: dict[str, list[Any]] = {}
-    targets = [""]
-    if isinstance(result, ScreeningResults):
-        columns, targets = {"target": [""]}, result.names
-    for example in examples:
+    if isinstance(result, ScreeningResult):
+        together, columns = ScreeningResults([result]), dict[str, list[Any]]()
+    else:
+        together, columns = result, {"target": [""]}
+    for example in map_in_threads(_example, together.results):
         columns |= {k: v for k, v in example.items() if columns.get(k, [None]) == [None]}
     yield columns
-    for one, target in zip(results, targets, strict=True):
+    for one, target in zip(together, together.names, strict=True):
         chosen = np.argsort(one.ranking) if all_features else one.selected
         for start in range(0, len(chosen), FEATURES_AT_ONCE):
-            some = chosen[start : start + FEATURES_AT_ONCE]
-            found = _as_lists(feature_columns(one, some)) | {"target": [encodable(target)] * len(some)}
+            some = describe_features(one, chosen[start : start + FEATURES_AT_ONCE])
+            found = some.to_lists() | {"target": [encodable(target)] * len(some)}
             yield {name: found.get(name, [None] * len(some)) for name in columns}
 
 
 def _example(result: ScreeningResult) -> dict[str, list[Any]]:
     """All columns, with the first selected feature if there is one."""
-    return _as_lists(feature_columns(result, result.selected[:1] if len(result.selected) else np.arange(1)))
-
-
-def _as_lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
-    return {name: list(np.asarray(values).tolist()) for name, values in columns.items()}
+    chosen = result.selected[:1] if len(result.selected) else np.arange(1)
+    return describe_features(result, chosen).to_lists()
 
 
 def _write_csv(tables: Iterator[dict[str, list[Any]]], path: Path) -> None:

@@ -258,22 +258,22 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
+#: Headings of the rounds of a run.
+ROUND_HEADS = ("round", "rows", "features", "kept", "cutoff", "cells", "time")
+
+
+def round_rows(rounds: Sequence[Round]) -> list[list[str]]:
+    """The cells of a table with a line for each round, below :data:`ROUND_HEADS`."""
+    rows = []
+    for k, r in enumerate(rounds, 1):
+        counts = [f"{k}", f"{r.n_rows:,}", f"{r.n_features:,}", f"{r.n_kept:,}"]
+        rows.append([*counts, f"{r.cutoff:.4f}", f"{r.cells:,}", format_duration(r.seconds)])
+    return rows
+
+
 def rounds_table(rounds: Sequence[Round]) -> str:
     """Format the rounds of a screening run as a table."""
-    headings = ["round", "rows", "features", "kept", "cutoff", "cells", "time"]
-    rows = [
-        [
-            str(number),
-            f"{r.n_rows:,}",
-            f"{r.n_features:,}",
-            f"{r.n_kept:,}",
-            f"{r.cutoff:.4f}",
-            f"{r.cells:,}",
-            format_duration(r.seconds),
-        ]
-        for number, r in enumerate(rounds, 1)
-    ]
-    return text_table(headings, rows)
+    return text_table(ROUND_HEADS, round_rows(rounds))
 
 
 @contextmanager

@@ -9,24 +9,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Floats, Indices
-from banditsis.core.formatting import (
-    count,
-    format_score,
-    printable,
-    shorten,
-    text_table,
-    to_single_line,
-    write_text,
-)
+from banditsis.core.formatting import count, printable, short_labels, text_table
 from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.validation import check_choice, check_real
-from banditsis.results.result import ScreeningResult, count_associated
+from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
-
-#: More threads wait for each other between operations, which are long enough for as many results together.
-MAX_THREADS, TOGETHER = 8, 16
 
 
 class ScreeningResults(Sequence[ScreeningResult]):
@@ -80,24 +69,9 @@ class ScreeningResults(Sequence[ScreeningResult]):
     @property
     def pvalues(self) -> Floats:
         """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
-        pvalues = np.empty((len(self), self.results[0].n_features))
-        nulls = [r.null_distribution if r.tested.all() else None for r in self.results]
-        usual = next((null for null in nulls if null is not None and null.is_common), None)
-        alike = [usual is not None and null is not None and null.is_like(usual) for null in nulls]
-        together, alone = np.flatnonzero(alike), np.flatnonzero(np.logical_not(alike))
-
-        def fill(members: Indices) -> None:
-            results = [self.results[k] for k in members]
-            if usual is not None and len(results) > 1:
-                log10 = usual.log10_pvalues(np.concatenate([result.scores for result in results]))
-            else:
-                log10 = results[0].compute_log10_pvalues()
-            pvalues[members] = np.power(10.0, log10).reshape(len(members), -1)
-
-        with Workers(min(count_jobs(None), MAX_THREADS)):
-            blocks = [together[i : i + TOGETHER] for i in range(0, together.size, TOGETHER)]
-            map_in_threads(fill, [*blocks, *alone[:, None]])
-        return pvalues
+        with Workers(min(count_jobs(None), 8)):  # more threads wait for each other
+            log10 = map_in_threads(ScreeningResult._find_log10_pvalues, self.results)
+        return np.power(10.0, np.stack(log10))
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
         """Features of each response that are significant if all tests of all responses count.
@@ -125,11 +99,11 @@ class ScreeningResults(Sequence[ScreeningResult]):
             frame.insert(0, "response", name)
         return pd.concat(frames, ignore_index=True)
 
-    def to_json(self, *, full: bool = True, compress: bool = False) -> str:
+    def to_json(self, *, full: bool = True) -> str:
         """All results as one JSON object; see :meth:`ScreeningResult.to_json`."""
         from banditsis.results.json import to_record
 
-        records = [to_record(result, full=full, compress=compress) for result in self.results]
+        records = [to_record(result, full=full) for result in self.results]
         return json.dumps({"responses": dict(zip(self.names, records, strict=True))})
 
     @classmethod
@@ -154,27 +128,27 @@ class ScreeningResults(Sequence[ScreeningResult]):
         y : array-like of shape (n, responses), optional
             The responses, in the order of the results.
         """
-        from banditsis.show.report import render  # only needed here
+        from banditsis.show.report import write_report  # only needed here
 
-        y = align_rows(X, y=y)[0]["y"]
-        page = render(self.results, title, X, None if y is None else list(np.asarray(y).T))
-        if path is None:
-            return page
-        write_text(Path(path), page)
-        return None
+        return write_report(self.results, path, title, X, y)
+
+    def overview(self) -> dict[str, list[str]]:
+        """Columns with a value for each response: how many features were selected, and the best one."""
+        clear = [count_associated(result) for result in self.results]
+        best = [result.features.take(slice(1)) for result in self.results]
+        return {
+            "response": short_labels(self.names, 40),
+            "selected": [f"{len(result.selected):,}" for result in self.results],
+            "clearly associated": ["unknown" if n is None else f"{n:,}" for n in clear],
+            "best feature": ["".join(first.labels(24)) for first in best],
+            "score": ["".join(first.scores(3)) for first in best],
+        }
 
     def __str__(self) -> str:
-        rows = []
-        for name, result in zip(self.names, self.results, strict=True):
-            clear = "unknown" if (n := count_associated(result)) is None else f"{n:,}"
-            best = [
-                f"{to_single_line(result.name(k))} ({format_score(result.scores[k], 3, result.one_sided)})"
-                for k in result.selected[:1]
-            ]
-            rows.append([shorten(name), f"{len(result.selected):,}", clear, *(best or [""])])
-        headings = ["response", "selected", "clearly associated", "best feature"]
+        columns = self.overview()
+        rows = list(zip(*columns.values(), strict=True))
         head = f"{count(len(self), 'response')}, {describe_size(self)}"
-        return printable(f"{head}\n{text_table(headings, rows, align='<>>')}")
+        return printable(f"{head}\n{text_table(list(columns), rows, align='<>><')}")
 
     __repr__ = __str__
 

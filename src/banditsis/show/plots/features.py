@@ -9,14 +9,10 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
-from banditsis.results.result import (
-    ScreeningResult,
-    describe_associated,
-    minus_log10,
-    name_of_associated,
-    qq_points,
-)
+from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import describe_associated, name_of_associated
 from banditsis.show.plots.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
+from banditsis.show.pvalues import minus_log10, qq_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -70,7 +70,7 @@ def _describe_reading(result: ScreeningResult) -> str:
 
 
 def _short_floor(result: ScreeningResult) -> str:
-    if result.why_no_floor() is not None:
+    if result.no_floor_reason is not None:
         return "detection floor: not available"
     return (
         f"detection floor: {result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"

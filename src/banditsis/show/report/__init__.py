@@ -10,10 +10,15 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
+import numpy as np
+
 import banditsis
+from banditsis.core.alignment import align_rows
+from banditsis.core.formatting import write_text
 from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
 from banditsis.show.report import charts, dataplots, overview, tables, text
@@ -21,7 +26,21 @@ from banditsis.show.report.samples import read_sample
 from banditsis.show.report.tables import bullet_list, definition_list, escape_text
 from banditsis.sources.base import Source
 
-__all__ = ["render"]
+__all__ = ["render", "write_report"]
+
+
+def write_report(
+    results: Sequence[ScreeningResult], path: str | Path | None, title: str | None, X: Any, y: Any
+) -> str | None:
+    """Write the page to a file, or return it as text; see :meth:`ScreeningResult.to_html`."""
+    y = align_rows(X, y=y)[0]["y"]
+    if y is not None:
+        y = [y] if len(results) == 1 else list(np.asarray(y).T)
+    page = render(results, title, X, y)
+    if path is None:
+        return page
+    write_text(Path(path), page)
+    return None
 
 
 def render(
@@ -32,21 +51,7 @@ def render(
     *,
     max_listed: int = tables.MAX_LISTED,
 ) -> str:
-    """Return the page as text; see :meth:`ScreeningResult.to_html`.
-
-    Parameters
-    ----------
-    results : sequence of ScreeningResult
-        One for each response.
-    title : str, optional
-        Heading of the page; by default it names the response.
-    X : array-like, frame, path or Source, optional
-        The data that were screened, for plots of the best features.
-    responses : sequence of array-like, optional
-        The values of each response.
-    max_listed : int
-        Maximum number of features in the tables, of all responses together.
-    """
+    """The page as text, with the values of each response, and a limit for the features in all tables."""
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from banditsis.core.arrays import Floats
-from banditsis.core.formatting import short_labels
-from banditsis.results.result import ScreeningResult, name_of_associated
+from banditsis.core.formatting import ROUND_HEADS, round_rows
+from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import name_of_associated
 from banditsis.show.report import svg
-from banditsis.show.report.tables import ROUND_HEADS, escape_text, evidence, heading, round_rows, score
+from banditsis.show.report.tables import escape_text, heading, minus
 
 #: Features of the ranked chart: shown at once, and after a click.
 SHOWN, MAX_CHARTED = 25, 200
@@ -25,23 +26,23 @@ KEYS = {
 
 def ranked_chart(result: ScreeningResult) -> str:
     """Scores of the selected features, with 95% intervals if there are any, and the last cutoff."""
-    features = result.selected[:MAX_CHARTED]
+    features = result.features.take(slice(MAX_CHARTED))
     if not len(features):
         return ""
-    limits = result.interval()[: len(features)] if result.no_interval_reason is None else None
     cutoffs = _cutoffs(result)
-    values = [result.scores[features], np.array(cutoffs), *([] if limits is None else [limits.ravel()])]
+    limits = np.column_stack([features["low"], features["high"]]) if "low" in features else None
+    values = [features["score"], np.array(cutoffs), *([] if limits is None else [limits.ravel()])]
     scale = svg.Scale.covering(np.concatenate(values))
     lines = svg.vertical("zero", scale(0)) + "".join(svg.vertical("cutoff", scale(c)) for c in cutoffs)
-    labels = short_labels([result.name(k) for k in features], MAX_LABEL)
-    kinds = evidence(result, features)
+    kinds = features.evidence
     rows = []
-    for k, (feature, label, kind) in enumerate(zip(features, labels, kinds, strict=True)):
-        value = float(result.scores[feature])
-        drawn = lines + _draw_score(scale, value, None if limits is None else limits[k], kind)
+    for k, (label, kind, score) in enumerate(
+        zip(features.labels(MAX_LABEL), kinds, features.scores(3), strict=True)
+    ):
+        drawn = lines + _draw_score(scale, features["score"][k], None if limits is None else limits[k], kind)
         rows.append(
-            f'<tr class="{kind}"><th scope="row" title="{escape_text(result.name(feature))}">'
-            f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{score(result, feature, 3)}</td></tr>"
+            f'<tr class="{kind}"><th scope="row" title="{escape_text(features["name"][k])}">'
+            f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{minus(score)}</td></tr>"
         )
     axis = _axis(scale)
     more = "".join(rows[SHOWN:])
@@ -98,7 +99,7 @@ def rounds_table(result: ScreeningResult) -> str:
     """A table with a row per round; bars show the features kept on a logarithmic scale."""
     scale = svg.Scale(0.0, math.log(max(result.n_features, 2)))
     rows = []
-    for r, cells in zip(result.rounds, round_rows(result), strict=True):
+    for r, cells in zip(result.rounds, round_rows(result.rounds), strict=True):
         bar = svg.strip(svg.horizontal("bar", scale(0), scale(math.log(r.n_kept)))) if r.n_kept else ""
         texts = "".join(f"<td>{cell}</td>" for cell in cells)
         rows.append(f'<tr>{texts}<td class="wide">{bar}</td></tr>')

@@ -10,9 +10,11 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats
 from banditsis.core.formatting import count, short_labels
 from banditsis.engine.redundancy import DUPLICATE
-from banditsis.results.result import ScreeningResult, describe_inflation, qq_points
+from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import describe_inflation
+from banditsis.show.pvalues import qq_points
 from banditsis.show.report.samples import MAX_FEATURES, MAX_PLOTTED, Sample, class_values, find_classes
-from banditsis.show.report.tables import bullet_list, escape_text, evidence, score, signed
+from banditsis.show.report.tables import bullet_list, escape_text, minus
 
 # The plotting area, in units of the view box.
 LEFT, TOP, WIDTH, HEIGHT = 34, 6, 162, 104
@@ -29,18 +31,16 @@ def plots_against_response(result: ScreeningResult, sample: Sample) -> str:
     """A small plot of each of the best features against the response."""
     if sample.y is None:
         return ""
-    features = sample.features[:MAX_PLOTTED]
+    features = result.features.take(slice(MAX_PLOTTED))
     X, y = sample.plotted[:, :MAX_PLOTTED], sample.y
-    labels = short_labels([result.name(k) for k in features], 24)
     figures = []
-    for j, (feature, label, kind) in enumerate(
-        zip(features, labels, evidence(result, features), strict=True)
-    ):
-        caption = f"{escape_text(label)} <span>{score(result, feature, 3)}</span>"
-        title = escape_text(result.name(feature))
+    for j, label in enumerate(features.labels(24)):
+        caption = f"{escape_text(label)} <span>{minus(features.scores(3)[j])}</span>"
+        title = escape_text(features["name"][j])
         drawn = f'<svg viewBox="{VIEW_BOX}" role="img" aria-label="{title}">{plot_pair(X[:, j], y)}</svg>'
         figures.append(
-            f'<figure class="{kind}"><figcaption title="{title}">{caption}</figcaption>{drawn}</figure>'
+            f'<figure class="{features.evidence[j]}"><figcaption title="{title}">{caption}</figcaption>'
+            f"{drawn}</figure>"
         )
     return f'<p>{escape_text(_explain(result, X, sample))}</p><div class="small">{"".join(figures)}</div>'
 
@@ -266,7 +266,7 @@ def _duplicates(labels: Sequence[str], r: Floats) -> str:
     if not pairs:
         return f"<p>No two of them have |r| &gt; {DUPLICATE:g}.</p>"
     pairs.sort(key=lambda pair: -abs(r[pair]))
-    sentences = [f"{labels[i]} and {labels[j]}: r = {signed(r[i, j], 3)}" for i, j in pairs[:MAX_NAMED]]
+    sentences = [f"{labels[i]} and {labels[j]}: r = {minus(f'{r[i, j]:+.3f}')}" for i, j in pairs[:MAX_NAMED]]
     if len(pairs) > MAX_NAMED:
         sentences.append(f"and {count(len(pairs) - MAX_NAMED, 'more pair')}")
     return f"<p>Near-duplicates, with |r| &gt; {DUPLICATE:g}:</p>{bullet_list(sentences)}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from banditsis.core.formatting import count, format_duration, format_share
+from banditsis.core.formatting import ROUND_HEADS, count, format_duration, format_share, round_rows
 from banditsis.plans.plan import TABLE_HEADS, Plan
-from banditsis.results.result import ScreeningResult, describe_floor, describe_sign
+from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import describe_floor, describe_sign
 from banditsis.results.several import describe_size
 from banditsis.show.report.overview import overview_columns
-from banditsis.show.report.tables import ROUND_HEADS, escape_text, features_table, round_rows, table
+from banditsis.show.report.tables import escape_text, features_table, table
 from banditsis.show.report.text import answer
 
 MAX_SHOWN = 10
@@ -31,7 +32,7 @@ def summarize(result: ScreeningResult) -> str:
         f"<p><b>{escape_text(answer(result))}</b></p>"
         f"{features_table(result, MAX_SHOWN, max_length=48)}{more}<p>{reading}</p>"
         f"<details><summary>{count(len(result.rounds), 'round')}</summary>"
-        f"{table(ROUND_HEADS, round_rows(result))}</details>"
+        f"{table(ROUND_HEADS, round_rows(result.rounds))}</details>"
         f"<p>{escape_text(describe_floor(result))}</p>{notes}"
     )
 

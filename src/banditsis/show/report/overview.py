@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from banditsis.core.formatting import short_labels
-from banditsis.results.result import ScreeningResult, count_associated
+from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
-from banditsis.show.report.tables import escape_text, score
+from banditsis.show.report.tables import escape_text, minus
 
 #: Columns that a phone does not show.
 MINOR = {"selected", "5% FDR over all tests"}
@@ -18,32 +17,20 @@ MINOR = {"selected", "5% FDR over all tests"}
 def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
     """Columns with a value for each response: what was selected, and what stands out."""
     several = ScreeningResults(results)
-    columns = {
-        "response": short_labels(several.names, 40),
-        "selected": [f"{len(result.selected):,}" for result in several],
-        "clearly associated": [
-            "unknown" if (n := count_associated(result)) is None else f"{n:,}" for result in several
-        ],
-    }
+    columns = several.overview()
+    columns["score"] = list(map(minus, columns["score"]))
     if all(result.has_pvalues for result in several):
         columns["5% FDR over all tests"] = [
-            f"{'≥ ' * has_unknown_pvalues(result)}{len(found):,}"
+            f"{'≥ ' * _has_unknown_pvalues(result)}{len(found):,}"
             for result, found in zip(several, several.select().values(), strict=True)
         ]
-    best = [result.selected[:1] for result in several]
-    columns["best feature"] = [
-        short_labels([result.name(k) for k in first], 24)[0] if len(first) else ""
-        for result, first in zip(several, best, strict=True)
-    ]
-    columns["score"] = [
-        score(result, first[0], 3) if len(first) else "" for result, first in zip(several, best, strict=True)
-    ]
     return columns
 
 
-def has_unknown_pvalues(result: ScreeningResult) -> bool:
+def _has_unknown_pvalues(result: ScreeningResult) -> bool:
     """Whether features were tested whose p-values are not known, so more may be significant."""
-    return bool(np.isnan(result.log10_pvalues[result.tested]).any())
+    tested = result.last_round == len(result.rounds) - 1
+    return bool(np.isnan(result.log10_pvalues[tested]).any())
 
 
 def overview(results: Sequence[ScreeningResult]) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from banditsis.core.formatting import count, format_duration, format_share, shorten
-from banditsis.results.result import (
-    Round,
-    ScreeningResult,
+from banditsis.results.result import Round, ScreeningResult
+from banditsis.results.sentences import (
     describe_answer,
     describe_floor,
     describe_response,
@@ -165,8 +164,8 @@ def _describe(key: str, value: Any) -> str:
 
 def reliability(result: ScreeningResult) -> list[str]:
     """What the result guarantees, what it does not, and its notes."""
-    sentences = [*describe_sampling(result), describe_floor(result)]
-    if result.why_no_floor() is None and not result.is_exact:
+    sentences = [describe_sampling(result), describe_floor(result)]
+    if result.no_floor_reason is None and not result.is_exact:
         simultaneous = result.detection_floor(simultaneous=True)
         condition = floor_condition(result)
         sentences.append(

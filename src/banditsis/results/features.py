@@ -1,0 +1,137 @@
+"""The table of features, which frames, JSON, files, the terminal, reports and plots show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from banditsis.core.arrays import Array, Indices
+from banditsis.core.formatting import encodable, format_pvalue, format_score, short_labels
+
+if TYPE_CHECKING:
+    from banditsis.results.result import ScreeningResult
+
+#: Flag of features that may be made from the response.
+LEAKAGE = "possible leakage"
+#: All columns in their order, besides annotations, which follow the index.
+COLUMNS = (
+    *("rank", "name", "index", "score", "low", "high", "pvalue", "log10_pvalue", "qvalue", "log10_qvalue"),
+    *("associated", "beta", "se", "present", "rows_read", "round_dropped", "flag"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A table with one row for each feature; columns that the result does not have are left out.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray
+        Rank, name, index, annotations, score, limits of the 95% interval, p- and q-value and their decimal
+        logarithms, whether the feature is clearly associated, effect size and its standard error, rows in
+        which it is present, rows read, the round in which it was dropped (0 if selected), and its flag.
+    one_sided : bool
+        Whether only large positive scores indicate association.
+    found : str
+        What a clearly associated feature is called.
+    """
+
+    columns: Mapping[str, Array]
+    one_sided: bool = False
+    found: str = "clear"
+
+    def __len__(self) -> int:
+        return len(self.columns["index"])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __getitem__(self, name: str) -> Array:
+        return self.columns[name]
+
+    def take(self, rows: Any) -> Features:
+        """The table of some of the features, by their positions or a slice."""
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        return Features(columns, self.one_sided, self.found)
+
+    def to_lists(self) -> dict[str, list[Any]]:
+        """The columns as lists of numbers and text."""
+        return {name: values.tolist() for name, values in self.columns.items()}
+
+    def labels(self, max_length: int) -> list[str]:
+        """The names, shortened to labels that are all different."""
+        return short_labels(self["name"].tolist(), max_length)
+
+    def scores(self, digits: int) -> list[str]:
+        """The scores as text; NaN is empty."""
+        return [format_score(score, digits, self.one_sided) for score in self["score"]]
+
+    @property
+    def evidence(self) -> list[str]:
+        """What is known about each of the selected features: "signal", "noise" or "unknown"."""
+        if "associated" not in self:
+            return ["unknown"] * len(self)
+        return ["signal" if clear else "noise" for clear in self["associated"]]
+
+    def texts(self) -> dict[str, list[str]]:
+        """The columns for readers, with their headings: score, interval, p, q, present rows and evidence."""
+        texts = {"score": self.scores(4)}
+        if "low" in self:
+            limits = zip(self["low"], self["high"], strict=True)
+            texts["95% interval"] = [
+                f"{format_score(low, 3, False)} to {format_score(high, 3, False)}" for low, high in limits
+            ]
+        if "pvalue" in self:
+            texts["p"] = list(map(format_pvalue, self["log10_pvalue"]))
+            texts["q"] = list(map(format_pvalue, self["log10_qvalue"]))
+        if "present" in self and (self["present"] < self["rows_read"]).any():
+            texts["present"] = list(map("{:,.0f}".format, self["present"]))
+        if "associated" in self:
+            words = {"signal": self.found, "noise": "unclear"}
+            texts["evidence"] = [
+                "leakage?" if flag == LEAKAGE else words[kind]
+                for flag, kind in zip(self["flag"], self.evidence, strict=True)
+            ]
+        return texts
+
+
+def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
+    """The table of some features; what is only known of selected features is missing for others."""
+    place = np.full(result.n_features, -1)
+    place[result.selected] = np.arange(len(result.selected))
+    place = place[chosen]
+
+    def of_selected(values: Array) -> Array:
+        return np.asarray(np.append(values, np.nan)[place])
+
+    columns: dict[str, Any] = {
+        "rank": place + 1 if (place >= 0).all() else result.ranking[chosen],
+        "name": np.array([encodable(result.name(k)) for k in chosen], dtype=object),
+        "index": chosen,
+        **{name: values[chosen] for name, values in result.annotations.items()},
+        "score": result.scores[chosen],
+    }
+    if result.no_interval_reason is None:
+        low, high = result.interval().T
+        columns |= {"low": of_selected(low), "high": of_selected(high)}
+    if result.has_pvalues:
+        adjusted = result._log10_qvalues
+        for name, log10 in (("pvalue", result.log10_pvalues), ("qvalue", adjusted)):
+            columns |= {name: 10.0 ** log10[chosen], f"log10_{name}": log10[chosen]}
+    if result.associated is not None:
+        marks = np.isin(chosen, result.associated)
+        if (place < 0).any():
+            marks = marks.astype(object)
+            marks[place < 0] = None
+        columns["associated"] = marks
+    effects = {} if result.effects is None else result.effects._asdict()
+    columns |= {name: of_selected(v) for name, v in effects.items() if not np.isnan(v).all()}
+    if result.present is not None:
+        columns["present"] = of_selected(result.present)
+    columns["rows_read"] = result.rows_read[chosen]
+    columns["round_dropped"] = np.where(place < 0, result.last_round[chosen] + 1, 0)
+    columns["flag"] = np.array([result.flags.get(int(k), "") for k in chosen], dtype=object)
+    return Features(columns, result.one_sided, "discovery" if "fdr" in result.parameters else "clear")
