@@ -225,16 +225,16 @@ PACKAGE = ROOT / "src/banditsis"
 BUDGET = {
     "(top)": 1816,
     "cli": 1844,
-    "core": 1654,
+    "core": 1660,
     "engine": 2800,
-    "formats": 5198,
+    "formats": 4890,
     "index": 1503,
     "kernels": 2692,
     "plans": 1804,
     "results": 1373,
     "show": 1850,
     "sources": 4501,
-    "statistics": 4464,
+    "statistics": 4632,
 }
 
 

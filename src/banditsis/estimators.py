@@ -27,6 +27,7 @@ from banditsis.core.validation import (
     describe_unknown,
     from_categories,
     is_dask,
+    is_frame,
     is_on_gpu,
     response_names,
     to_memory,
@@ -36,7 +37,7 @@ from banditsis.engine.sampling import slower_than_exact
 from banditsis.engine.settings import Settings
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
-from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
+from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import WHY_EXACT, make_plan
 from banditsis.plans.plan import Plan, default_size

@@ -15,9 +15,9 @@ from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats import registry
 from banditsis.formats.options import ReadOptions, find_column
 from banditsis.formats.registry import FORMATS, find_format, open_file
-from banditsis.formats.targets import read_target
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
+from side_files import read_target
 
 rng = np.random.default_rng(0)
 N, P = 200, 12

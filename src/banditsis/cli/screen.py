@@ -40,7 +40,7 @@ from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order, slower_than
 from banditsis.engine.settings import MISSING, SAMPLING
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_url, local_path
-from banditsis.formats.targets import Dataset, open_dataset, split_target
+from banditsis.formats.targets import Dataset, find_place, open_dataset
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import WHY_EXACT, check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
@@ -195,7 +195,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
         yield path
     for given in filter(None, (*options.target, *options.covariates, options.weights)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
-            file, _ = split_target(given)
+            file = find_place(given).file
             if isinstance(file, Path):
                 yield file
 
