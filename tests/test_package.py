@@ -224,7 +224,7 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1816,
-    "cli": 1844,
+    "cli": 1799,
     "core": 1660,
     "engine": 2800,
     "formats": 4890,
