@@ -227,7 +227,7 @@ BUDGET = {
     "cli": 1799,
     "core": 1660,
     "engine": 2800,
-    "formats": 4890,
+    "formats": 4865,
     "index": 1503,
     "kernels": 2692,
     "plans": 1804,
