@@ -223,18 +223,18 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1779,
-    "cli": 1811,
-    "core": 1654,
+    "(top)": 1786,
+    "cli": 1766,
+    "core": 1660,
     "engine": 2732,
-    "formats": 5198,
-    "index": 1503,
+    "formats": 4865,
+    "index": 1501,
     "kernels": 2414,
     "plans": 1822,
-    "results": 1372,
+    "results": 1371,
     "show": 1824,
     "sources": 4501,
-    "statistics": 4218,
+    "statistics": 4386,
 }
 
 

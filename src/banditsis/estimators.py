@@ -22,13 +22,14 @@ from banditsis.core.validation import (
     check_real,
     check_shape,
     is_dask,
+    is_frame,
     is_on_gpu,
     to_memory,
 )
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
-from banditsis.formats.opening import is_frame, is_sparse, open_features, open_source
+from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan, default_size

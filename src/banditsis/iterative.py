@@ -13,15 +13,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.core.validation import check_integer, check_responses, count_classes, is_on_gpu, to_memory
+from banditsis.core.validation import (
+    check_integer,
+    check_responses,
+    count_classes,
+    is_frame,
+    is_on_gpu,
+    to_memory,
+)
 from banditsis.estimators import SIS, Screener, check_columns
 from banditsis.formats.arrow import frame_names
-from banditsis.formats.covariates import encode_covariates
-from banditsis.formats.opening import is_frame
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
 from banditsis.statistics.covariates import CovariateError, find_basis
+from banditsis.statistics.encoding import encode_covariates
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10

@@ -15,9 +15,9 @@ from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats import registry
 from banditsis.formats.options import ReadOptions, find_column
 from banditsis.formats.registry import FORMATS, find_format, open_file
-from banditsis.formats.targets import read_target
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
+from side_files import read_target
 
 rng = np.random.default_rng(0)
 N, P = 200, 12
@@ -297,38 +297,11 @@ def test_formats_of_urls():
         find_format("s3://bucket/data")
 
 
-GROUPS = {
-    "version 2": ("0::/a/b\n", "a/b", "memory.max", "memory.current", "inactive_file"),
-    "version 2, limit of the parent": ("0::/a/b\n", "a", "memory.max", "memory.current", "inactive_file"),
-    "version 2, path of the host": ("0::/a/b\n", "", "memory.max", "memory.current", "inactive_file"),
-    "version 1": (
-        "5:cpu:/\n4:memory:/box\n0::/\n",
-        "memory/box",
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "total_inactive_file",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", GROUPS)
-def test_the_memory_limit_of_a_container(case, tmp_path, monkeypatch):
-    membership, group, limit, usage, cached = GROUPS[case]
-    monkeypatch.setattr(registry, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(registry, "CGROUP", tmp_path / "cgroup")
-    (tmp_path / "proc" / "self").mkdir(parents=True)
-    (tmp_path / "proc" / "self" / "cgroup").write_text(membership)
-    (tmp_path / "proc" / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
-    assert registry.allowed_memory(None) == 8_000_000 * 512
-    folder = tmp_path / "cgroup" / group
-    folder.mkdir(parents=True)
-    (folder / limit).write_text("max\n")
-    (folder / usage).write_text("700000\n")
-    (folder / "memory.stat").write_text(f"anon 5\n{cached} 200000\n")
-    assert registry.allowed_memory(None) == 8_000_000 * 512  # no limit
-    (folder / limit).write_text("1500000\n")
-    assert registry.allowed_memory(None) == 500_000
+def test_what_is_larger_than_the_free_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "PROC", tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 1000 kB\n")
+    assert registry.allowed_memory(None) == 512_000
     assert registry.allowed_memory(123) == 123
     np.savez(tmp_path / "large.npz", np.zeros((1000, 200)))
-    with pytest.raises(ValueError, match=r"1,600,.* bytes are more than the free memory of 1,000,000"):
+    with pytest.raises(ValueError, match=r"1,600,.* bytes are more than the free memory of 1,024,000"):
         open_source(tmp_path / "large.npz")

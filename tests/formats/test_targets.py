@@ -8,9 +8,10 @@ import pytest
 import zarr
 
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.formats.targets import read_target, read_targets, split_target
+from banditsis.formats.targets import find_place
 from banditsis.index.writer import shuffle
 from banditsis.sources.views import RowSubset
+from side_files import read_target
 
 N, P = 6, 3
 X = np.arange(18.0).reshape(N, P) ** 2 % 7
@@ -104,14 +105,17 @@ def test_columns_of_arrow_files(tmp_path, suffix):
 def test_forms_of_a_target(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = write(tmp_path / "t.csv", "y\n1\n")
-    assert split_target("t.csv:y") == (file.relative_to(tmp_path), "y")
-    assert split_target(f"{file}") == (file, None)
-    assert split_target("rs123:A") == (None, "rs123:A")
-    assert split_target("s3://bucket/y.csv:a") == ("s3://bucket/y.csv", "a")
-    assert split_target("s3://bucket/y.csv") == ("s3://bucket/y.csv", None)
+    places = {
+        "t.csv:y": (file.relative_to(tmp_path), "y"),
+        f"{file}": (file, None),
+        "rs123:A": (None, "rs123:A"),
+        "s3://bucket/y.csv:a": ("s3://bucket/y.csv", "a"),
+        "s3://bucket/y.csv": ("s3://bucket/y.csv", None),
+    }
+    assert {text: find_place(text)[:2] for text in places} == places
     for target in ("gone.csv:y", "gone.npy"):
         with pytest.raises(FileNotFoundError, match=r"the file gone\.\w+ does not exist"):
-            split_target(target)
+            find_place(target)
 
 
 def with_ids(ids):
@@ -473,18 +477,17 @@ def test_an_index_of_several_levels(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_columns_of_one_file_are_what_each_is_alone(tmp_path, suffix):
+def test_columns_of_one_file(tmp_path, suffix):
     """By name or number, with missing values and labels; one of them makes the first line a header."""
     frame = pd.DataFrame({"id": IDS, "a": np.arange(N) * 1.0, "b": [None, *range(1, N)], "c": list("xyzxyz")})
     write_frame = {"csv": lambda path: frame.to_csv(path, index=False), "parquet": frame.to_parquet}[suffix]
-    write_frame(tmp_path / f"t.{suffix}")
-    wanted = ["3", "c", "a", "b"]
-    together = read_targets(tmp_path / f"t.{suffix}", wanted)
-    for one, name in zip(together, wanted, strict=True):
-        alone = read_target(tmp_path / f"t.{suffix}", name)
-        assert one.column == alone.column == {"3": "b"}.get(name, name)
-        np.testing.assert_array_equal(one.values, alone.values)
-        np.testing.assert_array_equal(one.ids, IDS)
+    file = tmp_path / f"t.{suffix}"
+    write_frame(file)
+    data = open_data(with_ids(IDS), [f"{file}:{name}" for name in ("3", "c", "a")])
+    assert data.names == ("b", "c", "a")
+    np.testing.assert_array_equal(data.target[:, 0].astype(float), frame["b"])
+    assert data.target[:, 1].tolist() == list("xyzxyz")
+    assert data.target[:, 2].tolist() == [*range(N)]
 
 
 def write_samples(tmp_path):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from banditsis import open_data, open_source
-from banditsis.formats.targets import read_target
+from side_files import read_target
 
 
 def zstd(data):

@@ -11,7 +11,7 @@ import click
 
 from banditsis import __version__
 from banditsis.cli.command import Group, flag, option
-from banditsis.cli.errors import check_confidence, check_dates, exit_codes, usage_errors
+from banditsis.cli.errors import check_confidence, exit_codes, usage_errors
 from banditsis.cli.terminal import prepare_streams
 
 
@@ -256,10 +256,10 @@ DESTINATION is the store to write, a folder such as data.zarr."""
     ],
 )
 @exit_codes()
-def shuffle(data: str, destination: Path, dates: str, **options: Any) -> None:
+def shuffle(data: str, destination: Path, **options: Any) -> None:
     from banditsis.cli.shuffle import run_shuffle
 
-    run_shuffle(data, destination, dates=check_dates(dates), **options)
+    run_shuffle(data, destination, **options)
 
 
 @app.command(
@@ -275,13 +275,13 @@ def shuffle(data: str, destination: Path, dates: str, **options: Any) -> None:
 )
 @exit_codes()
 def info(
-    data: str, target: str | None, keep: int | None, dates: str, as_json: bool, verify: bool, **options: Any
+    data: str, target: str | None, keep: int | None, as_json: bool, verify: bool, **options: Any
 ) -> None:
     from banditsis.cli.info import run_info
     from banditsis.cli.standard_input import spooled
     from banditsis.formats.options import ReadOptions
 
-    reading = ReadOptions(dates=check_dates(dates), command_line=True, **options)
+    reading = ReadOptions(command_line=True, **options)
     with spooled(data) as path:
         run_info(path, keep, reading, target=target, as_json=as_json, verify=verify)
 

@@ -38,11 +38,19 @@ class Group(click.Group):
 
 
 def option(*names: str, help: str, choices: Sequence[str] = (), **settings: Any) -> click.Option:
-    """An option for which the shell completes ``choices``."""
+    """An option whose value must be one of ``choices``, if there are any; the shell completes them."""
+
+    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value is not None and value not in choices:
+            allowed = ", ".join(map(repr, choices))
+            raise click.BadParameter(f"must be one of {allowed}, got {value!r}.")
+        return value
+
     if choices:
-        settings["shell_complete"] = lambda context, parameter, incomplete: [
-            choice for choice in choices if choice.startswith(incomplete)
-        ]
+        settings |= {
+            "callback": check,
+            "shell_complete": lambda context, parameter, start: [c for c in choices if c.startswith(start)],
+        }
     return click.Option(names, help=help, **settings)
 
 

@@ -83,12 +83,3 @@ def _short_warnings() -> Iterator[None]:
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         yield
-
-
-def check_dates(dates: str) -> str:
-    """Return ``--dates`` if it is valid."""
-    from banditsis.core.validation import check_choice
-    from banditsis.formats.options import DATES
-
-    with usage_errors():
-        return check_choice("--dates", dates, DATES)

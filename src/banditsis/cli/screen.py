@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from banditsis.cli.errors import (
     INTERRUPTED,
     UsageError,
     check_confidence,
-    check_dates,
     fail,
     usage_errors,
 )
@@ -29,18 +29,16 @@ from banditsis.core.progress import DELAY_SECONDS, ProgressBar
 from banditsis.core.validation import (
     MissingValueError,
     Responses,
-    check_choice,
     check_real,
     count_classes,
     find_missing,
     rows_by_missingness,
 )
 from banditsis.engine.redundancy import count_candidates
-from banditsis.engine.sampling import ROW_ORDERS, resolve_row_order
-from banditsis.engine.settings import MISSING, SAMPLING
+from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, is_url, local_path
-from banditsis.formats.targets import Dataset, open_dataset, split_target
+from banditsis.formats.targets import Dataset, find_place, open_dataset
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
@@ -55,46 +53,16 @@ if TYPE_CHECKING:
     from banditsis.index.metadata import Record
 
 
-class ScreenOptions(NamedTuple):
-    """The options of the command."""
+#: Options that say how to open the data, as for :func:`open_source`.
+READING = ("columns", "drop", "id", "one_hot", "dates", "na", "memory_limit")
 
-    data: str
-    target: tuple[str, ...]
-    columns: tuple[str, ...]
-    drop: tuple[str, ...]
-    id: str | None
-    one_hot: int
-    dates: str
-    na: tuple[str, ...]
-    keep: int | None
-    fdr: float | None
-    exact: bool
-    alpha: float | None
-    budget: int | float | None
-    min_correlation: float | None
-    confidence: float | None
-    statistic: str
-    covariates: tuple[str, ...]
-    weights: str | None
-    pvalues: bool
-    robust_pvalues: bool
-    avoid_redundancy: bool
-    interactions: bool
-    missing: str | None
-    row_order: str
-    sampling: str
-    output: Path | None
-    all_features: bool
-    report: Path | None
-    as_json: bool
-    quiet: bool
-    verbose: bool
-    seed: int
-    jobs: int | None
-    memory_limit: int | None
-    scheduler: str | None
-    #: as the user wrote it
-    command: str = ""
+
+class ScreenOptions(SimpleNamespace):
+    """The options of the command by name, as :mod:`banditsis.cli.app` defines them."""
+
+    def replace(self, **changes: Any) -> ScreenOptions:
+        """The options with other values."""
+        return ScreenOptions(**{**vars(self), **changes})
 
     @property
     def prints_text(self) -> bool:
@@ -108,16 +76,8 @@ class ScreenOptions(NamedTuple):
 
     @property
     def opening(self) -> dict[str, Any]:
-        """How to open the data, as for :func:`open_source`."""
-        return {
-            "columns": self.columns,
-            "drop": self.drop,
-            "id": self.id,
-            "one_hot": self.one_hot,
-            "dates": self.dates,
-            "na": self.na,
-            "memory_limit": self.memory_limit,
-        }
+        """How to open the data."""
+        return {name: getattr(self, name) for name in READING}
 
 
 def run_screen(options: ScreenOptions) -> None:
@@ -125,7 +85,7 @@ def run_screen(options: ScreenOptions) -> None:
     check_options(options)
     if options.scheduler is None:
         with spooled(options.data) as data:
-            _run(options._replace(data=data))
+            _run(options.replace(data=data))
         return
     from banditsis.sources.dask.windows import connected
 
@@ -152,11 +112,7 @@ def check_options(options: ScreenOptions) -> None:
         if options.fdr is not None:
             check_real("--fdr", options.fdr, 0, 1)
         n_columns = find_statistic(options.statistic).n_columns
-        check_choice("--row-order", options.row_order, ROW_ORDERS)
-        check_choice("--sampling", options.sampling, SAMPLING)
-        check_choice("--missing", options.missing or "raise", MISSING)
     check_confidence(options.confidence, options.min_correlation)
-    check_dates(options.dates)
     if n_columns > 1 and len(options.target) != n_columns:
         raise UsageError(
             f"--statistic {options.statistic} needs two targets, the time and the event (1, or 0 if "
@@ -190,7 +146,7 @@ def _input_files(options: ScreenOptions) -> Iterator[Path]:
         yield path
     for given in filter(None, (*options.target, *options.covariates, options.weights)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
-            file, _ = split_target(given)
+            file = find_place(given).file
             if isinstance(file, Path):
                 yield file
 

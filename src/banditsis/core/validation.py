@@ -91,6 +91,12 @@ def is_dask(data: Any) -> bool:
 CUDA_DEVICES = (2, 13)
 
 
+def is_frame(data: Any) -> bool:
+    """Whether data is a frame of pandas, polars or pyarrow."""
+    library = type(data).__module__.split(".")[0]
+    return library in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
+
+
 def is_on_gpu(data: Any) -> bool:
     """Whether data are an array in the memory of a GPU, of CuPy, PyTorch or JAX; works without them.
 

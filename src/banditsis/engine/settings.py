@@ -20,10 +20,10 @@ from banditsis.core.validation import (
     resolve_seed,
 )
 from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.formats.covariates import encode_covariates
 from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
 from banditsis.statistics.base import no_weights
 from banditsis.statistics.covariates import Covariates, find_basis
+from banditsis.statistics.encoding import encode_covariates
 
 if TYPE_CHECKING:
     from banditsis.core.progress import Progress

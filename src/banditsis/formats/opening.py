@@ -6,15 +6,14 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.core.validation import is_dask, is_on_gpu
+from banditsis.core.validation import is_dask, is_frame, is_on_gpu
 from banditsis.formats.labelled import Labelled, is_labelled, take_labels
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.formats.registry import (
@@ -186,12 +185,6 @@ def column_names(data: Any) -> Sequence[str]:
     return []
 
 
-def is_frame(data: Any) -> bool:
-    """Whether data is a frame of pandas, polars or pyarrow."""
-    library = type(data).__module__.split(".")[0]
-    return library in ("pandas", "polars", "pyarrow") and len(getattr(data, "shape", ())) == 2
-
-
 def is_stream(data: Any) -> bool:
     """Whether data is a table of another library that Arrow can read, such as ``duckdb.sql("SELECT …")``."""
     return hasattr(data, "__arrow_c_stream__") and not (is_frame(data) or is_labelled(data) or is_dask(data))
@@ -241,15 +234,30 @@ def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULT
         _connect(url)
         return open_zarr(url, apart, options)
     outer, inner = split_url(url)
+    opened: Opened = open_copy(
+        outer, lambda copy: open_file(copy if inner is None else f"{copy}:{inner}", apart, options)
+    )
+    return opened
+
+
+def open_copy(url: str, open_file: Callable[[Path], Any]) -> Any:
+    """Copy a remote file or folder to this machine and open the copy, which is removed with what was opened.
+
+    Errors name the URL and not the copy.
+    """
     folder = tempfile.mkdtemp(prefix="banditsis-")
+    copy = None
     try:
-        copy = copy_url(outer, folder)
-        with named_as(copy, outer):
-            opened = open_file(copy if inner is None else f"{copy}:{inner}", apart, options)
-    except BaseException:
+        files, path = _connect(url)
+        copy = Path(folder) / path.rsplit("/", 1)[-1]
+        files.get(path, str(copy), recursive=files.isdir(path))
+        opened = open_file(copy)
+    except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, (ValueError, TypeError)):
+            error.args = tuple(a.replace(str(copy), url) if isinstance(a, str) else a for a in error.args)
         raise
-    weakref.finalize(opened.source, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(getattr(opened, "source", opened), shutil.rmtree, folder, ignore_errors=True)
     return opened
 
 
@@ -264,21 +272,3 @@ def _connect(url: str) -> tuple[Any, str]:
         package = PROTOCOL_PACKAGES.get(url.split(":")[0], "another package")
         raise ImportError(f"reading {url} needs {package} ({error}).") from error
     return files, path.rstrip("/")
-
-
-def copy_url(url: str, folder: str) -> Path:
-    """Copy a remote file or folder into a folder."""
-    files, path = _connect(url)
-    copy = Path(folder) / path.rsplit("/", 1)[-1]
-    files.get(path, str(copy), recursive=files.isdir(path))
-    return copy
-
-
-@contextmanager
-def named_as(copy: Path, url: str) -> Iterator[None]:
-    """Name the URL of a file and not its copy in errors."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        error.args = tuple(arg.replace(str(copy), url) if isinstance(arg, str) else arg for arg in error.args)
-        raise

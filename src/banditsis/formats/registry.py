@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -86,8 +85,8 @@ FORMATS = {
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
 SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
-#: Where Linux describes processes, and the limits of containers.
-PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+#: Where Linux describes the memory.
+PROC = Path("/proc")
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -338,38 +337,14 @@ def allowed_memory(limit: int | None) -> int:
 
 
 def available_memory() -> int:
-    """Bytes that this process can still use, within the limits of its container."""
+    """Bytes that this process can still use."""
     try:
         lines = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
-        available = int(lines["MemAvailable"].split()[0]) * 1024
+        return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         if not hasattr(os, "sysconf"):
             return 1 << 32
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return min([available, *_free_memory_of_groups()])
-
-
-def _free_memory_of_groups() -> Iterator[int]:
-    """Bytes that the control groups of this process leave free: version 2, and version 1 of "memory"."""
-    try:
-        entries = [line.split(":", 2) for line in (PROC / "self/cgroup").read_text().splitlines()]
-    except OSError:
-        return
-    for _, controllers, group in entries:
-        if controllers == "":
-            root, names = CGROUP, ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            root = CGROUP / "memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        # A container may see the path of its group on the host, and its files at the root.
-        folder = root / group.strip("/")
-        for place in {root, folder, *(parent for parent in folder.parents if root in parent.parents)}:
-            with suppress(OSError, ValueError, KeyError):  # no limit ("max"), or another system
-                limit, used = (int((place / name).read_text()) for name in names[:2])
-                stat = dict(line.split() for line in (place / "memory.stat").read_text().splitlines())
-                yield max(0, limit - used + int(stat[names[2]]))  # cached files are dropped first
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def take_apart(

@@ -1,19 +1,20 @@
-"""Read a target from a file of its own: delimited text, Parquet, Arrow or ``.npy``."""
+"""Files with columns that belong to the rows of the data: delimited text, Parquet, Arrow or ``.npy``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats
-from banditsis.formats.arrow import read_table
+from banditsis.formats.arrow import ARROW, PARQUET, read_table
 from banditsis.formats.numpy import load_npy
-from banditsis.formats.options import as_ids, find_column
-from banditsis.formats.tables import find_id_columns, find_index, lower_names
+from banditsis.formats.opening import open_copy
+from banditsis.formats.options import as_ids
+from banditsis.formats.registry import TEXT, find_format, is_url
+from banditsis.formats.tables import find_id_columns, find_index, lower_names, match_names
 from banditsis.formats.text import (
     DECIMAL_COMMA,
     MISSING,
@@ -23,64 +24,120 @@ from banditsis.formats.text import (
     is_value,
     read_rows,
 )
+from banditsis.formats.unsupported import check_supported
 from banditsis.sources.tables import to_numbers
 
 MISSING_CODE = -9.0  # of PLINK
 #: Files of PLINK and GCTA in which family and individual come first, even without a header.
 PLINK_TABLES = (".pheno", ".phen", ".cov", ".covar", ".qcovar", ".eigenvec")
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
+TABLES = PARQUET + ARROW
+DELIMITED = (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES)
 
 
-class TargetValues(NamedTuple):
-    """The values of a target file."""
+@dataclass(frozen=True)
+class SideFile:
+    """A file of targets, covariates or weights."""
 
-    #: numbers with NaN, or labels with None, for missing values
-    values: Array
-    #: sample ids, as strings, if the file has them
-    ids: Array | None
-    column: str
-    #: names of the id columns
-    id_names: Sequence[str] = ()
-    #: how values were interpreted, if that is not obvious
-    note: str = ""
-    #: name of the ids if they were chosen because the data have a column of the same name
-    key: str | None = None
+    path: Path | str
+    names: Sequence[str]
+    #: the values of a column, numbers with NaN or labels with None, and how they were interpreted, if that is
+    #: not obvious
+    read: Callable[[int], tuple[Array, str]]
+    #: the cells of a column, for ids
+    cells: Callable[[int], Sequence[object]]
+    #: the columns of the index that pandas stored
+    index: Sequence[int] = ()
+    #: whether the names are from the file
+    has_names: bool = True
+
+    def ids(self, columns: Sequence[int]) -> Array:
+        """Sample ids, as strings."""
+        return as_ids([self.cells(k) for k in columns])
+
+    def find_ids(self, data_columns: Collection[str], taken: Collection[int]) -> tuple[list[int], str | None]:
+        """The columns of sample ids, and the name of the first one if it is a key, which the data have too.
+
+        A key is the first column of unique values with the name of a column of the data. It precedes the
+        usual ids if the data have none, or if they are a default index. ``taken`` columns are something else.
+        """
+        usual = [k for k in self.index if k not in taken] or find_id_columns(self.names, exclude=[*taken])
+        own = set(lower_names(data_columns)) if self.has_names and len(self.names) > 1 else set()
+        shared = [k for k, name in enumerate(lower_names(self.names)) if name in own]
+        both_have = usual and (set(usual) <= set(shared) or find_id_columns([*data_columns]))
+        if not both_have or self.is_default_index(usual):
+            for k in shared:
+                if k not in usual and k not in taken and _are_keys(self.ids([k])):
+                    return [k], self.names[k]
+        return usual, None
+
+    def is_default_index(self, columns: Sequence[int]) -> bool:
+        """Whether ids are the index that pandas writes by default: unnamed, from 0."""
+        unnamed = {"", "unnamed: 0", "index", "__index_level_0__"}
+        return {self.names[k].lower() for k in columns} <= unnamed and first_row_number(
+            self.ids(columns)
+        ) == 0
 
 
-class DataColumns:
-    """The columns of the data: a column of a target file with the same name may hold the ids of both."""
+def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Collection[str] = ()) -> SideFile:
+    """Open a file of targets, covariates or weights.
 
-    def __init__(self, names: Collection[str] = ()) -> None:
-        self.names = set(lower_names(names))
-        self.has_ids = bool(find_id_columns(list(names)))
+    A requested name in the first line of a text file tells that it is a header. In files of text, ``na`` are
+    missing values.
+    """
+    if is_url(path):
+        opened: SideFile = open_copy(str(path), lambda copy: open_side_file(copy, wanted, na))
+        return replace(opened, path=path)
+    path = Path(path)
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty.")
+    name = path.name.lower()
+    if name.endswith(TEXT):
+        find_format(path)  # raises if the content is that of another format
+    with open(path, "rb") as file:
+        check_supported(path, file.read(32))
+    if name.endswith(".npy"):
+        return _open_npy(path)
+    if name.endswith(TABLES):
+        return _open_arrow(path)
+    if name.endswith(DELIMITED):
+        return _open_text(path, wanted, na)
+    raise ValueError(
+        f"{path} cannot be a target: it must end in .npy, {', '.join(TABLES)} or {', '.join(DELIMITED)}."
+    )
 
 
-def read_text(
-    path: Path, wanted: Sequence[str | None], data: DataColumns, na: Collection[str] = ()
-) -> list[TargetValues]:
-    """Read columns of delimited text, with or without a header, plain or compressed."""
+def _open_npy(path: Path) -> SideFile:
+    """A vector, or a matrix whose columns have numbers."""
+    array = load_npy(path)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{path} has shape {array.shape}: a target has one or two dimensions.")
+    matrix = array.reshape(len(array), -1)
+    names = [path.name] if matrix.shape[1] == 1 else [f"{k + 1}" for k in range(matrix.shape[1])]
+    return SideFile(path, names, lambda k: (np.array(matrix[:, k]), ""), lambda k: matrix[:, k].tolist())
+
+
+def _open_arrow(path: Path) -> SideFile:
+    table = read_table(path)
+    index = find_index(table.schema)
+    return SideFile(
+        path, table.schema.names, lambda k: (table.values(k), ""), lambda k: table.values(k).tolist(), index
+    )
+
+
+def _open_text(path: Path, wanted: Sequence[str | None], na: Collection[str]) -> SideFile:
+    """Delimited text, with or without a header, plain or compressed."""
     dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted, na))
-    if not dialect.has_header:
-        dialect, data = dialect._replace(names=_default_names(path, len(dialect.names))), DataColumns()
-    names = dialect.names
+    names = dialect.names if dialect.has_header else _default_names(path, len(dialect.names))
     columns = list(zip(*(cells for _, cells in read_rows(path, dialect)), strict=True)) or [()] * len(names)
+    is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or bool(
+        match_names(names, ("FID", "IID"))
+    )
 
-    @cache
-    def ids_of(*numbers: int) -> Array:
-        return np.array(["\t".join(cells) for cells in zip(*(columns[k] for k in numbers), strict=True)])
+    def read(k: int) -> tuple[Array, str]:
+        return _convert(["" if text in na else text for text in columns[k]], is_plink, dialect.delimiter)
 
-    read = []
-    for name in wanted or _other_columns(names, _find_key(names, None, data, ids_of)):
-        key = _find_key(names, name, data, ids_of)
-        column, id_columns = _choose_columns(path, names, name, key)
-        ids, id_names = ids_of(*id_columns) if id_columns else None, [names[k] for k in id_columns]
-        is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or {
-            name.lower().lstrip("#") for name in id_names
-        } == {"fid", "iid"}
-        texts = ["" if text in na else text for text in columns[column]]
-        values, note = _convert(texts, is_plink, dialect.delimiter)
-        read.append(TargetValues(values, ids, names[column], id_names, note, names[key[0]] if key else None))
-    return read
+    return SideFile(path, names, read, columns.__getitem__, has_names=dialect.has_header)
 
 
 def _find_header(
@@ -115,41 +172,12 @@ def _default_names(path: Path, width: int) -> list[str]:
     return names
 
 
-def _find_key(
-    names: Sequence[str],
-    wanted: str | None,
-    data: DataColumns,
-    ids_of: Callable[..., Array],
-    index: Sequence[int] = (),
-) -> list[int]:
-    """The first column of unique values that the data have too, unless both have ids in the usual columns."""
-    usual = list(index) or find_id_columns(names)
-    shared = [k for k, name in enumerate(lower_names(names)) if name in data.names]
-    both = usual and (set(usual) <= set(shared) or data.has_ids)
-    if both and not is_default_index([names[k] for k in usual], ids_of(*usual)):
-        return []
-    others = [k for k in shared if k not in usual and wanted not in (names[k], str(k + 1)) and len(names) > 1]
-    return next(([k] for k in others if _are_keys(ids_of(k))), [])
-
-
-def _other_columns(names: Sequence[str], key: Sequence[int]) -> list[str]:
-    """All columns that are not sample ids."""
-    ids = key or find_id_columns(names)
-    return [name for k, name in enumerate(names) if k not in ids]
-
-
 def _are_keys(ids: Array) -> bool:
     """Whether values can identify rows: all different, none missing, and not measurements with decimals."""
     values = set(ids.tolist())
     if len(values) < len(ids) or values & MISSING:
         return False
     return all(float(value).is_integer() for value in values if is_number(value))
-
-
-def is_default_index(id_names: Sequence[str], ids: Array) -> bool:
-    """Whether ids are the index that pandas writes by default: unnamed, from 0."""
-    unnamed = {name.lower() for name in id_names} <= {"", "unnamed: 0", "index", "__index_level_0__"}
-    return unnamed and first_row_number(ids) == 0
 
 
 def first_row_number(ids: Array) -> int | None:
@@ -164,22 +192,6 @@ def first_row_number(ids: Array) -> int | None:
         return None
     numbers = np.sort([int(name) for name in ids])
     return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
-
-
-def _choose_columns(
-    path: Path, names: Sequence[str], wanted: str | None, index: Sequence[int] = ()
-) -> tuple[int, list[int]]:
-    """The target column, and the columns of the ids."""
-    if wanted is not None:
-        column = find_column(names, wanted, path)
-        use_index = index and column not in index
-        return column, list(index) if use_index else find_id_columns(names, exclude=[column])
-    ids = list(index) or find_id_columns(names)
-    others = [k for k in range(len(names)) if k not in ids]
-    if len(others) != 1:
-        shown = ", ".join(names[k] for k in others[:8]) + (", …" if len(others) > 8 else "")
-        raise ValueError(f"{path} has several columns: name one, as in {path}:column; there are {shown}.")
-    return others[0], ids
 
 
 def _convert(values: list[str], is_plink: bool, delimiter: str) -> tuple[Array, str]:
@@ -219,39 +231,3 @@ def _are_codes(values: Array) -> Array:
     return np.array(
         [value is not None and is_number(value) and float(value) == MISSING_CODE for value in values]
     )
-
-
-def read_npy(path: Path, wanted: Sequence[str | None]) -> list[TargetValues]:
-    """Read a vector from a ``.npy`` file, or columns of a matrix by their numbers."""
-    array = load_npy(path)
-    if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
-        for name in wanted:
-            if name not in (None, "1", path.name):
-                raise ValueError(
-                    f"{path} is a single column and has no column {name!r}: leave ':{name}' out."
-                )
-        return [TargetValues(np.array(array).reshape(-1), None, path.name)] * max(1, len(wanted))
-    if array.ndim != 2:
-        raise ValueError(f"{path} has shape {array.shape}: a target has one or two dimensions.")
-    names = [f"{k + 1}" for k in range(array.shape[1])]
-    chosen = [_choose_columns(path, names, name)[0] for name in wanted or names]
-    return [TargetValues(np.array(array[:, k]), None, names[k]) for k in chosen]
-
-
-def read_arrow(path: Path, wanted: Sequence[str | None], data: DataColumns) -> list[TargetValues]:
-    """Read columns of a Parquet, Arrow or Feather file."""
-    table = read_table(path)
-    names, index = table.schema.names, find_index(table.schema)
-
-    @cache
-    def ids_of(*columns: int) -> Array:
-        return as_ids([table.values(k).tolist() for k in columns])
-
-    read = []
-    for name in wanted or _other_columns(names, _find_key(names, None, data, ids_of, index) or index):
-        key = _find_key(names, name, data, ids_of, index)
-        column, id_columns = _choose_columns(path, names, name, key or index)
-        ids, id_names = ids_of(*id_columns) if id_columns else None, [names[k] for k in id_columns]
-        key_name = names[key[0]] if key else None
-        read.append(TargetValues(table.values(column), ids, names[column], id_names, key=key_name))
-    return read

@@ -1,10 +1,9 @@
-"""Open data with targets and covariates: columns of the data, or of other files joined to their rows."""
+"""Open data with targets, covariates and weights: columns of the data, or of files joined to their rows."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,40 +11,23 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.validation import find_missing, warn_user
-from banditsis.formats.opening import (
-    column_names,
-    copy_url,
-    is_text,
-    named_as,
-    open_parts,
-    stack_columns,
-)
+from banditsis.formats.opening import column_names, is_text, open_parts, stack_columns
 from banditsis.formats.options import (
     DEFAULTS,
     ColumnNotFoundError,
     Patterns,
     ReadOptions,
-    as_ids,
     check_options,
+    find_column,
 )
-from banditsis.formats.registry import TEXT, Opened, find_format, is_url
+from banditsis.formats.registry import Opened, is_url
 from banditsis.formats.tables import match_names
-from banditsis.formats.target_files import (
-    PLINK_TABLES,
-    DataColumns,
-    TargetValues,
-    first_row_number,
-    is_default_index,
-    read_arrow,
-    read_npy,
-    read_text,
-)
-from banditsis.formats.unsupported import check_supported
+from banditsis.formats.target_files import DELIMITED, TABLES, SideFile, first_row_number, open_side_file
 from banditsis.sources.base import Source
-from banditsis.sources.views import ColumnSubset, RowSubset
+from banditsis.sources.views import RowSubset
 
-_ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-_TEXT = (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES)
+#: Stands for all columns of a file that have no other role.
+EVERY = "*"
 
 
 class Dataset(NamedTuple):
@@ -78,32 +60,46 @@ class Dataset(NamedTuple):
     joined: tuple[str, ...]
 
 
-class Target(NamedTuple):
-    """Features with their responses."""
-
-    source: Source
-    #: one array for each response; only if there are several they may have missing values, NaN or None
-    values: list[Array]
-    #: the rows of the data that are left; None if all are
-    rows: Indices | None = None
-
-
 class Place(NamedTuple):
-    """Where a target is: in a column of the data, or of a file of its own, which may be a URL."""
+    """Where a column is: in the data, or in a file of its own, which may be a URL."""
 
     file: Path | str | None
+    #: None for the only column of a file
     column: str | None
     #: as the user wrote it
-    text: str = ""
+    text: str
 
 
-class Known(NamedTuple):
-    """The rows in which a response is known."""
+class Side(NamedTuple):
+    """A file whose rows are joined to those of the data."""
 
+    file: SideFile
+    #: the columns that are used, by what the user calls them
+    columns: dict[str | None, list[int]]
+    id_columns: list[int]
+    #: name of the ids if they were chosen because the data have a column of the same name
+    key: str | None
+
+
+class Column(NamedTuple):
+    """A column of the data or of another file, in the rows of the data in which it has a value."""
+
+    name: str
+    place: Place
     rows: Indices
     values: Array
-    #: a sentence about how they were joined
+    #: a sentence about how it was found
     how: str
+
+    def expand(self, rows: Indices) -> Array:
+        """The values in some rows, with NaN or None where they are not known."""
+        position = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        values, missing = self.values[position], self.rows[position] != rows
+        if missing.any():
+            is_text = values.dtype.kind not in "fiub"
+            values = values.astype(object if is_text else np.float64)
+            values[missing] = None if is_text else np.nan
+        return values
 
 
 def open_data(
@@ -169,31 +165,26 @@ def open_dataset(
     weights: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """As :func:`open_data`, with options that were checked."""
-    places = [find_place(text) for text in _as_texts(target)]
-    q = len(places)
-    places += [find_place(text) for text in _as_texts(weights)]
-    n_before = len(places)
-    places += _find_covariates(_as_texts(covariates), places, column_names(data), options.na)
-    opened, places, files = open_unjoined(data, places, options, names)
-    known = [*_match_all(opened, places, files)]
-    joined = _combine(opened, known[:q]) if q else Target(opened.source, [])
-    rows = np.arange(opened.source.shape[0]) if joined.rows is None else joined.rows
-    others = [_expand(column, rows) for column in known[q:]]
-    labels = [
-        str(place.column) if read is None else read.column for place, read in zip(places, files, strict=True)
-    ]
-    keys = labels[n_before:]
+    given, own = (_as_texts(target), _as_texts(weights)), column_names(data)
+    roles = [[find_place(text, own) for text in texts] for texts in given]
+    roles.append([place for text in _as_texts(covariates) for place in _find_covariates(text, own)])
+    opened, (responses, weighted, adjusted) = open_columns(data, roles, options, names)
+    n = opened.source.shape[0]
+    known = [column.rows for column in responses]
+    rows = np.unique(np.concatenate(known)) if known else np.arange(n)
+    values = [column.expand(rows) for column in responses]
+    keys = [column.name for column in adjusted]
     if len(set(keys)) < len(keys):  # from different files
-        keys = [place.text for place in places[n_before:]]
+        keys = [column.place.text for column in adjusted]
     single = isinstance(target, (str, os.PathLike))
     return Dataset(
-        joined.source,
-        None if q == 0 else joined.values[0] if single else stack_columns(joined.values),
-        dict(zip(keys, others[n_before - q :], strict=True)) or None,
-        None if weights is None else others[0],
-        None if opened.ids is None else opened.ids[rows],
-        tuple(labels[:q]),
-        tuple(column.how for column in known),
+        features=opened.source if rows.size == n else RowSubset(opened.source, rows),
+        target=None if not values else values[0] if single else stack_columns(values),
+        covariates={key: column.expand(rows) for key, column in zip(keys, adjusted, strict=True)} or None,
+        weights=weighted[0].expand(rows) if weighted else None,
+        ids=None if opened.ids is None else opened.ids[rows],
+        names=tuple(column.name for column in responses),
+        joined=tuple(column.how for column in (*responses, *weighted, *adjusted)),
     )
 
 
@@ -204,95 +195,79 @@ def _as_texts(given: str | os.PathLike[str] | Sequence[str] | None) -> list[str]
     return [str(text) for text in given]
 
 
-def _find_covariates(
-    texts: Sequence[str], others: Sequence[Place], data_columns: Sequence[str], na: Collection[str]
-) -> list[Place]:
-    """Where covariates are; a file alone stands for all its columns but sample ids and those of others."""
-    found = []
-    for text in texts:
-        parts = [text] if text in data_columns else [part.strip() for part in text.split(",")]
-        place = Place(None, None) if set(parts) <= set(data_columns) else find_place(text)
-        if place.file is None:
-            found += [Place(None, part, part) for part in parts]
-            continue
-        if place.column is not None:
-            columns = [column.strip() for column in place.column.split(",")]
-        else:
-            beside = [other.column for other in others if other.file == place.file]
-            taken = (
-                {read.column for read in read_targets(place.file, beside, data_columns, na)} if beside else ()
-            )
-            read = read_targets(place.file, (), data_columns, na)
-            columns = [values.column for values in read if values.column not in taken]
-            if not columns:
-                raise ValueError(
-                    f"{place.file} has no covariates: all its columns are sample ids or targets."
-                )
-        found += [Place(place.file, column, f"{place.file}:{column}") for column in columns]
-    return found
+def find_place(text: str, data_columns: Collection[str] = ()) -> Place:
+    """Where a column is: in the data unless the text names a file by its extension.
+
+    Examples
+    --------
+    >>> find_place("price")[:2], find_place("chr1:12345")[:2], find_place("y.csv", ["y.csv"])[:2]
+    ((None, 'price'), (None, 'chr1:12345'), (None, 'y.csv'))
+    """
+    head, _, column = text.rpartition(":")
+    missing = None
+    for name, rest in ((text, None), (head, column or None)) if text not in data_columns else ():
+        if name.lower().endswith((*TABLES, *DELIMITED, ".npy")):
+            if is_url(name):
+                return Place(name, rest, text)
+            if Path(name).is_file():
+                return Place(Path(name), rest, text)
+            missing = missing or name
+    if missing is not None:
+        raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
+    return Place(None, text, text)
 
 
-class UnjoinedTargets(NamedTuple):
-    """Data and targets that have not been joined yet."""
+def _find_covariates(text: str, data_columns: Collection[str]) -> Iterator[Place]:
+    """Where covariates are, which are separated by commas."""
+    parts = [text] if text in data_columns else [part.strip() for part in text.split(",")]
+    place = Place(None, text, text) if set(parts) <= set(data_columns) else find_place(text)
+    if place.file is None:
+        yield from (Place(None, part, part) for part in parts)
+        return
+    for column in [EVERY] if place.column is None else place.column.split(","):
+        yield Place(place.file, column.strip(), f"{place.file}:{column.strip()}")
 
-    opened: Opened
-    places: list[Place]
-    #: content of each target file, None if the target is a column of the data
-    files: list[TargetValues | None]
 
-
-def open_unjoined(
+def open_columns(
     data: Any,
-    places: Sequence[Place],
+    roles: Sequence[Sequence[Place]],
     options: ReadOptions = DEFAULTS,
     names: Sequence[str] | None = None,
-) -> UnjoinedTargets:
-    """Open data and targets separately; columns of the data take precedence over files of the same name."""
-    in_files = {place.text: place for place in places if place.file}
-    columns: Sequence[str] = ()
-    if in_files:
-        columns = column_names(data) if options.id is None else [options.id]
-    na = options.na
-    read = _read_places(in_files, columns, na)
-    if (
-        na
-        and not is_text(data)
-        and any(str(place.file).lower().endswith(_TEXT) for place in in_files.values())
-    ):
-        options = options._replace(na=())  # which applies to the target alone
-    for found in reversed(read.values()):  # the first one decides
-        if found.ids is not None and not is_default_index(found.id_names, found.ids):
-            options = options._replace(ids_like=found.id_names)
-    apart = [place.text for place in places if place.text not in read]
-    opened = _open_columns(data, apart, options, names)
-    features = opened.source.names
-    if features is not None and not read.keys().isdisjoint(features):
-        read = {target: found for target, found in read.items() if target not in set(features)}
-        apart = [place.text for place in places if place.text not in read]
-        opened = _open_columns(data, apart, options, names)
-    if read and not columns and opened.ids is None and features is not None:  # a matrix with names
-        read = _read_places({target: in_files[target] for target in read}, set(features), na)
-        key = next((found.key for found in read.values() if found.key is not None), None)
-        opened = opened if key is None else _split_key(opened, key)
-    labels = iter(opened.labels)
-    found_at = [p if p.text in read else Place(None, next(labels), p.text) for p in places]
-    return UnjoinedTargets(opened, found_at, [read.get(place.text) for place in places])
+) -> tuple[Opened, list[list[Column]]]:
+    """Open data, and the columns of several roles, each in the rows in which it is known."""
+    places = [place for role in roles for place in role]
+    wanted: dict[Path | str, list[str | None]] = {}
+    for place in places:
+        if place.file is not None:
+            wanted.setdefault(place.file, []).append(place.column)
+    files = {file: open_side_file(file, columns, options.na) for file, columns in wanted.items()}
+    own = [] if not files else column_names(data) if options.id is None else [options.id]
+    sides = {file: find_side(files[file], columns, own) for file, columns in wanted.items()}
+    if not is_text(data) and any(str(file).lower().endswith(DELIMITED) for file in files):
+        options = options._replace(na=())  # which applies to these files alone
+    for side in reversed(sides.values()):  # the first one decides
+        if side.id_columns and not side.file.is_default_index(side.id_columns):
+            options = options._replace(ids_like=[side.file.names[k] for k in side.id_columns])
+    apart = [place.text for place in places if place.file is None]
+    opened = _open_apart(data, apart, options, names)
+    if sides and not own and opened.ids is None and (found := opened.source.names):  # a matrix with names
+        sides = {file: find_side(files[file], columns, found) for file, columns in wanted.items()}
+        for key in [side.key for side in sides.values() if side.key is not None][:1]:
+            (column,) = match_names(found, [key])
+            opened = _open_apart(data, apart, options._replace(id=found[column]), names)
+    joined = {file: join(opened, side) for file, side in sides.items()}
+    own_columns = iter(zip(opened.labels, opened.values, strict=True))
+
+    def read(place: Place) -> Iterator[Column]:
+        if place.file is None:
+            yield _data_column(place, *next(own_columns))
+        else:
+            yield from _side_columns(place, sides[place.file], *joined[place.file])
+
+    return opened, [[column for place in role for column in read(place)] for role in roles]
 
 
-def _read_places(
-    places: Mapping[str, Place], data_columns: Collection[str], na: Collection[str]
-) -> dict[str, TargetValues]:
-    """Read targets that are in files of their own, each file once."""
-    found: dict[str, TargetValues] = {}
-    for file in dict.fromkeys(place.file for place in places.values()):
-        targets = {target: place.column for target, place in places.items() if place.file == file}
-        assert file is not None
-        read = read_targets(file, list(targets.values()), data_columns, na)
-        found |= zip(targets, read, strict=True)
-    return found
-
-
-def _open_columns(
+def _open_apart(
     data: Any, columns: Sequence[str], options: ReadOptions, names: Sequence[str] | None
 ) -> Opened:
     try:
@@ -300,153 +275,78 @@ def _open_columns(
     except ColumnNotFoundError:
         for column in columns:
             if Path(column).is_file():
-                read_target(Path(column), None)  # raises the error of that file
+                open_side_file(Path(column))  # raises the error of that file
         raise
 
 
-def _split_key(opened: Opened, key: str) -> Opened:
-    """Take a column of a matrix as sample ids."""
-    source = opened.source
-    (column,) = match_names(source.names or (), [key])
-    values = source.read(slice(0, source.shape[0]), slice(column, column + 1))[:, 0]
-    return opened._replace(source=ColumnSubset.without(source, column), ids=as_ids([values.tolist()]))
+def find_side(file: SideFile, wanted: Sequence[str | None], data_columns: Collection[str]) -> Side:
+    """Find the columns of a file that are used, and its sample ids."""
+    columns: dict[str | None, list[int]] = {
+        name: [find_column(file.names, name, file.path)] for name in wanted if name not in (None, EVERY)
+    }
+    id_columns, key = file.find_ids(data_columns, {k for (k,) in columns.values()})
+    used = {*id_columns, *(k for (k,) in columns.values())}
+    others = [k for k in range(len(file.names)) if k not in used]
+    if None in wanted:
+        if len(others) != 1:
+            shown = ", ".join(file.names[k] for k in others[:8]) + (", …" if len(others) > 8 else "")
+            raise ValueError(
+                f"{file.path} has several columns: name one, as in {file.path}:column; there are {shown}."
+            )
+        columns[None], others = others, []
+    if EVERY in wanted:
+        if not others:
+            raise ValueError(f"{file.path} has no covariates: all its columns are sample ids or targets.")
+        columns[EVERY] = others
+    return Side(file, columns, id_columns, key)
 
 
-def find_place(target: str) -> Place:
-    """Where a target is, as far as its text tells."""
-    return Place(*split_target(target), target)
+def join(opened: Opened, side: Side) -> tuple[Indices, str, str]:
+    """Find the row of a file for each row of the data: by sample ids if both have them, else by row order.
 
-
-def split_target(target: str) -> tuple[Path | str | None, str | None]:
-    """File and column of a target; without a file extension it is a column of the data.
-
-    Examples
-    --------
-    >>> split_target("price"), split_target("chr1:12345")
-    ((None, 'price'), (None, 'chr1:12345'))
+    Returns
+    -------
+    position : ndarray of int
+        A row of the file for each row of the data, -1 if there is none.
+    how, remark : str
+        How it was found, and how many ids of the file were not used.
     """
-    head, _, column = target.rpartition(":")
-    missing = None
-    for name, rest in ((target, None), (head, column or None)):
-        if name.lower().endswith((*_ARROW, *_TEXT, ".npy")):
-            if is_url(name):
-                return name, rest
-            if Path(name).is_file():
-                return Path(name), rest
-            missing = missing or name
-    if missing is not None:
-        raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
-    return None, target
-
-
-def read_target(
-    path: Path | str, column: str | None, data_columns: Collection[str] = (), na: Collection[str] = ()
-) -> TargetValues:
-    """Read one column; see :func:`read_targets`."""
-    return read_targets(path, [column], data_columns, na)[0]
-
-
-def read_targets(
-    path: Path | str,
-    columns: Sequence[str | None],
-    data_columns: Collection[str] = (),
-    na: Collection[str] = (),
-) -> list[TargetValues]:
-    """Read the values of columns, and the sample ids if there are any, of a target file.
-
-    Without ``columns``, all that are not ids. Sample ids may also be a column of unique values that has the
-    name of a column of the data. In files of text, ``na`` are missing values.
-    """
-    if is_url(path):
-        with tempfile.TemporaryDirectory(prefix="banditsis-") as folder:
-            copy = copy_url(str(path), folder)
-            with named_as(copy, str(path)):
-                return read_targets(copy, columns, data_columns, na)
-    path = Path(path)
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty.")
-    name = path.name.lower()
-    if name.endswith(TEXT):
-        find_format(path)  # raises if the content is that of another format
-    with open(path, "rb") as file:
-        check_supported(path, file.read(32))
-    if name.endswith(".npy"):
-        return read_npy(path, columns)
-    if name.endswith(_ARROW):
-        return read_arrow(path, columns, DataColumns(data_columns))
-    if name.endswith(_TEXT):
-        return read_text(path, columns, DataColumns(data_columns), na)
-    raise ValueError(
-        f"{path} cannot be a target: it must end in .npy, {', '.join(_ARROW)} or {', '.join(_TEXT)}."
-    )
-
-
-def join(opened: Opened, read: TargetValues, path: Path | str) -> Target:
-    """Assign the values of a file to rows; leave out rows without a value."""
-    return _combine(opened, [_match_rows(opened, read, path, {})])
-
-
-def _match_all(
-    opened: Opened, places: Sequence[Place], files: Sequence[TargetValues | None]
-) -> Iterator[Known]:
-    """Assign the values of all targets and covariates to rows."""
-    values, positions = iter(opened.values), dict[int, Indices]()
-    for place, read in zip(places, files, strict=True):
-        if read is not None and place.file is not None:
-            yield _match_rows(opened, read, place.file, positions)
-            continue
-        number = f", its column {place.text}" if place.column != place.text else ""
-        column, what = next(values), f"the column {place.column!r} of the data{number}"
-        yield _leave_out_missing(np.arange(len(column)), column, len(column), what, what)
-
-
-def _match_rows(opened: Opened, read: TargetValues, path: Path | str, positions: dict[int, Indices]) -> Known:
-    """Assign values to rows: by sample ids if both sides have them, else by row order.
-
-    Columns of a file share their ids, whose ``positions`` are found once.
-    """
-    if opened.ids is None or read.ids is None:
-        return _match_by_order(opened, read, path)
-    if id(read.ids) not in positions:
-        positions[id(read.ids)] = _match_ids(opened.ids, read.ids, path)
-    position = positions[id(read.ids)]
-    rows = np.flatnonzero(position >= 0)
-    unused = len(read.ids) - rows.size
-    on = "sample ids" if read.key is None else f"the column {read.key!r} of both"
+    path, ids = side.file.path, side.file.ids(side.id_columns) if side.id_columns else None
+    if opened.ids is None or ids is None:
+        return *_join_by_order(opened, side), ""
+    position = _match_ids(opened.ids, ids, path)
+    n_unused = len(ids) - np.count_nonzero(position >= 0)
+    on = "sample ids" if side.key is None else f"the column {side.key!r} of both"
     how = f"{path} was joined on {on}"
-    if read.key is not None:
-        notes = [*opened.source.notes, f"{how}; the column is not a feature."]
-        opened.source.notes = list(dict.fromkeys(notes))  # it may be said of each of several covariates
-    remarks = [read.note, f"{unused:,} of its ids are not in the data" if unused else ""]
-    values, what = read.values[position[rows]], f"{path}:{read.column}"
-    return _leave_out_missing(rows, values, opened.source.shape[0], how, what, *remarks)
+    if side.key is not None:
+        opened.source.notes = [*opened.source.notes, f"{how}; the column is not a feature."]
+    return position, how, f"{n_unused:,} of its ids are not in the data" if n_unused else ""
 
 
-def _match_by_order(opened: Opened, read: TargetValues, path: Path | str) -> Known:
-    """Assign values in row order; those of a shuffled store are in the order before shuffling."""
-    if (opened.ids is None) != (read.ids is None):
-        has, lacks = (
-            ("the data have", f"{path} has") if read.ids is None else (f"{path} has", "the data have")
-        )
+def _join_by_order(opened: Opened, side: Side) -> tuple[Indices, str]:
+    """Take rows in their order; for a shuffled store, this is the order before shuffling."""
+    path = side.file.path
+    if (opened.ids is None) == bool(side.id_columns):
+        has, lacks = (f"{path} has", "the data have")
+        has, lacks = (has, lacks) if side.id_columns else (lacks, has)
         warn_user(
             f"{has} sample ids, and {lacks} none: rows were joined by their order alone. Make sure that both "
             "are in the same order, or add a column of ids."
         )
     from banditsis.index.reader import stored_below
 
-    values, store = read.values, stored_below(opened.source)
-    n = opened.source.shape[0] if store is None else store.record.n_original
+    store = stored_below(opened.source)
+    position = np.arange(opened.source.shape[0]) if store is None else store.original_rows
+    n = len(position) if store is None else store.record.n_original
     order = "row order" if store is None else "the row order before shuffling"
-    if len(values) != n:
-        lacks = str(path) if read.ids is None else "the data"
+    n_values = len(side.file.cells(0))
+    if n_values != n:
+        lacks = "the data" if side.id_columns else str(path)
         raise ValueError(
-            f"{path} has {len(values):,} values for the {n:,} rows of the data, and {lacks} has no sample "
+            f"{path} has {n_values:,} values for the {n:,} rows of the data, and {lacks} has no sample "
             f"ids to join on: give one value for each row, in {order}."
         )
-    if store is not None:
-        values = values[store.original_rows]
-    how, n = f"{path} was taken in {order}", len(values)
-    return _leave_out_missing(np.arange(n), values, n, how, f"{path}:{read.column}", read.note)
+    return position, f"{path} was taken in {order}"
 
 
 def _match_ids(data_ids: Array, ids: Array, path: Path | str) -> Indices:
@@ -486,7 +386,26 @@ def _show(name: object) -> str:
     return repr(str(name).replace("\t", " "))
 
 
-def _leave_out_missing(rows: Indices, values: Array, n: int, how: str, what: str, *remarks: str) -> Known:
+def _side_columns(place: Place, side: Side, position: Indices, how: str, remark: str) -> Iterator[Column]:
+    """The columns of a file that a place stands for."""
+    rows = np.flatnonzero(position >= 0)
+    for k in side.columns[place.column]:
+        name = side.file.names[k]
+        values, note = side.file.read(k)
+        at = place if place.column != EVERY else Place(place.file, name, f"{place.file}:{name}")
+        what = f"{side.file.path}:{name}"
+        yield _known(name, at, rows, values[position[rows]], len(position), how, what, note, remark)
+
+
+def _data_column(place: Place, name: str, values: Array) -> Column:
+    number = f", its column {place.text}" if name != place.text else ""
+    what = f"the column {name!r} of the data{number}"
+    return _known(name, place, np.arange(len(values)), values, len(values), what, what)
+
+
+def _known(
+    name: str, place: Place, rows: Indices, values: Array, n: int, how: str, what: str, *remarks: str
+) -> Column:
     """Leave out rows without a value, and say how many of n have one."""
     missing = find_missing(values)
     if missing.all():
@@ -496,28 +415,4 @@ def _leave_out_missing(rows: Indices, values: Array, n: int, how: str, what: str
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(str)
     how += f": {rows.size:,} of {n:,} rows have a value" if rows.size < n else ""
-    return Known(rows, values, "; ".join(filter(None, [how, *remarks])) + ".")
-
-
-def _combine(opened: Opened, known: Sequence[Known]) -> Target:
-    """The rows in which at least one response is known."""
-    source, rows = opened.source, known[0].rows
-    if all(np.array_equal(rows, other.rows) for other in known[1:]):
-        values = [response.values for response in known]
-    else:
-        rows = np.unique(np.concatenate([response.rows for response in known]))
-        values = [_expand(response, rows) for response in known]
-    if rows.size == source.shape[0]:
-        return Target(source, values)
-    return Target(RowSubset(source, rows), values, rows)
-
-
-def _expand(known: Known, rows: Indices) -> Array:
-    """The values in some rows, with NaN or None where they are not known."""
-    place = np.minimum(np.searchsorted(known.rows, rows), len(known.rows) - 1)
-    values, missing = known.values[place], known.rows[place] != rows
-    if missing.any():
-        is_text = values.dtype.kind not in "fiub"
-        values = values.astype(object if is_text else np.float64)
-        values[missing] = None if is_text else np.nan
-    return values
+    return Column(name, place, rows, values, "; ".join(filter(None, [how, *remarks])) + ".")

@@ -15,9 +15,10 @@ import numpy as np
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.progress import Progress, report_progress
 from banditsis.core.validation import resolve_seed
+from banditsis.formats.opening import column_names
 from banditsis.formats.options import Patterns, ReadOptions, check_options
 from banditsis.formats.registry import find_prefix, local_path
-from banditsis.formats.targets import find_place, join, open_unjoined
+from banditsis.formats.targets import find_place, open_columns
 from banditsis.index.layout import is_shuffled
 from banditsis.index.metadata import (
     ANNOTATION,
@@ -32,6 +33,7 @@ from banditsis.index.pieces import Journal, Work, fill_buckets, plan_work, write
 from banditsis.index.reader import stored_below
 from banditsis.index.strata import order_rows
 from banditsis.sources.base import Source
+from banditsis.sources.views import RowSubset
 
 __all__ = ["shuffle"]
 
@@ -197,23 +199,19 @@ class Data(NamedTuple):
 def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     """Open the data with their target; rows without a value in a target from another file are dropped."""
     name = str(find_prefix(data)) if isinstance(data, (str, os.PathLike)) else type(data).__name__
-    targets = [] if target is None else [find_place(str(target))]
-    opened, places, files = open_unjoined(data, targets, options)
+    targets = [] if target is None else [find_place(str(target), column_names(data))]
+    opened, (found,) = open_columns(data, [targets], options)
     source, ids, rows, y, label = opened.source, opened.ids, None, None, None
     n = source.shape[0]
-    if target is not None:
-        (place,), (read,) = places, files
-        label = place.column
-        if read is None or place.file is None:
-            y = opened.values[0]
+    for column in found:
+        file, label = column.place.file, column.name if column.place.file is None else column.place.column
+        if file is None or column.rows.size == n:
+            y = column.expand(np.arange(n))
         else:
-            joined = join(opened, read, place.file)
-            source, (y,) = joined.source, joined.values
-            rows = joined.rows
-            if rows is not None:
-                ids = None if ids is None else ids[rows]
-            if not label or label.isdigit():  # a number would be read as the number of a feature
-                label = " ".join(filter(None, (Path(place.file).stem, label)))
+            y, rows, source = column.values, column.rows, RowSubset(source, column.rows)
+            ids = None if ids is None else ids[rows]
+        if file is not None and (not label or label.isdigit()):  # else it is the number of a feature
+            label = " ".join(filter(None, (Path(file).stem, label)))
     store = stored_below(source)
     if store is None:
         return Data(source, y, ids, name, name, label, rows, n)

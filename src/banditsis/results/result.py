@@ -44,7 +44,6 @@ from banditsis.statistics.null_distributions import (
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
 #: Note of a run that read all rows although it need not.
-ALL_ROWS_READ = "all rows were read, because that is about as fast here as reading a sample."
 
 
 @dataclass(frozen=True)

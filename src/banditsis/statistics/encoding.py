@@ -10,8 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices, is_masked
 from banditsis.core.formatting import count
-from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, from_numbers
-from banditsis.formats.opening import is_frame
+from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, from_numbers, is_frame
 
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
 MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
