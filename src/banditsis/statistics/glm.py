@@ -96,25 +96,24 @@ class ScoreTest(LinearStatistic):
     def variances(self, rows: Rows) -> Floats | None:
         return self.family.variance(self.family.mean(self.predictor(rows))) if self.rank else None
 
-    def model(self, found: Moments, response: int) -> tuple[float | Floats, float | Floats, float]:
+    def model(self, summary: Floats, response: int) -> tuple[float, float, float]:
         """Without covariates: the mean of the targets, the variance of the response, and the scale."""
         if self.rank:  # which targets and weights contain
             return 0.0, 1.0, 1.0
-        scale = float(self.scale[response])
-        mean = ratio(found.target_sums[0], np.asarray(found.weight))
-        expected = np.maximum(mean / scale + float(self.centre[response]), 0.0)
-        return mean, self.family.variance(expected), scale
+        gram, scale = self.gram(summary, [response]), float(self.scale[response])
+        mean = float(gram[0, 1] / gram[0, 0])
+        expected = max(mean / scale + float(self.centre[response]), 0.0)
+        return mean, float(self.family.variance(np.array(expected))), scale
 
     def response_spread(self, found: Moments, summary: Floats, response: int) -> float | Floats:
-        _, variance, scale = self.model(found, response)
-        rows = found.n_rows if self.rank else found.weight
-        return np.sqrt(rows * np.asarray(variance)) * scale
+        _, variance, scale = self.model(summary, response)
+        return np.sqrt(found.n_rows * np.asarray(variance)) * scale
 
     def null(self, found: Moments, summary: Floats, response: int) -> NullDistribution | None:
         n = float(summary[0, 0])
         if not self.family.dispersed:
             return NormalNull(float(np.sqrt(n)))
-        mean, variance, scale = self.model(found, response)
+        mean, variance, scale = self.model(summary, response)
         squares = found.target_squares[0] - mean * (2 * found.target_sums[0] - mean * found.weight)
         rows = np.maximum(found.n_rows, found.rank)
         expected = np.asarray(variance * scale**2 * found.weight * (1 - found.rank / np.maximum(rows, 1)))
@@ -123,9 +122,8 @@ class ScoreTest(LinearStatistic):
 
     def effects(self, found: Moments, summary: Floats, response: int) -> Floats | None:
         """One Newton step: β = U / V."""
-        rows = found.n_rows if self.rank else found.weight
-        information = self.model(found, response)[1] * found.squares
-        return np.sqrt(ratio(np.broadcast_to(rows, information.shape), information))
+        information = self.model(summary, response)[1] * found.squares
+        return np.sqrt(ratio(np.broadcast_to(found.n_rows, information.shape), information))
 
     def normal_responses(self, rows: Rows) -> Array:
         if self.rank or self.sample_weight is not None or self._has_own_scores:
