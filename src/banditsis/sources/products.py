@@ -71,7 +71,17 @@ class Strips(NamedTuple):
 
 def fits_kernels(weights: Weights) -> bool:
     """Whether kernels can add these sums and are faster than matrix products."""
-    return weights.presence is None and weights.linear.shape[1] <= MAX_KERNEL_WEIGHTS
+    if weights.presence is not None:
+        return _is_plain_pairwise(weights)
+    return bool(weights.linear.shape[1] <= MAX_KERNEL_WEIGHTS)
+
+
+def _is_plain_pairwise(weights: Weights) -> bool:
+    """Whether the sums are those of one target without covariates and weights, by pairwise deletion."""
+    presence = weights.presence
+    if presence is None or weights.v is not None:
+        return False
+    return bool(weights.linear.shape[1] == 1 and presence.shape[1] == 3)
 
 
 def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -79,6 +89,8 @@ def add_products(block: Array | None, strips: Strips, shift: Array, weights: Wei
     if weights.is_plain:
         y = _first_weights(weights, shift)
         add_moments(strips, shift, y, np.array([0, len(y)]), weights.fourth, out[None])
+    elif _is_plain_pairwise(weights):
+        _add_plain_pairwise(strips, shift, weights, out)
     elif fits_kernels(weights):
         _add_several(strips, shift, weights, out)
     else:
@@ -133,6 +145,24 @@ def add_moments(
 
 def _first_weights(weights: Weights, shift: Array) -> Array:
     return np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
+
+
+def _add_plain_pairwise(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums of a tile over its present cells in one pass."""
+    assert weights.presence is not None
+    presence = np.ascontiguousarray(weights.presence.T, dtype=shift.dtype)
+    (memory, starts, along_rows), fourth = strips, fourth_line(weights, out)
+    arguments = memory, starts, shift, _first_weights(weights, shift), presence
+    if along_rows:
+        kernels.missing.moments_by_row(*arguments, np.empty((6, len(shift)), shift.dtype), out)
+        if fourth is not None:
+            kernels.row_moments.add_fourth(memory, starts, 0, shift, fourth)
+        return
+    kernels.missing.moments_by_column(*arguments, out)
+    if fourth is not None:
+        for k, start in enumerate(starts):
+            n = len(weights.linear)
+            fourth[k] += kernels.column_moments.sum_fourth(memory, start, n, shift[k])
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
