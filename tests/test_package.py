@@ -229,12 +229,12 @@ BUDGET = {
     "engine": 2800,
     "formats": 5198,
     "index": 1503,
-    "kernels": 2692,
+    "kernels": 2430,
     "plans": 1804,
     "results": 1373,
     "show": 1850,
     "sources": 4501,
-    "statistics": 4464,
+    "statistics": 4130,
 }
 
 
