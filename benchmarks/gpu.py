@@ -21,7 +21,7 @@ from banditsis.core.parallel import Workers
 from banditsis.sources.base import SumContext
 from banditsis.sources.gpu.source import GpuSource
 from banditsis.sources.views import RowSubset
-from banditsis.statistics.pearson import Pearson
+from banditsis.statistics.families import Pearson
 from reporting import Figure, at_least, at_most, collect, publish
 from timing import interleaved
 

@@ -36,44 +36,34 @@ RESPONSES = {
 MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
 ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
 COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
-NONE = np.empty((N, 0))
 WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
+PRESENCE = np.column_stack([np.ones(N), WAVES**3])
+MANY = np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])
 WEIGHTS = {
     "one": Weights(WAVES[:, :1]),
     "several": Weights(WAVES),
-    "several, squares": Weights(WAVES, square=np.linspace(0.5, 2, N)),
-    "one, squares": Weights(WAVES[:, :1], square=np.linspace(0.5, 2, N)),
-    "many": Weights(np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])),
-    "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
-    "one, gaps": Weights(WAVES[:, :1], pairwise=True),
-    "several, gaps": Weights(WAVES, pairwise=True),
-    "presence, gaps": Weights(WAVES, pairwise=True, presence=np.column_stack([np.ones(N), WAVES**3])),
-    "presence, squares, gaps": Weights(
-        WAVES, pairwise=True, square=np.linspace(0.5, 2, N), presence=np.ones((N, 1))
-    ),
-    "presence, many, gaps": Weights(
-        np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None]), pairwise=True, presence=np.ones((N, 1))
-    ),
-    "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),
+    "several, row weights": Weights(WAVES, np.linspace(0.5, 2, N)),
+    "one, row weights": Weights(WAVES[:, :1], np.linspace(0.5, 2, N)),
+    "many": Weights(MANY),
+    "many, row weights": Weights(MANY, np.linspace(0.5, 2, N)),
+    "one, gaps": Weights(WAVES[:, :1], presence=PRESENCE),
+    "one, fourth powers, gaps": Weights(WAVES[:, :1], presence=PRESENCE, fourth=True),
+    "several, gaps": Weights(WAVES, presence=PRESENCE),
+    "several, row weights, gaps": Weights(WAVES, np.linspace(0.5, 2, N), np.ones((N, 1))),
+    "many, gaps": Weights(MANY, presence=np.ones((N, 1))),
 }
 
 
 def plain_sums(z, w):
     """The lines that :class:`Weights` promises, written down plainly."""
     here = ~np.isnan(z)
-    z = np.where(here, z, 0) if w.pairwise else z
-    if w.codes is not None:
-        onehot = np.eye(w.n_classes)[w.codes]
-        lines = [onehot.T @ z, (z * z).sum(axis=0)[None]]
-        return np.vstack([*lines, onehot.T @ here] if w.pairwise else lines)
-    v = np.ones(len(z)) if w.square is None else w.square
-    lines = [z.sum(axis=0)[None], w.linear.T @ z, (v @ (z * z))[None]]
+    z = z if w.presence is None else np.where(here, z, 0)
+    v = np.ones(len(z)) if w.v is None else w.v
+    lines = [v @ z, *(w.linear.T @ z), v @ (z * z)]
     if w.presence is not None:
-        lines.append(w.presence.T @ here)
-    elif w.pairwise:
-        lines += [here.sum(axis=0)[None], w.linear.T @ here, (w.linear**2).T @ here]
+        lines += [*(w.presence.T @ here)]
     if w.fourth:
-        lines.append((z**4).sum(axis=0)[None])
+        lines.append((z**4).sum(axis=0))
     return np.vstack(lines)
 
 

@@ -226,15 +226,15 @@ BUDGET = {
     "(top)": 1786,
     "cli": 1766,
     "core": 1660,
-    "engine": 2732,
+    "engine": 2730,
     "formats": 4865,
     "index": 1501,
-    "kernels": 2414,
+    "kernels": 2152,
     "plans": 1822,
     "results": 1371,
     "show": 1824,
-    "sources": 4501,
-    "statistics": 4386,
+    "sources": 4462,
+    "statistics": 4047,
 }
 
 

@@ -49,8 +49,8 @@ from banditsis.results.result import Interrupted, Round, ScreeningResult, attach
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
-from banditsis.statistics import Statistic, StatisticLike
-from banditsis.statistics.base import MomentStatistic, show
+from banditsis.statistics import LinearStatistic, Statistic, StatisticLike
+from banditsis.statistics.base import show
 
 #: A plan, or a function that makes it from the sampling design.
 PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign], Plan]"
@@ -525,7 +525,7 @@ class Run:
                 status().start_round(len(read), plan.n_steps)
                 if len(read) == 1:
                     statistic = statistic.calibrate(rows)
-                    if isinstance(statistic, MomentStatistic) and not exact:
+                    if isinstance(statistic, LinearStatistic) and not exact:
                         statistic = statistic.with_evidence()
                     accumulators = start_accumulators(source, statistic, rows, self.strata)
                 n_read = sum(map(count_rows, read))
@@ -547,7 +547,7 @@ class Run:
             accumulator.record_effects(traces)
         if not exact and self.is_random_sample:
             guaranteed = plan.by_evidence or not self.strata.may_miss_outliers
-            if isinstance(statistic, MomentStatistic) and statistic.evidence and not guaranteed:
+            if isinstance(statistic, LinearStatistic) and statistic.evidence and not guaranteed:
                 for trace, unread in zip(traces, measure_unread(statistic, read[:1]), strict=True):
                     trace.unread = float(unread)
             for k, trace in enumerate(traces):

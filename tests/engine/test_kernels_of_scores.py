@@ -10,8 +10,8 @@ from banditsis import Plan, kernels, screen
 from banditsis.core.arrays import are_distinct_integers, spread
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, calibrate
+from banditsis.statistics.families import Pearson
 from banditsis.statistics.null_distributions import BetaNull
-from banditsis.statistics.pearson import Pearson
 
 
 def test_correlations_from_sums():

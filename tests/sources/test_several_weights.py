@@ -26,12 +26,12 @@ def test_sums_are_those_of_products(shape, dtype, along_rows):
         linear = rng.standard_normal((n, q))
         square = rng.random(n) if squared else None
         out = np.ones((q + 2 + fourth, m))
-        weights = Weights(linear, square=square, fourth=fourth)
+        weights = Weights(linear, square, fourth=fourth)
         add_products(None, strips, shift, weights, out)
         v = np.ones(n) if square is None else square
         powers = [(z**4).sum(axis=0)] if fourth else []
-        expected = 1 + np.vstack([z.sum(axis=0), linear.T @ z, v @ z**2, *powers])
-        size = np.abs(np.column_stack([np.ones(n), linear])).T @ np.abs(z)
+        expected = 1 + np.vstack([v @ z, linear.T @ z, v @ z**2, *powers])
+        size = np.abs(np.column_stack([v, linear])).T @ np.abs(z)
         limit = np.vstack([size, v @ z**2, *powers]) * np.finfo(dtype).eps * (8 + np.sqrt(n)) + 1e-13
         assert (np.abs(out - expected) <= limit).all()
 

@@ -25,7 +25,7 @@ X[:, 6] = 0.0  # without a stored cell
 Y = X[:, 1] - 2 * X[:, 9] + 0.2 * X[:, 4] + 0.3 * rng.standard_normal(N)
 GAPS = np.where((X != 0) & (rng.random(X.shape) < 0.2), np.nan, X)
 LINEAR = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
-NONE = np.empty((N, 0))
+PRESENCE = np.column_stack([np.ones(N), LINEAR])
 KINDS = {
     "csr": sparse.csr_array,
     "csc": sparse.csc_array,
@@ -41,11 +41,10 @@ WEIGHTS = {
     "several": Weights(LINEAR),
     "one, fourth powers": Weights(LINEAR[:, :1], fourth=True),
     "several, fourth powers": Weights(LINEAR, fourth=True),
-    "classes": Weights(NONE, codes=np.arange(N) % 3, n_classes=3),
-    "weighted squares": Weights(LINEAR, square=np.linspace(1, 2, N)),
-    "one, gaps": Weights(LINEAR[:, :1], pairwise=True),
-    "several, gaps": Weights(LINEAR, pairwise=True),
-    "classes, gaps": Weights(NONE, pairwise=True, codes=np.arange(N) % 3, n_classes=3),
+    "row weights": Weights(LINEAR, np.linspace(1, 2, N)),
+    "one, gaps": Weights(LINEAR[:, :1], presence=PRESENCE),
+    "several, gaps": Weights(LINEAR, presence=PRESENCE),
+    "row weights, fourth powers, gaps": Weights(LINEAR, np.linspace(1, 2, N), PRESENCE, fourth=True),
 }
 ROWS = {"all": slice(0, N), "run": slice(5, 190), "few": np.array([0, 3, 4, 99, 210])}
 COLUMNS = {"all": None, "some": np.array([0, 1, 4, 6, 36]), "one": np.array([9])}

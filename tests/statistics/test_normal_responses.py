@@ -6,7 +6,7 @@ from scipy import stats
 
 from banditsis.core.parallel import Workers
 from banditsis.statistics.covariates import find_basis
-from banditsis.statistics.pearson import Pearson
+from banditsis.statistics.families import Pearson
 from banditsis.statistics.saddlepoint import TailTest
 from banditsis.statistics.shape import MAX_ERRORS
 

@@ -19,7 +19,8 @@ from banditsis.engine.trace import Trace
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.results.result import strength
 from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.base import SUMS_OF_THREAD, MomentStatistic, Statistic
+from banditsis.statistics.base import Statistic
+from banditsis.statistics.linear import SUMS_OF_THREAD, LinearStatistic
 from banditsis.statistics.sample import SampleStatistic
 
 SUMS_AT_ONCE = 1 << 15
@@ -51,7 +52,7 @@ class MomentAccumulator:
 
     #: indices of the responses
     members: list[int]
-    statistic: MomentStatistic
+    statistic: LinearStatistic
     source: Source
     calibration: Calibration
     strata: Strata
@@ -175,7 +176,7 @@ class MomentAccumulator:
         """Number of rows that say something about some features."""
         (sums, squared, summary), weights = self.combined, self.strata.weights(self.counts)
         squares = self.statistic.squares(sums, summary, columns)
-        square = 1 + self.statistic.n_responses if self.statistic.pairwise else -2
+        square = self.statistic.layout.squares
         given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
         present = [self.statistic.present(part, columns) for part in (squared, sums)]
         if present[0] is None:
@@ -286,7 +287,7 @@ def start_accumulators(
     n_features = source.shape[1] if columns is None else len(columns)
     if isinstance(statistic, SampleStatistic):
         return [RereadingAccumulator.start(source, statistic, k, strata, columns) for k in responses]
-    assert isinstance(statistic, MomentStatistic)
+    assert isinstance(statistic, LinearStatistic)
     calibration = source.calibrate(rows)
     accumulators: list[Accumulator] = []
     for members in [responses] if statistic.shares_pass else [[k] for k in responses]:

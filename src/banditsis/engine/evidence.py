@@ -22,7 +22,8 @@ from banditsis.engine.strata import Strata
 from banditsis.plans.design import ORDINARY
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MomentStatistic, Statistic, ratio
+from banditsis.statistics.base import Statistic, ratio
+from banditsis.statistics.linear import LinearStatistic
 
 #: Features with fewer informative rows are probed: are they rare, or heavy-tailed?
 MAX_PROBED = 36.0
@@ -60,9 +61,9 @@ def informative_rows(
     return rows, is_undecided(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
 
 
-def rows_of_response(statistic: MomentStatistic, response: int, rows: Rows, strata: Strata) -> Floats:
+def rows_of_response(statistic: LinearStatistic, response: int, rows: Rows, strata: Strata) -> Floats:
     """Number of informative rows of a response, about the population and about all rows of the data."""
-    values, weights = statistic.deviations(rows)[:, [response]], strata.row_weights(rows)
+    values, weights = statistic.targets(rows)[:, [response]], strata.row_weights(rows)
     found = [informative_rows(values, weights, unread) for unread in (None, strata.unread_shares(rows))]
     return np.array([float(rows[0]) / (DISCOUNT if heavy[0] else 1.0) for rows, heavy in found])
 
@@ -88,7 +89,7 @@ def discount(informative: Floats, features: Indices, source: Source, rows: Rows,
     return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
 
 
-def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
+def measure_unread(statistic: LinearStatistic, read: Sequence[Rows]) -> Floats:
     r"""How much outliers that were not read can add to a correlation with each response.
 
     By the inequality of Cauchy and Schwarz, a feature that is 0 in all rows but some has, with y, a
@@ -103,7 +104,7 @@ def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     parts = list(chunks(slice(0, n), max(1, (1 << 16) // q)))
 
     def measure(part: Rows) -> tuple[Floats, Floats, Floats, Floats]:
-        d = statistic.deviations(part)
+        d = statistic.targets(part)
         return d.sum(axis=0), np.einsum("ij,ij->j", d, d), d.min(axis=0), d.max(axis=0)
 
     totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 8), strict=True))
@@ -112,10 +113,10 @@ def measure_unread(statistic: MomentStatistic, read: Sequence[Rows]) -> Floats:
     deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
     ordinary = ORDINARY / np.sqrt(n) * deviation
     for rows in read:
-        ordinary = np.maximum(ordinary, np.abs(statistic.deviations(rows) - mean).max(axis=0, initial=0.0))
+        ordinary = np.maximum(ordinary, np.abs(statistic.targets(rows) - mean).max(axis=0, initial=0.0))
     beyond = np.zeros(q)
     for k in np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1)):  # few
-        distance = np.abs(statistic.deviations(parts[k]) - mean)
+        distance = np.abs(statistic.targets(parts[k]) - mean)
         beyond += np.square(np.where(distance > ordinary, distance, 0.0)).sum(axis=0)
     return ratio(np.sqrt(beyond), deviation)
 
@@ -152,9 +153,9 @@ class Pilot(NamedTuple):
     #: for that around the correlation in the population, of which all rows are a sample
     population: Floats
 
-    def squared_response(self, statistic: MomentStatistic, response: int) -> Floats:
+    def squared_response(self, statistic: LinearStatistic, response: int) -> Floats:
         """Squares of the standardised response."""
-        y = statistic.deviations(self.rows)[:, response]
+        y = statistic.targets(self.rows)[:, response]
         square = np.square(y - np.average(y, weights=self.weights))
         return np.asarray(square / max(np.average(square, weights=self.weights), SMALLEST))
 
@@ -168,7 +169,7 @@ class Pilot(NamedTuple):
 
     @classmethod
     def choose(
-        cls, statistic: MomentStatistic, response: int, read: Sequence[Rows], strata: Strata, size: int
+        cls, statistic: LinearStatistic, response: int, read: Sequence[Rows], strata: Strata, size: int
     ) -> Pilot:
         """About ``size`` of the rows read; those on which variances depend most are preferred."""
         n_read = sum(map(count_rows, read))
@@ -235,7 +236,7 @@ def measure_variance_inflation(
     .. [1] MacKinnon, J. G. and White, H. (1985). Some heteroskedasticity-consistent covariance matrix
        estimators with improved finite sample properties. J. Econometrics 29, 305-325.
     """
-    if not isinstance(statistic, MomentStatistic) or not statistic.is_correlation:
+    if not isinstance(statistic, LinearStatistic) or not statistic.is_correlation:
         return None
     design, n_read = strata.design, sum(map(count_rows, read))
     size = max(PILOT_CELLS, int(PILOT_SHARE * n_cells)) // (MAX_FEATURES + len(selected))

@@ -64,7 +64,7 @@ class ExchangeabilityMonitor(SourceView):
         cuts = _group_cuts(self, rows) if self.variation is None and columns is None else []
         first_weights = weights(take(rows, 0, 1)) if len(cuts) > 2 else None
         # Weighted squares do not show how features vary.
-        if first_weights is None or first_weights.square is not None:
+        if first_weights is None or first_weights.v is not None:
             self.base.sums(rows, columns, weights, context)
             return
         moments = _GroupMoments(first_weights, context.out)
@@ -87,12 +87,8 @@ class _GroupMoments:
     """Moments of each group of rows, taken as differences of the running sums."""
 
     def __init__(self, weights: Weights, sums: Floats) -> None:
-        k, q = weights.n_classes, weights.linear.shape[1]
-        by_class = weights.codes is not None
-        self._plain = slice(0, k if by_class else 1)
-        self._square = k if by_class else q + 1
-        present = slice(k + 1, 2 * k + 1) if by_class else slice(q + 2, q + 3)
-        self._present = present if weights.pairwise else None
+        q = weights.linear.shape[1]
+        self._square, self._present = q + 1, q + 2 if weights.presence is not None else None
         self._n_rows = 0
         self._before = self._start = self._moments(sums)
         self._between = np.zeros(sums.shape[1])
@@ -100,8 +96,8 @@ class _GroupMoments:
 
     def _moments(self, sums: Floats) -> tuple[Floats, Floats, int | Floats]:
         """Σz, Σz² and the number of rows."""
-        count = self._n_rows if self._present is None else sums[self._present].sum(axis=0)
-        return sums[self._plain].sum(axis=0), sums[self._square].copy(), count
+        count = self._n_rows if self._present is None else sums[self._present].copy()
+        return sums[0].copy(), sums[self._square].copy(), count
 
     def add(self, sums: Floats, n_rows: int) -> None:
         """Record a group of rows that has been added to the sums."""

@@ -10,7 +10,7 @@ from banditsis.core.arrays import Array, Indices
 from banditsis.core.validation import find_missing
 from banditsis.formats.members import to_text
 from banditsis.index.layout import HEAD
-from banditsis.statistics import Anova, MomentStatistic, Pearson
+from banditsis.statistics import Anova, LinearStatistic, Pearson
 
 
 def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indices, list[int]]:
@@ -65,7 +65,7 @@ def find_strata(y: Array) -> Array | None:
     return codes
 
 
-def _bind(y: Array) -> MomentStatistic | None:
+def _bind(y: Array) -> LinearStatistic | None:
     """The statistic for a target without missing values; None if no feature can be ranked by it."""
     if y.dtype.kind in "fiub":
         if not len(y) or y.min() == y.max() or not np.isfinite(y).all():

@@ -14,9 +14,7 @@ from numba import config, types
 from numba.extending import intrinsic
 
 from banditsis.core.arrays import Array
-from banditsis.kernels import column_moments
-from banditsis.kernels.compile import elementwise, reduction
-from banditsis.kernels.row_moments import PANEL
+from banditsis.kernels.compile import elementwise
 
 INFINITY = 0x7C00  # bits of +inf; those of NaN are larger
 
@@ -71,69 +69,3 @@ def convert(flat: Array, starts: Array, tile: Array) -> None:
             line[j] = to_float(x[j])
         if not is_finite(x):
             spoil(x, line)
-
-
-@elementwise
-def moments_by_row(
-    flat: Array, starts: Array, shift: Array, y: Array, part: Array, fourth: Array | None, out: Array
-) -> None:
-    """Add the sums of :func:`row_moments.moments`."""
-    m = shift.size
-    p0, p1, p2 = part[0], part[1], part[2]
-    if fourth is not None:
-        p3 = part[3]
-    for first in range(0, starts.size, PANEL):
-        part[:] = 0
-        stop = min(first + PANEL, starts.size)
-        for i in range(first, stop, 4):
-            # The last group repeats its last row, with weight 0.
-            ib, ic, id_ = min(i + 1, stop - 1), min(i + 2, stop - 1), min(i + 3, stop - 1)
-            wb, wc, wd = np.float32(i + 1 < stop), np.float32(i + 2 < stop), np.float32(i + 3 < stop)
-            a, b = flat[starts[i] : starts[i] + m], flat[starts[ib] : starts[ib] + m]
-            c, d = flat[starts[ic] : starts[ic] + m], flat[starts[id_] : starts[id_] + m]
-            ya, yb, yc, yd = y[i], y[ib], y[ic], y[id_]
-            for j in range(m):
-                s = shift[j]
-                za, zb = to_float(a[j]) - s, (to_float(b[j]) - s) * wb
-                zc, zd = (to_float(c[j]) - s) * wc, (to_float(d[j]) - s) * wd
-                p0[j] += (za + zb) + (zc + zd)
-                p1[j] += (za * ya + zb * yb) + (zc * yc + zd * yd)
-                ua, ub, uc, ud = za * za, zb * zb, zc * zc, zd * zd
-                p2[j] += (ua + ub) + (uc + ud)
-                if fourth is not None:
-                    p3[j] += (ua * ua + ub * ub) + (uc * uc + ud * ud)
-        for i in range(first, stop):
-            if not is_finite(flat[starts[i] : starts[i] + m]):
-                spoil(flat[starts[i] : starts[i] + m], p0)
-        for j in range(m):
-            out[0, j] += p0[j]
-            out[1, j] += p1[j]
-            out[2, j] += p2[j]
-            if fourth is not None:
-                fourth[j] += p3[j]
-
-
-@reduction
-def moments_by_column(
-    flat: Array, starts: Array, shift: Array, y: Array, fourth: Array | None, out: Array
-) -> None:
-    """Add the sums of :func:`column_moments.moments`."""
-    for k in range(starts.size):
-        s = shift[k]
-        for i in range(0, y.size, column_moments.PANEL):
-            m = min(column_moments.PANEL, y.size - i)
-            x, w = flat[starts[k] + i : starts[k] + i + m], y[i : i + m]
-            p0, p1, p2, p3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-            for t in range(m):
-                z = to_float(x[t]) - s
-                u = z * z
-                p0 += z
-                p1 += z * w[t]
-                p2 += u
-                if fourth is not None:
-                    p3 += u * u
-            out[0, k] += p0 if is_finite(x) else np.nan
-            out[1, k] += p1
-            out[2, k] += p2
-            if fourth is not None:
-                fourth[k] += p3

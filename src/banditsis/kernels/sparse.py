@@ -108,7 +108,7 @@ def column_products(
     presence: Array,
     out: Array,
 ) -> None:
-    """Add ``Σx, Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1.
+    """Add ``Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1.
 
     Those of the presence mask follow. If ``out`` has one more line, it is ``Σx⁴``.
     """
@@ -153,72 +153,14 @@ def _add(z: float, w: Array, v: float, presence: Array, total: Array) -> None:
     q = w.size
     if presence.size and z != z:
         for r in range(presence.size):
-            total[q + 2 + r] -= presence[r]
+            total[q + 1 + r] -= presence[r]
         return
-    total[0] += z
     for r in range(q):
-        total[1 + r] += z * w[r]
+        total[r] += z * w[r]
     u = z * z
-    total[q + 1] += u * v
-    if total.size > q + 2 + presence.size:
-        total[q + 2 + presence.size] += u * u
-
-
-@elementwise
-def column_classes(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    columns: Array,
-    scale: Array,
-    place: Array,
-    codes: Array,
-    n_classes: int,
-    pairwise: bool,
-    out: Array,
-) -> None:
-    """Add ``Σx`` over the rows of each class, then ``Σx²``, of some columns to ``out`` (columns, lines)."""
-    for k in range(columns.size):
-        for t in range(indptr[columns[k]], indptr[columns[k] + 1]):
-            i = indices[t]
-            if place.size:
-                i = place[i]
-                if i < 0:
-                    continue
-            _add_class(np.float64(data[t]) * scale[k], codes[i], n_classes, pairwise, out[k])
-
-
-@elementwise
-def row_classes(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    rows: Array,
-    scale: Array,
-    place: Array,
-    codes: Array,
-    n_classes: int,
-    pairwise: bool,
-    out: Array,
-) -> None:
-    """As :func:`column_classes` by row; ``codes[k]`` belongs to ``rows[k]``."""
-    for k in range(rows.size):
-        for t in range(indptr[rows[k]], indptr[rows[k] + 1]):
-            j = indices[t]
-            if place.size:
-                j = place[j]
-                if j < 0:
-                    continue
-            _add_class(np.float64(data[t]) * scale[j], codes[k], n_classes, pairwise, out[j])
-
-
-@elementwise
-def _add_class(z: float, code: int, n_classes: int, pairwise: bool, total: Array) -> None:
-    if pairwise and z != z:
-        total[n_classes + 1 + code] -= 1.0
-        return
-    total[code] += z
-    total[n_classes] += z * z
+    total[q] += u * v
+    if total.size > q + 1 + presence.size:
+        total[q + 1 + presence.size] += u * u
 
 
 @elementwise

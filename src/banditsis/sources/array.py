@@ -45,7 +45,6 @@ from banditsis.sources.products import (
     FlatArray,
     Strips,
     add_by_stratum,
-    add_halves,
     add_moments,
     fits_kernels,
     flatten,
@@ -75,7 +74,7 @@ ColumnStrip: TypeAlias = "tuple[Indices | slice, slice, Indices | slice]"
 class ArraySource(Source):
     """A two-dimensional NumPy array, used without a copy.
 
-    Compiled kernels read float32, float64 and (for one response) float16 arrays in place. Other dtypes are
+    Compiled kernels read float32 and float64 arrays in place. Other dtypes are
     converted tile by tile, float16 to float32 and the rest to float64; integers that float64 would round are
     shifted before.
 
@@ -98,7 +97,6 @@ class ArraySource(Source):
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._summing_dtype = summing_dtype(self.dtype)
         self._flat = flatten(self.array) if self.dtype == self._summing_dtype else None
-        self._halves = flatten(self.array.view(np.uint16)) if self.dtype == np.float16 else None
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         if columns is None:
@@ -273,8 +271,7 @@ class ArraySource(Source):
         if not fits_kernels(weights):
             # Tall tiles, because the products of each tile have to be added up.
             return 8192, 2048 if n > 8192 else 1024
-        flat = self._halves if weights.is_plain and self._flat is None else self._flat
-        in_place = whole and self._is_in_strips(flat, rows, slice(0, 1))
+        in_place = whole and self._is_in_strips(self._flat, rows, slice(0, 1))
         if not self.by_row:
             return (
                 (ROWS_BY_COLUMN, COLUMNS_BY_COLUMN)
@@ -310,10 +307,6 @@ class ArraySource(Source):
             assert self._flat is not None
             strips = self._strips(self._flat, rows, columns)
             add_by_stratum(None, strips, calibration.shift, w, edges, out)
-        elif w.is_plain and self._is_in_strips(self._halves, rows, columns):
-            assert self._halves is not None
-            strips = self._strips(self._halves, rows, columns)
-            add_halves(strips, calibration.shift, w, edges, out)  # their scale is 1
         else:
             self._add_copied(rows, columns, edges, calibration, w, out)
 

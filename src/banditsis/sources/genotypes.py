@@ -99,7 +99,7 @@ class GenotypeSource(BlockSource):
     def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
         samples = as_indices(rows)
         is_dense = samples[-1] - samples[0] < MAX_SPAN * len(samples)
-        if weights.codes is not None or weights.square is not None or not is_dense:
+        if weights.v is not None or not is_dense:
             return weights
         return GenotypeWeights.prepare(samples, weights)
 
@@ -141,9 +141,7 @@ class GenotypeWeights(NamedTuple):
     def prepare(cls, samples: Indices, weights: Weights) -> GenotypeWeights:
         """Spread the weights over all samples from the first to the last."""
         linear, presence = weights.linear, weights.presence
-        if presence is None:
-            presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
-        values = np.column_stack([linear, presence]) if weights.pairwise else linear
+        values = linear if presence is None else np.column_stack([linear, presence])
         start = int(samples[0]) // 4
         places = samples - 4 * start
         n_places = -(-(int(places[-1]) + 1) // (4 * WORD)) * 4 * WORD
@@ -165,7 +163,7 @@ class GenotypeWeights(NamedTuple):
         missing, one, none = _count(chosen)
         two = n - missing - one - none
         present = np.repeat(self.totals[None], len(packed), axis=0)
-        if w.pairwise and missing.any():
+        if w.presence is not None and missing.any():
             kernels.genotypes.subtract_missing(chosen, self.values, present)
         present = present.T
         out[0] = one + 2 * two - shift * (n - missing)
@@ -173,7 +171,7 @@ class GenotypeWeights(NamedTuple):
         out[q + 1] = one * (1 - shift) ** 2 + two * (2 - shift) ** 2 + none * shift**2
         if w.fourth:
             out[-1] = one * (1 - shift) ** 4 + two * (2 - shift) ** 4 + none * shift**4
-        if w.pairwise:
+        if w.presence is not None:
             out[q + 2 : len(out) - w.fourth] = present[q:]
         else:
             out[:, missing > 0] = np.nan

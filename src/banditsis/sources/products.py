@@ -71,24 +71,32 @@ class Strips(NamedTuple):
 
 def fits_kernels(weights: Weights) -> bool:
     """Whether kernels can add these sums and are faster than matrix products."""
-    if not weights.needs_products:
-        return True
-    n_columns = weights.linear.shape[1]
-    return not weights.pairwise and weights.codes is None and n_columns <= MAX_KERNEL_WEIGHTS
+    if weights.presence is not None:
+        return _is_plain_pairwise(weights)
+    return bool(weights.linear.shape[1] <= MAX_KERNEL_WEIGHTS)
+
+
+def _is_plain_pairwise(weights: Weights) -> bool:
+    """Whether the sums are those of one target without covariates and weights, by pairwise deletion."""
+    presence = weights.presence
+    if presence is None or weights.v is not None:
+        return False
+    return bool(weights.linear.shape[1] == 1 and presence.shape[1] == 3)
 
 
 def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile to ``out``; kernels read its strips, and matrix products need its block."""
-    if weights.presence is not None:
-        assert block is not None
-        _add_present(block, strips.along_rows, shift, weights, out)
-    elif not weights.needs_products:
-        _add_one(strips, shift, weights, out)
+    if weights.is_plain:
+        y = _first_weights(weights, shift)
+        add_moments(strips, shift, y, np.array([0, len(y)]), weights.fourth, out[None])
+    elif _is_plain_pairwise(weights):
+        _add_plain_pairwise(strips, shift, weights, out)
     elif fits_kernels(weights):
         _add_several(strips, shift, weights, out)
     else:
         assert block is not None
-        _add_matrix_products(block, strips, shift, weights, out)
+        add = _add_present if weights.presence is not None else _add_matrix_products
+        add(block, strips, shift, weights, out)
 
 
 def add_by_stratum(
@@ -135,46 +143,33 @@ def add_moments(
         kernels.column_moments.moments(*arguments, fourth, place, out)
 
 
-def add_halves(strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats) -> None:
-    """Add the sums of the strata of a tile of half-precision cells, given as their bits."""
-    y = _first_weights(weights, shift)
-    for part, sums in zip(starmap(slice, pairwise(edges.tolist())), out, strict=True):
-        memory, starts, along_rows = strips.take_rows(part)
-        arguments, fourth = (memory, starts, shift, y[part]), fourth_line(weights, sums)
-        if along_rows:
-            kernels.half.moments_by_row(*arguments, np.empty(sums.shape, np.float32), fourth, sums)
-        else:
-            kernels.half.moments_by_column(*arguments, fourth, sums)
-
-
 def _first_weights(weights: Weights, shift: Array) -> Array:
     return np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
 
 
-def _add_one(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile for its classes, or for the first column of linear weights."""
-    memory, starts, along_rows = strips
-    if weights.codes is not None:
-        if along_rows:
-            kernels.row_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, out)
-        else:
-            part = np.empty((len(out), 8))
-            kernels.column_moments.classes(memory, starts, shift, weights.codes, weights.n_classes, part, out)
+def _add_plain_pairwise(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums of a tile over its present cells in one pass."""
+    assert weights.presence is not None
+    presence = np.ascontiguousarray(weights.presence.T, dtype=shift.dtype)
+    (memory, starts, along_rows), fourth = strips, fourth_line(weights, out)
+    arguments = memory, starts, shift, _first_weights(weights, shift), presence
+    if along_rows:
+        kernels.missing.moments_by_row(*arguments, np.empty((6, len(shift)), shift.dtype), out)
+        if fourth is not None:
+            kernels.row_moments.add_fourth(memory, starts, 0, shift, fourth)
         return
-    y = _first_weights(weights, shift)
-    if not weights.pairwise:
-        add_moments(strips, shift, y, np.array([0, len(y)]), weights.fourth, out[None])
-    elif along_rows:
-        kernels.row_moments.moments_present(memory, starts, shift, y, np.empty(out.shape, shift.dtype), out)
-    else:
-        kernels.column_moments.moments_present(memory, starts, shift, y, out)
+    kernels.missing.moments_by_column(*arguments, out)
+    if fourth is not None:
+        for k, start in enumerate(starts):
+            n = len(weights.linear)
+            fourth[k] += kernels.column_moments.sum_fourth(memory, start, n, shift[k])
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for a few columns of linear weights."""
     q, (memory, starts, along_rows) = weights.linear.shape[1], strips
-    columns = weights.with_ones(shift.dtype, kernels.weighted_moments.GROUP, along_rows)
-    square = None if weights.square is None else weights.square.astype(shift.dtype)
+    columns = weights.padded(shift.dtype, kernels.weighted_moments.GROUP, along_rows)
+    square = None if weights.v is None else weights.v.astype(shift.dtype)
     fourth, total = fourth_line(weights, out), out[: q + 2]
     if along_rows:
         size = (columns.shape[1] + 1) * min(len(shift), kernels.weighted_moments.WIDTH)
@@ -184,16 +179,18 @@ def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) ->
         kernels.weighted_moments.by_column(memory, starts, shift, columns, square, fourth, total)
 
 
-def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights, out: Floats) -> None:
+def _add_present(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile over its present cells.
 
     The tile is copied a few rows at a time, with missing cells replaced by the shift, which adds 0 to sums of
     z. The sums of presence are those of all rows less those of the missing cells, which are usually few.
     """
-    plain, presence = replace(weights, pairwise=False, presence=None), weights.presence
+    along_rows, presence = strips.along_rows, weights.presence
+    complete, q = replace(weights, presence=None), weights.linear.shape[1]
     assert presence is not None
-    n_plain = weights.linear.shape[1] + 2
-    step = kernels.row_moments.PANEL if along_rows and fits_kernels(plain) else ROWS_OF_PRODUCT
+    lines = [*range(q + 2), *([len(out) - 1] if weights.fourth else [])]
+    total = np.zeros((len(lines), len(shift)))
+    step = kernels.row_moments.PANEL if along_rows and fits_kernels(complete) else ROWS_OF_PRODUCT
     absent = np.zeros((len(shift), presence.shape[1]))  # the sums of a column are neighbours in memory
     for i in range(0, len(block), step):
         rows = slice(i, i + step)
@@ -202,46 +199,42 @@ def _add_present(block: Array, along_rows: bool, shift: Array, weights: Weights,
         flat = part.ravel(order="K")
         cells = np.flatnonzero(np.isnan(flat))
         kernels.missing.replace(flat, length, cells, shift, presence[rows], along_rows, absent)
-        strips = Strips(flat, np.arange(n_strips) * length, along_rows)
-        add_products(part, strips, shift, plain.part(rows), out[:n_plain])
-    out[n_plain:] += presence.sum(axis=0)[:, None] - absent.T
+        here = Strips(flat, np.arange(n_strips) * length, along_rows)
+        add_products(part, here, shift, complete.part(rows), total)
+    out[lines] += total
+    out[q + 2 : q + 2 + presence.shape[1]] += presence.sum(axis=0)[:, None] - absent.T
 
 
 def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile for many columns of linear weights, or with square weights, to ``out``.
+    """Add the sums of a tile for many columns of linear weights to ``out``.
 
-    The unweighted sums come from kernels, which add in float64. The weighted sums come from matrix products
-    of at most 1024 rows in the dtype of the data.
+    The unweighted sums come from kernels, which add in float64. The others come from matrix products of at
+    most 1024 rows in the dtype of the data.
     """
-    q = weights.linear.shape[1]
-    plain = np.zeros(((6 if weights.pairwise else 3) + weights.fourth, len(shift)))
+    q, weighted = weights.linear.shape[1], weights.v is not None
+    plain = np.zeros((3 + weights.fourth, len(shift)))
     unshifted = np.zeros(q)  # the sums of the weights of rows that were not shifted
     for i in range(0, len(block), ROWS_OF_PRODUCT):
         rows = slice(i, i + ROWS_OF_PRODUCT)
         part, x = weights.part(rows), block[rows]
-        _add_one(strips.take_rows(rows), shift, part, plain)
+        y, edges = _first_weights(part, shift), np.array([0, len(x)])
+        add_moments(strips.take_rows(rows), shift, y, edges, weights.fourth, plain[None])
         w = part.linear.T.astype(x.dtype)
-        if not part.pairwise and part.square is None and _is_near_zero(shift, plain[2] / (i + len(x))):
+        if not weighted and _is_near_zero(shift, plain[2] / (i + len(x))):
             # Σ(x - s)w = Σxw - sΣw needs no shifted copy, and loses no digits if s is not larger than x - s.
             out[1 : q + 1] += w @ x
             unshifted += w.sum(axis=1, dtype=np.float64)
             continue
         z = np.subtract(x, shift)
-        if part.pairwise:
-            present = z == z
-            z[~present] = 0
-            m = present.astype(z.dtype)
-            out[q + 3 : 2 * q + 3] += w @ m
-            out[2 * q + 3 : 3 * q + 3] += (w * w) @ m
         out[1 : q + 1] += w @ z
-        if part.square is not None:
-            out[q + 1] += part.square.astype(x.dtype) @ np.square(z, out=z)
+        if part.v is not None:
+            v = part.v.astype(x.dtype)
+            out[0] += v @ z
+            out[q + 1] += v @ np.square(z, out=z)
     out[1 : q + 1] -= np.outer(unshifted, shift)
-    out[0] += plain[0]
-    if weights.square is None:
+    if not weighted:
+        out[0] += plain[0]
         out[q + 1] += plain[2]
-    if weights.pairwise:
-        out[q + 2] += plain[3]
     if weights.fourth:
         out[-1] += plain[-1]
 

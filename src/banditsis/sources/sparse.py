@@ -152,7 +152,7 @@ class SparseSource(BlockSource):
             out, tile = np.repeat(baseline[:, None], stop - start, axis=1), slice(start, stop)
             if simple:
                 y = np.ascontiguousarray(w.linear[:, 0])
-                lines = fourth_line(w, out), _presence(w) if w.pairwise else None, out
+                lines = fourth_line(w, out), w.presence, out
                 job: Job = (kernels.sparse.column_moments, *self.cells, start, stop, y, *lines)
             else:
                 job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
@@ -183,16 +183,13 @@ class SparseSource(BlockSource):
         sums = np.zeros(out.shape[::-1])  # the sums of a column are neighbours in memory
         if self.by_row and _is_simple(w, scale):
             y, fourth = np.ascontiguousarray(w.linear[:, 0]), fourth_line(w, sums.T)
-            presence = _presence(w) if w.pairwise else None
-            kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, presence, sums)
-        elif w.codes is not None:
-            kernel = kernels.sparse.row_classes if self.by_row else kernels.sparse.column_classes
-            kernel(*self.cells, strips, scale, positions, w.codes, w.n_classes, w.pairwise, sums)
+            kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, w.presence, sums)
         else:
             kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
-            square = np.empty(0) if w.square is None else np.ascontiguousarray(w.square, dtype=np.float64)
-            linear = np.ascontiguousarray(w.linear)
-            kernel(*self.cells, strips, scale, positions, linear, square, _presence(w), sums)
+            presence = np.empty((len(w.linear), 0)) if w.presence is None else w.presence
+            v = np.empty(0) if w.v is None else np.ascontiguousarray(w.v)
+            columns = w.padded(np.dtype(np.float64))
+            kernel(*self.cells, strips, scale, positions, columns, v, presence, sums)
         out += sums.T
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
@@ -205,19 +202,9 @@ class SparseSource(BlockSource):
 def _baseline(w: Weights, n_sums: int) -> Floats:
     """The sums of a column without stored cells: 0, except for those of the presence mask."""
     sums = np.zeros(n_sums)
-    if w.pairwise and w.codes is not None:
-        sums[w.n_classes + 1 :] = np.bincount(w.codes, minlength=w.n_classes)
-    elif w.pairwise:
-        sums[w.linear.shape[1] + 2 : n_sums - w.fourth] = _presence(w).sum(axis=0)
+    if w.presence is not None:
+        sums[w.linear.shape[1] + 2 : n_sums - w.fourth] = w.presence.sum(axis=0)
     return sums
-
-
-def _presence(w: Weights) -> Floats:
-    """Values that are summed over the present cells, shape (rows, lines)."""
-    n = len(w.linear)
-    if not w.pairwise:
-        return np.empty((n, 0))
-    return np.column_stack([np.ones(n), w.linear, np.square(w.linear)]) if w.presence is None else w.presence
 
 
 def _scale(size: Floats) -> Floats:
@@ -228,8 +215,7 @@ def _scale(size: Floats) -> Floats:
 
 def _is_simple(w: Weights, scale: Floats) -> bool:
     """Whether there is one column of linear weights, and no scales."""
-    one_column = w.codes is None and w.linear.shape[1] == 1
-    return one_column and w.square is None and bool((scale == 1).all())
+    return w.linear.shape[1] == 1 and w.v is None and bool((scale == 1).all())
 
 
 def _positions(chosen: Indices, length: int) -> Array:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from banditsis.core.validation import check_choice
-from banditsis.statistics.anova import Anova
-from banditsis.statistics.base import MomentStatistic, Statistic, Weights
+from banditsis.statistics.base import Statistic, Weights
 from banditsis.statistics.chatterjee import Chatterjee
 from banditsis.statistics.cox import Cox
 from banditsis.statistics.distance import Distance
+from banditsis.statistics.families import Anova, Pearson
 from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.kendall import Kendall
+from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.mean_variance import MeanVariance
-from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.sample import SampleStatistic
 from banditsis.statistics.sirs import Sirs
 from banditsis.statistics.sliced_wasserstein import SlicedWasserstein
 from banditsis.statistics.spearman import Spearman
 
-STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
+STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "pearson": Pearson,
     "anova": Anova,
     "logistic": Logistic,
@@ -38,7 +38,7 @@ STATISTICS: dict[str, type[MomentStatistic] | type[SampleStatistic]] = {
 WEIGHTED = (Pearson, Anova, Logistic, Poisson, Cox)
 
 #: A name, a class, or a sample statistic that was created with settings.
-StatisticLike: TypeAlias = "str | type[MomentStatistic] | type[SampleStatistic] | SampleStatistic"
+StatisticLike: TypeAlias = "str | type[LinearStatistic] | type[SampleStatistic] | SampleStatistic"
 
 __all__ = [
     "STATISTICS",
@@ -47,9 +47,9 @@ __all__ = [
     "Cox",
     "Distance",
     "Kendall",
+    "LinearStatistic",
     "Logistic",
     "MeanVariance",
-    "MomentStatistic",
     "Pearson",
     "Poisson",
     "SampleStatistic",
@@ -63,8 +63,8 @@ __all__ = [
 ]
 
 
-def find_statistic(statistic: StatisticLike, n_classes: int = 0) -> type[MomentStatistic] | SampleStatistic:
-    """Look up a statistic: the class of a moment statistic, or a sample statistic with its settings.
+def find_statistic(statistic: StatisticLike, n_classes: int = 0) -> type[LinearStatistic] | SampleStatistic:
+    """Look up a statistic: the class of a linear statistic, or a sample statistic with its settings.
 
     "auto" depends on the number of classes of the response, 0 for numbers; it never rereads rows. Two classes
     have a signed score, the correlation with the indicator of one of them.

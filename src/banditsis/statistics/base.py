@@ -1,6 +1,6 @@
 """Base classes of the statistics, and the sums through which statistics and sources work together.
 
-There are two kinds of statistics. A *moment statistic* (correlation, analysis of variance, score tests) is a
+There are two kinds of statistics. A *linear statistic* (correlation, analysis of variance, score tests) is a
 function of sums over rows. It works on the responses and never sees a feature:
 
 1. ``weights(rows)`` turns the responses of some rows into :class:`Weights`;
@@ -28,13 +28,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
-from banditsis.core.parallel import map_in_threads
-from banditsis.statistics.covariates import CovariateError, Covariates
-from banditsis.statistics.null_distributions import NullDistribution
+from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.saddlepoint import ScoreParts
 
-#: Sums that are worth another thread.
-SUMS_OF_THREAD = 1 << 18
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10
 #: Text with more distinct values than these, or fewer rows for each on average, is not taken for classes.
@@ -46,47 +42,28 @@ MAX_CLASSES, MIN_CLASS_ROWS = 50, 5
 class Weights:
     """The weights by which a source multiplies the cells of some rows.
 
-    Let ``z`` be the cells of a feature, shifted by a constant (scores do not depend on the shift). The source
-    computes the following lines of sums over the rows, each with one value per feature:
+    Let ``z`` be the cells of a feature, shifted by a constant (scores do not depend on the shift), and ``v``
+    the weights of the rows, 1 if none are given. The source computes these lines of sums over the rows, each
+    with one value per feature: ``Σ v·z``; ``Σ z·w`` for each column w of ``linear``; ``Σ v·z²``. With
+    ``presence``, missing values (NaN) are deleted pairwise, that is left out of all sums, and ``Σ u`` over
+    the rows in which the cell is present follows for each of its columns u. With ``fourth``, the last line is
+    ``Σ z⁴``, which is infinite or 0 if cells are beyond about 1e76 or 1e-76.
 
-    ================= ================================================================================
-    always            ``Σ z``; ``Σ z·w`` for each column w of ``linear``; ``Σ z²``, or ``Σ v·z²`` where v
-                      are the ``square`` weights (not supported with ``codes``, and with ``pairwise`` only
-                      if ``presence`` is given)
-    if ``pairwise``   additionally ``Σ m·u`` for each column u of ``presence``, of which the first is 1; by
-                      default ``Σ m``; ``Σ m·w`` for each w; ``Σ m·w²`` for each w. ``m`` is 1 where the cell
-                      is present and 0 where it is NaN. NaN cells are left out of all sums
-    with ``codes``    instead: ``Σ z`` over the rows of each class; ``Σ z²``; if ``pairwise``, also
-                      ``Σ m`` over the rows of each class
-    if ``fourth``     additionally ``Σ z⁴``, the last line (not supported with ``presence``, ``codes`` or
-                      ``square``); infinite or 0 if cells are beyond about 1e76 or 1e-76
-    ================= ================================================================================
-
-    The shapes are (rows, q) for ``linear``, (rows, s) for ``presence``, and (rows,) for ``codes``, the class
-    of each row as a number from 0, and for ``square``. With ``pairwise``, missing values are deleted
-    pairwise.
+    The shapes are (rows, q) for ``linear``, (rows, s) for ``presence``, and (rows,) for ``v``.
     """
 
     linear: Floats
-    pairwise: bool = False
-    codes: Array | None = None
-    n_classes: int = 0
-    square: Floats | None = None
-    fourth: bool = False
+    v: Floats | None = None
     presence: Floats | None = None
-
-    @property
-    def needs_products(self) -> bool:
-        """Whether there are several linear weights, or square weights."""
-        return self.linear.shape[1] > 1 or self.square is not None
+    fourth: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether there is one linear weight, for complete data, and nothing else."""
-        return not self.needs_products and self.codes is None and not self.pairwise
+        return self.linear.shape[1] == 1 and self.v is None and self.presence is None
 
-    def with_ones(self, dtype: np.dtype, multiple: int, along_rows: bool) -> Array:
-        """A column of ones, the linear weights, and zeros up to a multiple of columns.
+    def padded(self, dtype: np.dtype, multiple: int = 1, along_rows: bool = True) -> Array:
+        """The row weights, the linear weights, and zeros up to a multiple of columns.
 
         The shape is (rows, columns), or (columns, rows) unless ``along_rows``. Tiles with the same rows share
         the array.
@@ -97,7 +74,7 @@ class Weights:
             columns = np.zeros(
                 (n, -(-(q + 1) // multiple) * multiple), dtype, order="C" if along_rows else "F"
             )
-            columns[:, 0], columns[:, 1 : q + 1] = 1, self.linear
+            columns[:, 0], columns[:, 1 : q + 1] = 1 if self.v is None else self.v, self.linear
             self._padded[key] = columns if along_rows else columns.T
         return self._padded[key]
 
@@ -107,10 +84,9 @@ class Weights:
 
     def part(self, rows: slice | Indices) -> Weights:
         """Weights of some of the rows."""
-        codes = None if self.codes is None else self.codes[rows]
-        square = None if self.square is None else self.square[rows]
+        v = None if self.v is None else self.v[rows]
         presence = None if self.presence is None else self.presence[rows]
-        return replace(self, linear=self.linear[rows], codes=codes, square=square, presence=presence)
+        return replace(self, linear=self.linear[rows], v=v, presence=presence)
 
 
 class RowSizes(NamedTuple):
@@ -261,130 +237,6 @@ class Statistic(ABC):
         )
 
 
-class MomentStatistic(Statistic):
-    """A statistic that is computed from sums, so each round reads only its new rows."""
-
-    #: Whether several responses can share one pass over the data.
-    shares_pass: ClassVar[bool] = False
-    #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
-    evidence: bool = False
-    #: Whether sums in strata of the response show how the spread of a feature depends on it.
-    shows_spread: ClassVar[bool] = False
-
-    @classmethod
-    @abstractmethod
-    def bind(cls, y: Array, pairwise: bool) -> Self:
-        """Validate the responses and create the statistic for them."""
-
-    @classmethod
-    def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
-        """As :meth:`bind`, for the partial association given the covariates."""
-        raise no_covariates(cls.name)
-
-    @property
-    @abstractmethod
-    def n_sums(self) -> int:
-        """Number of lines of the sums."""
-
-    def lines(self, response: int) -> list[int]:
-        """Lines of the sums that one response needs; all of them unless responses share a pass."""
-        return list(range(self.n_sums))
-
-    def make_sums(self, n_strata: int, n_features: int) -> Floats:
-        """Zeros to which a source adds, strata × lines × features, where the features are scored."""
-        return np.zeros((n_strata, self.n_sums, n_features))
-
-    @abstractmethod
-    def weights(self, rows: Rows) -> Weights:
-        """Weights of some rows."""
-
-    @abstractmethod
-    def summary(self, rows: Rows) -> Floats:
-        """Sums over the responses alone; summaries of disjoint sets of rows can be added."""
-
-    def summaries(self, strata: Sequence[Rows]) -> Floats:
-        """The summary of each of some strata."""
-        return np.stack([self.summary(rows) for rows in strata])
-
-    def find_nonfinite(self, sums: Floats) -> Indices:
-        """Positions of the features whose sums are not finite, except those of fourth powers."""
-        sums = sums[: len(sums) - self.evidence]
-        n_lines = 1 + SUMS_OF_THREAD // sums.shape[1]
-
-        def add_up(start: int) -> float:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return float(sums[start : start + n_lines].sum())
-
-        if np.isfinite(sum(map_in_threads(add_up, range(0, len(sums), n_lines)))):
-            return np.arange(0)
-        return np.flatnonzero(~np.isfinite(sums).all(axis=0))
-
-    def scores_at_once(self, sums: Floats) -> int:
-        """How many features to score at once: as many as fit in the cache."""
-        return 1 << 15
-
-    @abstractmethod
-    def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        """Signed scores of some columns of the sums for one response; a constant feature scores 0."""
-
-    def null_distribution(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> NullDistribution | None:
-        """Distribution of the scores of features without association, or None if it is not known."""
-        return None
-
-    def effect_factors(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
-    ) -> Floats | None:
-        """Factors that turn the scores of some columns into effect sizes, or None if there are none.
-
-        ``scale`` is that of the columns: the sums are of ``z = scale · x - shift``. The factor is 0 or NaN
-        for a feature without an effect size, such as a constant one.
-        """
-        return None
-
-    def with_evidence(self) -> Self:
-        """The statistic with Σz⁴ as last line of the sums, if scores are correlations; else itself."""
-        return self.copy_with(evidence=True) if self.is_correlation else self
-
-    def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
-        """Sums of squares about the mean of some columns, or of their residuals; for correlations."""
-        raise NotImplementedError
-
-    def inflation(
-        self,
-        strata: Floats,
-        per_row: Floats,
-        counts: Indices,
-        sums: Floats,
-        summary: Floats,
-        columns: Indices | slice,
-    ) -> Floats:
-        """Variance inflation of some columns whose spread depends on the response, if the sums show it.
-
-        ``strata`` are the sums of each stratum, ``per_row`` the share of the variance that each of its rows
-        stands for, and ``counts`` its rows; ``sums`` and ``summary`` are over all strata.
-        """
-        raise NotImplementedError
-
-    def deviations(self, rows: Rows) -> Floats:
-        """Responses of some rows, or their residuals, each up to a constant; for correlations."""
-        raise NotImplementedError
-
-    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        """Number of rows in which each column is present, or None if no cell can be missing."""
-        return None
-
-    def missingness(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> tuple[Floats, Array] | None:
-        """Correlation of the response with the presence of each column, and where present rows are alike.
-
-        Present rows are alike if the response is constant among them. None if this is not known.
-        """
-        return None
-
-
 def is_mostly_missing(n_present: Floats, n_read: float, min_present: int = MIN_PRESENT) -> Array:
     """Which features have missing values and are present in too few rows to be scored."""
     return (n_present < min_present) & (n_present < n_read)
@@ -472,3 +324,13 @@ def describe_response(response: int, n_responses: int) -> str:
 def show(label: object) -> str:
     """A label without NumPy's type, such as ``'a'`` instead of ``np.str_('a')``."""
     return repr(label.item() if isinstance(label, np.generic) else label)
+
+
+def check_residual_rows(rows: Rows, rank: int, n: int) -> None:
+    """Raise if the rows that are read first are too few for a regression on covariates of this rank."""
+    if (m := count_rows(rows)) < rank + 3:
+        rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
+        raise CovariateError(
+            f"{rows_read}, but {rank} covariates with an intercept need {rank + 3:,} or more: use fewer "
+            f"covariates{', or read more rows, or all of them' if m < n else ''}."
+        )

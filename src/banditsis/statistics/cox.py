@@ -10,10 +10,9 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
-from banditsis.statistics.base import MIN_PRESENT, RowSizes, mean_drift, ratio
+from banditsis.statistics.base import MIN_PRESENT, RowSizes, check_residual_rows, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
-from banditsis.statistics.partial import check_residual_rows
 from banditsis.statistics.regression import maximise, whiten
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 from banditsis.statistics.sample import SampleStatistic

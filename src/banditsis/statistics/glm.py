@@ -9,14 +9,15 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, special, spread
-from banditsis.statistics.base import MomentStatistic, describe_response, ratio
+from banditsis.core.arrays import Array, Floats, Rows, chunks, count_rows, special, spread
+from banditsis.statistics.base import describe_response, mean_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics.moments import Moments
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
-from banditsis.statistics.partial import PartialStatistic
-from banditsis.statistics.pearson import Pearson
 from banditsis.statistics.regression import maximise, whiten
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
+from banditsis.statistics.shape import are_like_normal
 
 SAMPLE_SIZE = 20_000
 TOLERANCE = 1e-10
@@ -41,40 +42,144 @@ class Family:
     dispersed: bool = False
 
 
-class GeneralisedLinear(Pearson):
-    """Common part of the score tests. Without covariates all rows have the same weight, as for Pearson."""
+class ScoreTest(LinearStatistic):
+    """Common part of the score tests.
+
+    With covariates, the null model is fitted once, to all rows; targets are its residuals, and v contains the
+    variances of the response. Without, its only coefficient is the mean of the rows read, variances are all
+    equal, and targets and weights are those of a correlation.
+    """
 
     family: ClassVar[Family]
-    is_correlation = False
+    max_score = np.inf
+    #: Coefficients of the null model, one column for each response, once it is fitted.
+    coefficients: Floats | None = None
 
-    @classmethod
-    def bind_partial(cls, y: Array, pairwise: bool, covariates: Covariates) -> MomentStatistic:
-        return PartialScoreTest(cls.bind(y, pairwise), covariates)
+    def adjust(self, covariates: Covariates) -> Self:
+        return super().adjust(covariates).copy_with(is_correlation=False, max_score=np.inf)
 
-    def null_distribution(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> NullDistribution | None:
-        n_read, present = self.n_rows(summary, response), self.present(sums, columns)
+    @property
+    def shares_pass(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def has_variances(self) -> bool:
+        return self.rank > 0
+
+    @property
+    def n_targets(self) -> int:
+        return self.n_responses if self.rank == 0 else 1
+
+    def calibrate(self, rows: Rows) -> Self:
+        if self.rank and self.coefficients is None:  # and not again in a copy that is calibrated again
+            for k in self.constant_responses(slice(0, len(self.y))):
+                raise self.constant_response(k, self.y[0, k])
+            models = [self.subset([k]) for k in range(self.n_responses)]
+            self.coefficients = np.column_stack([fit_null_model(model) for model in models])
+        return super().calibrate(rows)
+
+    def subset(self, responses: Sequence[int]) -> Self:
+        fitted = None if self.coefficients is None else self.coefficients[:, list(responses)]
+        return super().subset(responses).copy_with(coefficients=fitted)
+
+    def predictor(self, rows: Rows) -> Floats:
+        """Linear predictor of the null model with covariates in some rows."""
+        assert self.coefficients is not None
+        return np.asarray(self.design(rows) @ self.coefficients[:, 0])
+
+    def targets(self, rows: Rows) -> Floats:
+        if self.rank == 0:
+            return self.scaled(rows)
+        return self.values(rows)[:, :1] - self.family.mean(self.predictor(rows))[:, None]
+
+    def variances(self, rows: Rows) -> Floats | None:
+        return self.family.variance(self.family.mean(self.predictor(rows))) if self.rank else None
+
+    def model(self, summary: Floats, response: int) -> tuple[float, float, float]:
+        """Without covariates: the mean of the targets, the variance of the response, and the scale."""
+        if self.rank:  # which targets and weights contain
+            return 0.0, 1.0, 1.0
+        gram, scale = self.gram(summary, [response]), float(self.scale[response])
+        mean = float(gram[0, 1] / gram[0, 0])
+        expected = max(mean / scale + float(self.centre[response]), 0.0)
+        return mean, float(self.family.variance(np.array(expected))), scale
+
+    def response_spread(self, found: Moments, summary: Floats, response: int) -> float | Floats:
+        _, variance, scale = self.model(summary, response)
+        return np.sqrt(found.n_rows * np.asarray(variance)) * scale
+
+    def null(self, found: Moments, summary: Floats, response: int) -> NullDistribution | None:
+        n = float(summary[0, 0])
         if not self.family.dispersed:
-            return NormalNull(np.sqrt(n_read))
-        n, sy, syy = summary[:3, response]
-        rows: float | Floats = n_read
-        if present is not None:
-            n, sy, syy = self.moments(sums, response, columns)[3:]
-            rows = np.maximum(present, 2)
-            n = rows if self.sample_weight is None else np.where(n > 0, n, 1.0)
-        expected = np.square(self.response_spread(n, sy, syy, response)) * (1 - 1 / rows)
-        found = np.asarray(syy - sy * (sy / n))
-        varies = found > 1e-12 * expected  # counts that are equal in the present rows have p-value 1
-        inverse = np.divide(expected, found, out=np.zeros_like(found), where=varies)
-        return NormalNull(np.sqrt(n_read * inverse))
+            return NormalNull(float(np.sqrt(n)))
+        mean, variance, scale = self.model(summary, response)
+        squares = found.target_squares[0] - mean * (2 * found.target_sums[0] - mean * found.weight)
+        rows = np.maximum(found.n_rows, found.rank)
+        expected = np.asarray(variance * scale**2 * found.weight * (1 - found.rank / np.maximum(rows, 1)))
+        inverse = np.sqrt(n * ratio(expected, np.asarray(squares)))
+        return NormalNull(float(inverse) if inverse.ndim == 0 else inverse)
 
-    def effect_factor(self, n: float | Floats, spread_x: Floats, spread_y: float | Floats) -> Floats:
-        """One Newton step: β = U / V with V = Σ(x - x̄)² times the mean variance of the response."""
-        return ratio(np.broadcast_to(n, spread_x.shape), spread_x * spread_y)
+    def effects(self, found: Moments, summary: Floats, response: int) -> Floats | None:
+        """One Newton step: β = U / V."""
+        information = self.model(summary, response)[1] * found.squares
+        return np.sqrt(ratio(np.broadcast_to(found.n_rows, information.shape), information))
+
+    def normal_responses(self, rows: Rows) -> Array:
+        if self.rank or self.sample_weight is not None or self._has_own_scores:
+            return super().normal_responses(rows)
+        return are_like_normal(count_rows(rows), self.powers(rows, 4))
+
+    def drift(self, rows: Rows, n: int) -> float:
+        alone = (self.subset([k]) for k in range(self.n_responses))
+        return max(mean_drift(one.scaled(slice(0, n)), rows) for one in alone)
+
+    def few_events(self, rows: Rows) -> str | None:
+        if self.rank == 0:
+            return None
+        total = float(self.values(rows)[:, 0].sum())
+        rarer = total if self.family.dispersed else min(total, count_rows(rows) - total)
+        return describe_few_events(int(rarer), self.rank)
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        parts = super().score_parts(rows)
+        if parts is None or self.rank == 0:
+            return parts
+        parts = parts._replace(variances=self.variances(rows))
+        return parts._replace(by_likelihood=partial(self._log_pvalue, parts, self.predictor(rows)))
+
+    def _log_pvalue(self, parts: ScoreParts, predictor: Floats, x: Array) -> float:
+        """By the distribution that the null model gives to the response of each row."""
+        family, A, v = self.family, parts.design, parts.variances
+        assert A is not None
+        assert v is not None
+        g = x - x.mean(dtype=np.float64)
+        g = g - A @ (white := whiten(A.T @ (A * v[:, None]))).T @ (white @ (A.T @ (v * g)))
+        information = float(v @ np.square(g))
+        if not information > 0:
+            return -np.inf
+        g /= np.sqrt(information)
+        mean, start = float(g @ family.mean(predictor)), float(family.cumulant(predictor).sum())
+
+        def cumulants(t: float) -> tuple[float, float, float]:
+            tilted = predictor + t * g
+            means = family.mean(tilted)
+            value = float(family.cumulant(tilted).sum()) - start - t * mean
+            return value, float(g @ means) - mean, float(np.square(g) @ family.variance(means))
+
+        residuals = parts.residuals[:, 0]
+        if not family.dispersed:
+            return log_pvalue(cumulants, float(g @ residuals))
+        # Counts with dispersion φ vary as if they came in steps of φ: K(φ t) / φ.
+        root = float(np.sqrt(residuals @ residuals / v.sum() * len(v) / (len(v) - A.shape[1])))
+
+        def dispersed(t: float) -> tuple[float, float, float]:
+            value, first, second = cumulants(root * t)
+            return value / root**2, first / root, second
+
+        return log_pvalue(dispersed, float(g @ residuals) / root)
 
 
-class Logistic(GeneralisedLinear):
+class Logistic(ScoreTest):
     r"""Score test of one feature in a logistic regression.
 
     .. math:: U = \sum x (y - \mu), \quad V = \sum v x^2 - b^\top (A^\top v A)^{-1} b, \quad b = A^\top v x,
@@ -105,6 +210,7 @@ class Logistic(GeneralisedLinear):
     name = "logistic"
     by_class = True
     is_correlation = True
+    max_score = 1.0
     family = Family(
         mean=lambda predictor: special.expit(predictor),
         link=lambda mean: special.logit(mean),
@@ -136,7 +242,7 @@ def _exp(predictor: Floats) -> Floats:
     return np.exp(np.minimum(predictor, 700.0))
 
 
-class Poisson(GeneralisedLinear):
+class Poisson(ScoreTest):
     r"""Score test of one feature in a Poisson regression of counts with the log link.
 
     As :class:`Logistic`, with :math:`v = \mu`. Without covariates the score is
@@ -162,7 +268,6 @@ class Poisson(GeneralisedLinear):
     """
 
     name = "poisson"
-    max_score = np.inf
     family = Family(
         mean=_exp,
         link=np.log,
@@ -191,123 +296,15 @@ class Poisson(GeneralisedLinear):
                 )
         return cls(y, pairwise)
 
-    def response_spread(
-        self, n: float | Floats, sy: float | Floats, syy: float | Floats, response: int
-    ) -> float | Floats:
-        mean = np.maximum(sy / n / self.scale[response] + self.centre[response], 0.0)
-        return np.asarray(np.sqrt(n * mean) * self.scale[response])
 
-
-class PartialScoreTest(PartialStatistic):
-    """A score test with covariates in the null model, which is fitted once, to all rows."""
-
-    weighted = True
-    n_targets = 1
-    plain: GeneralisedLinear
-    #: Coefficients of the null model, one column for each response, once it is fitted.
-    coefficients: Floats | None = None
-
-    def calibrate(self, rows: Rows) -> Self:
-        if self.coefficients is None:  # and not again in a copy that is calibrated with other rows
-            for k in self.constant_responses(slice(0, len(self.y))):
-                raise self.constant_response(k, self.y[0, k])
-            models = [self.plain.subset([k]) for k in range(self.n_responses)]
-            self.coefficients = np.column_stack([fit_null_model(model, self.covariates) for model in models])
-        return super().calibrate(rows)
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        fitted = None if self.coefficients is None else self.coefficients[:, list(responses)]
-        return super().subset(responses).copy_with(coefficients=fitted)
-
-    def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats | None]:
-        assert self.coefficients is not None
-        A = self.covariates.design(rows)
-        mean = self.plain.family.mean(A @ self.coefficients[:, 0])
-        return A, self.plain.values(rows)[:, :1] - mean[:, None], self.plain.family.variance(mean)
-
-    def few_events(self, rows: Rows) -> str | None:
-        total = float(self.plain.values(rows)[:, 0].sum())
-        rarer = total if self.plain.family.dispersed else min(total, count_rows(rows) - total)
-        return describe_few_events(int(rarer), self.covariates.rank)
-
-    def score_parts(self, rows: Rows) -> ScoreParts | None:
-        parts = super().score_parts(rows)
-        if parts is None:
-            return None
-        assert self.coefficients is not None
-        predictor = self.covariates.design(rows) @ self.coefficients[:, 0]
-        return parts._replace(by_likelihood=partial(self._log_pvalue, parts, predictor))
-
-    def _log_pvalue(self, parts: ScoreParts, predictor: Floats, x: Array) -> float:
-        """By the distribution that the null model gives to the response of each row."""
-        family, A, v = self.plain.family, parts.design, parts.variances
-        assert A is not None
-        assert v is not None
-        g = x - x.mean(dtype=np.float64)
-        g = g - A @ (white := whiten(A.T @ (A * v[:, None]))).T @ (white @ (A.T @ (v * g)))
-        information = float(v @ np.square(g))
-        if not information > 0:
-            return -np.inf
-        g /= np.sqrt(information)
-        mean, start = float(g @ family.mean(predictor)), float(family.cumulant(predictor).sum())
-
-        def cumulants(t: float) -> tuple[float, float, float]:
-            tilted = predictor + t * g
-            means = family.mean(tilted)
-            value = float(family.cumulant(tilted).sum()) - start - t * mean
-            return value, float(g @ means) - mean, float(np.square(g) @ family.variance(means))
-
-        residuals = parts.residuals[:, 0]
-        if not family.dispersed:
-            return log_pvalue(cumulants, float(g @ residuals))
-        # Counts with dispersion φ vary as if they came in steps of φ: K(φ t) / φ.
-        root = float(np.sqrt(residuals @ residuals / v.sum() * len(v) / (len(v) - A.shape[1])))
-
-        def dispersed(t: float) -> tuple[float, float, float]:
-            value, first, second = cumulants(root * t)
-            return value / root**2, first / root, second
-
-        return log_pvalue(dispersed, float(g @ residuals) / root)
-
-    def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
-        if self.has_missing(sums, summary, columns):
-            found = self.present_moments(sums, summary, [0], columns)
-            scores = ratio(found.products[0], np.sqrt(found.squares) * np.sqrt(found.n_rows))
-            return self.reduce(scores, found.n_rows, summary[0, 0])
-        (products,), squares = self.residual_moments(sums, summary, [0], columns)
-        return ratio(products, np.sqrt(squares) * np.sqrt(summary[0, 0]))
-
-    def effect_factors(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice, scale: Floats
-    ) -> Floats | None:
-        if self.has_missing(sums, summary, columns):
-            information = self.present_moments(sums, summary, [0], columns).squares
-        else:
-            information = self.residual_moments(sums, summary, [0], columns)[1]
-        return np.sqrt(ratio(np.full_like(information, summary[0, 0]), information)) * scale
-
-    def null_distribution(
-        self, sums: Floats, summary: Floats, response: int, columns: Indices | slice
-    ) -> NullDistribution | None:
-        n = float(summary[0, 0])
-        if not self.plain.family.dispersed:
-            return NormalNull(float(np.sqrt(n)))
-        if self.has_missing(sums, summary, columns):
-            found = self.present_moments(sums, summary, [0], columns)
-            model = found.variance * ratio(found.n_rows - found.rank, found.n_rows)
-            return NormalNull(np.sqrt(n * ratio(model, found.target_squares[0])))
-        expected = float(self.split_summary(summary)[0][0, 0]) * (1 - (1 + self.covariates.rank) / n)
-        return NormalNull(float(np.sqrt(n * expected / summary[1, 0])))
-
-
-def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
-    """Maximum likelihood coefficients of an intercept and the covariates, for a model of one response."""
+def fit_null_model(model: ScoreTest) -> Floats:
+    """Maximum likelihood coefficients of an intercept and the covariates, for one response."""
     family = model.family
 
     def derivatives(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
         value, gradient, information = 0.0, np.zeros(len(beta)), np.zeros((len(beta), len(beta)))
         for part in chunks(rows):
-            A = covariates.design(part)
+            A = model.design(part)
             y, predictor = model.values(part)[:, 0], A @ beta
             mean = family.mean(predictor)
             weighted, cumulant = model.weigh(y, part), model.weigh(family.cumulant(predictor), part)
@@ -325,7 +322,7 @@ def fit_null_model(model: GeneralisedLinear, covariates: Covariates) -> Floats:
         return beta if np.linalg.eigvalsh(information)[0] >= SMALLEST_INFORMATION * without else None
 
     n = len(model.y)
-    start = np.zeros(1 + covariates.rank)
+    start = np.zeros(1 + model.rank)
     totals = (model.weigh(model.values(part), part).sum() for part in chunks(slice(0, n)))
     start[0] = family.link(sum(map(float, totals)) / n)
     if n > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -33,29 +33,29 @@ def whiten(gram: Floats) -> Floats:
 
 
 class Explained(NamedTuple):
-    """What the columns of A explain of some features x and targets B; residuals are marked with a tilde."""
+    """What the columns of A explain of some features x; residuals are marked with a tilde."""
 
     #: Aᵀx of each feature, whitened
     features: Floats
     #: Σx̃² of each feature; 0 for linear combinations of A
     squares: Floats
-    #: AᵀB, whitened
-    targets: Floats
+    #: whitening matrix of AᵀA
+    white: Floats
 
-    def products(self, targets: Floats, numbers: Sequence[int], columns: Indices | slice) -> Floats:
-        """Bᵀx̃ of some features, given Bᵀx, for the targets with these numbers."""
-        return np.asarray(targets - self.targets[:, numbers].T @ self.features[:, columns])
+    def take(self, columns: Indices | slice) -> Explained:
+        """The same for some of the features."""
+        return self._replace(features=self.features[:, columns], squares=self.squares[columns])
 
 
-def explain(given: Floats, squares: Floats, gram: Floats, cross: Floats, resolution: float) -> Explained:
-    r"""Least squares of features x and targets B on the columns of A.
+def explain(given: Floats, squares: Floats, gram: Floats, resolution: float) -> Explained:
+    """Least squares of features x on the columns of A.
 
     Parameters
     ----------
     given, squares : ndarray of shape (g, p) and (p,)
         Aᵀx and Σx² of each feature. The first column of A is the intercept.
-    gram, cross : ndarray of shape (g, g) and (g, t)
-        AᵀA and AᵀB.
+    gram : ndarray of shape (g, g)
+        AᵀA.
     resolution : float
         A feature is treated as a linear combination of A if its residual variance is a smaller share.
     """
@@ -64,7 +64,7 @@ def explain(given: Floats, squares: Floats, gram: Floats, cross: Floats, resolut
     residual = squares - np.einsum("ij,ij->j", explained, explained)
     centred = squares - given[0] * (given[0] / gram[0, 0])
     residual = np.where(residual > resolution * np.maximum(centred, 0.0), residual, 0.0)
-    return Explained(explained, residual, white @ cross)
+    return Explained(explained, residual, white)
 
 
 def eliminate(products: Floats, least: Floats) -> tuple[Floats, Floats]:

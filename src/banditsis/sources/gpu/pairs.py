@@ -65,8 +65,8 @@ def add_pair_products(
             x = x if means is None else x - cupy.asarray(means)
             x = x if (scale == 1).all() else x * cupy.asarray(scale)
             z, w = x[:, main_columns] - shift, weights(run)
-            linear: list[Any] = [*([None] if w.codes is None else []), *cupy.asarray(make_matrices(w)[0].T)]
-            square = None if w.square is None else cupy.asarray(w.square)
+            linear: list[Any] = [*([None] if w.v is None else []), *cupy.asarray(make_matrices(w)[0].T)]
+            square = None if w.v is None else cupy.asarray(w.v)
             lines = iter(total)
             for k, columns in enumerate([linear, [square], [None][: w.fourth]]):  # None is a column of ones
                 if k and columns:

@@ -43,7 +43,7 @@ from banditsis.sources.gpu.device import (
 )
 from banditsis.sources.gpu.weights import GpuPearson, make_matrices, place_matrices
 from banditsis.statistics.base import Statistic, Weights
-from banditsis.statistics.pearson import Pearson
+from banditsis.statistics.families import Pearson
 
 #: Names of the types of cells in CUDA, and how many cells a thread loads at once.
 CUDA_TYPES = {
@@ -97,7 +97,7 @@ class Pieces(NamedTuple):
 class GpuSource(Source):
     """A two-dimensional array in the memory of a GPU, used without a copy.
 
-    A fused kernel reads each cell once and gives Σz, Σzw and Σz² in float64. Several weights, classes and
+    A fused kernel reads each cell once and gives Σz, Σzw and Σz² in float64. Several weights and
     missing values take matrix products besides. Only sums, and cells that ranks or distances need, are copied
     to the host.
 
@@ -150,7 +150,12 @@ class GpuSource(Source):
             return list(to_pinned(lines))
 
     def place(self, statistic: Statistic) -> Statistic:
-        if type(statistic) is not Pearson or statistic.pairwise or statistic.sample_weight is not None:
+        if (
+            type(statistic) is not Pearson
+            or statistic.rank
+            or statistic.layout.weighted
+            or statistic.pairwise
+        ):
             return statistic
         cupy, kind = import_cupy(), statistic.y.dtype.kind
         with self.array.device:
@@ -248,11 +253,11 @@ class GpuSource(Source):
         presence: Any,
         square: Any,
     ) -> None:
-        """Add the sums for several weights, classes or missing values, by matrix products."""
-        first = 0 if kind.codes is not None else 1  # the line before is Σz
+        """Add the sums for several weights or missing values, by matrix products."""
+        first = 1 if kind.v is None else 0  # the line before is Σz, unless rows have weights
         n_plain = first + linear.shape[1]
         places = [first - 1, -1, n_plain, total.shape[1] - 1]
-        skip = kind.pairwise
+        skip = kind.presence is not None
         self._add_moments(cells, edges, total, places, None, square, fourth=kind.fourth, skip=skip)
         for stratum, (start, stop) in enumerate(pairwise(edges)):
             for rows in chunks(slice(start, stop), PRODUCT_ROWS):

@@ -19,8 +19,8 @@ from banditsis.sources.gpu.device import (
     import_cupy,
     to_pinned,
 )
-from banditsis.statistics.base import Weights
-from banditsis.statistics.pearson import Pearson
+from banditsis.statistics.base import Weights, ratio
+from banditsis.statistics.families import Pearson
 
 #: Weights that a thread computes at once.
 WEIGHTS_OF_THREAD = 1 << 17
@@ -29,15 +29,13 @@ MANY_FEATURES = 1 << 17
 
 
 def make_matrices(weights: Weights) -> tuple[Floats, Floats | None, Floats | None]:
-    """Weights of cells, those of their presence if some are missing, and those of squares if they differ."""
-    linear, presence = weights.linear, weights.presence if weights.pairwise else None
-    if weights.codes is not None:
-        linear = (weights.codes[:, None] == np.arange(weights.n_classes)).astype(np.float64)
-        presence = linear if weights.pairwise else None
-    elif weights.pairwise and presence is None:
-        presence = np.column_stack([np.ones(len(linear)), linear, np.square(linear)])
-    square = None if weights.square is None else weights.square[:, None]
-    return linear, presence, square
+    """Weights of cells, those of their presence if some are missing, and those of squares if they differ.
+
+    The weights of rows come first among those of cells, unless all are 1.
+    """
+    if weights.v is None:
+        return weights.linear, weights.presence, None
+    return weights.padded(np.dtype(np.float64)), weights.presence, weights.v[:, None]
 
 
 def place_matrices(rows: Rows, weights: WeightFunction, dtype: np.dtype) -> list[Any]:
@@ -110,22 +108,27 @@ class GpuPearson(Pearson):
     def scores(self, sums: Any, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         if isinstance(sums, np.ndarray):
             return super().scores(sums, summary, response, columns)
-        n, sy, syy = summary[:, response].tolist()
+        n, sy, spread = self._response(summary, response)
         with sums.device:
-            spread = float(self.response_spread(n, sy, syy, response))
-            return to_pinned(_correlation()(*self.moments(sums, response, columns), n, sy / n, spread))
+            lines = [sums[line, columns] for line in (0, 1 + response, self.layout.squares)]
+            return to_pinned(_correlation()(*lines, n, sy / n, spread))
+
+    def _response(self, summary: Floats, response: int) -> tuple[float, float, float]:
+        """n, Σy and √Σ(y - ȳ)² of a scaled response."""
+        n, _, sy, syy = summary[:, response].tolist()
+        return n, sy, math.sqrt(max(syy - sy * (sy / n), 0.0))
 
     def effect_factors(
         self, sums: Any, summary: Floats, response: int, columns: Indices | slice, scale: Floats
     ) -> Floats | None:
         if isinstance(sums, np.ndarray):
             return super().effect_factors(sums, summary, response, columns, scale)
-        n, sy, syy = summary[:, response].tolist()
+        n, _, spread_y = self._response(summary, response)
         with sums.device:  # the first line is Σz, the last Σz²
             sx, sxx = sums[:: len(sums) - 1, import_cupy().asarray(columns)].get()
         spread_x = np.sqrt(np.maximum(sxx - sx * (sx / n), 0.0))
-        spread_y = self.response_spread(n, sy, syy, response)
-        return self.effect_factor(n, spread_x / scale, spread_y / self.scale[response])
+        factors = ratio(np.full_like(spread_x, spread_y), spread_x)
+        return np.asarray(factors * scale / self.scale[response])
 
     def powers(self, rows: Rows, n_powers: int) -> Floats:
         if not isinstance(rows, slice) or self.n_responses == 1:

@@ -24,8 +24,8 @@ PAIR_ROWS, PAIRS_PER_JOB = 512, 1 << 13
 #: Binary exponent of scaled squares, so sums over ``ROWS`` of products of two of their squares fit float32.
 LARGEST_SQUARE = 28
 # Measured seconds on one core: a multiplication and addition of a float32 matrix product, taking a sum from
-# it; a pair that is summed by itself, each of its cells, and a cell of a product that is stored.
-MULTIPLY, TAKE, PAIR, CELL, TILE_CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10, 2e-9
+# it; a pair that is summed by itself, and each of its cells.
+MULTIPLY, TAKE, PAIR, CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10
 
 
 def pair_seconds(n_rows: int, n_pairs: int, cell: float = CELL) -> float:
@@ -33,12 +33,10 @@ def pair_seconds(n_rows: int, n_pairs: int, cell: float = CELL) -> float:
     return n_pairs * (PAIR * -(-n_rows // PAIR_ROWS) + cell * n_rows)
 
 
-def product_seconds(
-    n_rows: int, m: int, n_pairs: int, n_lines: int, dtype: np.dtype, by_class: bool = False
-) -> float:
+def product_seconds(n_rows: int, m: int, n_pairs: int, n_lines: int, dtype: np.dtype) -> float:
     """Expected time to sum some pairs of m columns by matrix products."""
-    flops = n_rows * m**2 / 2 * (2 if by_class else n_lines)
-    taken = n_lines if by_class else n_lines * -(-n_rows // ROWS[dtype.itemsize])
+    flops = n_rows * m**2 / 2 * n_lines
+    taken = n_lines * -(-n_rows // ROWS[dtype.itemsize])
     return flops * MULTIPLY * dtype.itemsize / 4 + taken * n_pairs * TAKE
 
 
@@ -88,9 +86,6 @@ def add_products(block: Array, weights: Weights, triangle: Triangle, out: Floats
 
     The result does not depend on the number of threads: panels have a fixed size and separate sums.
     """
-    if weights.codes is not None:
-        by_class = np.argsort(weights.codes, kind="stable")
-        block, weights = block[by_class], weights.part(by_class)
     powers, unit = _powers(block, weights.fourth, workers)
     terms = list(_terms(weights, len(block), block.dtype))
     tops = range(0, block.shape[1], PANEL)
@@ -123,27 +118,16 @@ def _powers(block: Array, fourth: bool, workers: Workers) -> tuple[dict[int, Arr
 
 def _terms(weights: Weights, n: int, dtype: np.dtype) -> Iterator[Term]:
     edges = np.linspace(0, n, -(-n // ROWS[dtype.itemsize]) + 1).astype(int).tolist()
-    linear = np.column_stack([np.ones(n), weights.linear]).astype(dtype)
-    square = None if weights.square is None else weights.square[:, None].astype(dtype)
-    n_lines = linear.shape[1] if weights.codes is None else weights.n_classes
+    linear = weights.padded(dtype)
+    square = None if weights.v is None else weights.v[:, None].astype(dtype)
+    n_lines = linear.shape[1]
     for rows in (slice(a, b) for a, b in pairwise(edges)):
-        if weights.codes is None:
-            for start in range(0, n_lines, LINES):
-                lines = slice(start, min(start + LINES, n_lines))
-                yield Term(rows, lines, linear[rows, lines], 1)
-        else:
-            yield from _class_terms(weights.codes, rows)
+        for start in range(0, n_lines, LINES):
+            lines = slice(start, min(start + LINES, n_lines))
+            yield Term(rows, lines, linear[rows, lines], 1)
         yield Term(rows, slice(n_lines, n_lines + 1), None if square is None else square[rows], 2)
         if weights.fourth:
             yield Term(rows, slice(n_lines + 1, n_lines + 2), None, 4)
-
-
-def _class_terms(codes: Array, rows: slice) -> Iterator[Term]:
-    """A term for the rows of each class; rows are sorted by class."""
-    classes, starts = np.unique(codes[rows], return_index=True)
-    edges = [*(rows.start + starts).tolist(), rows.stop]
-    for code, (start, stop) in zip(classes.tolist(), pairwise(edges), strict=True):
-        yield Term(slice(start, stop), slice(code, code + 1), None, 1)
 
 
 def _add_panel(

@@ -25,7 +25,7 @@ from banditsis.sources.interactions.features import (
     calibrate_pairs,
     find_flat,
 )
-from banditsis.statistics.base import Statistic, Weights
+from banditsis.statistics.base import Statistic
 
 BYTES_PER_SECOND = 30e9  # converts seconds of arithmetic to bytes
 
@@ -151,10 +151,11 @@ class Interactions(BlockSource):
         calibration, out, workers, tick = context
         assert isinstance(calibration, PairCalibration)
         kind = weights(take(rows, 0, 1))
-        simple = not kind.pairwise and kind.codes is None and kind.square is None
+        pairwise = kind.presence is not None
+        simple = not pairwise and kind.v is None
         # Sums on a GPU are those of very many features.
         many = not isinstance(out, np.ndarray)
-        few = kind.pairwise or (not many and self._is_faster_by_pair(count_rows(rows), out.shape, kind))
+        few = pairwise or (not many and self._is_faster_by_pair(count_rows(rows), out.shape))
         if few and not simple:
             super().sums(rows, columns, weights, context)
             return
@@ -221,13 +222,11 @@ class Interactions(BlockSource):
             first, second = self.order.factors(np.arange(self.order.offsets[0], self.shape[1]))
             return import_cupy().asarray(first), import_cupy().asarray(second)
 
-    def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, int], kind: Weights) -> bool:
+    def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, int]) -> bool:
         """Whether summing so few features one by one is faster than multiplying all columns."""
         n_lines, p = shape
-        by_class = kind.codes is not None
-        cell = gram.TILE_CELL if by_class else gram.CELL * n_lines / 3
-        all_pairs = gram.product_seconds(n_rows, self.base.n_columns, p, n_lines, self.dtype, by_class)
-        return gram.pair_seconds(n_rows, p, cell) < all_pairs
+        all_pairs = gram.product_seconds(n_rows, self.base.n_columns, p, n_lines, self.dtype)
+        return gram.pair_seconds(n_rows, p, gram.CELL * n_lines / 3) < all_pairs
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration
