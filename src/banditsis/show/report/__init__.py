@@ -21,6 +21,7 @@ from banditsis.core.alignment import align_rows
 from banditsis.core.formatting import write_text
 from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import describe_answer, sentence
 from banditsis.show.report import charts, dataplots, overview, tables, text
 from banditsis.show.report.samples import read_sample
 from banditsis.show.report.tables import bullet_list, definition_list, escape_text
@@ -86,7 +87,7 @@ def _section(
     return Template(_asset("response.html")).substitute(
         number=number,
         heading=heading,
-        answer=escape_text(text.answer(result)),
+        answer=escape_text(sentence(describe_answer(result))),
         cost=escape_text(text.cost(result, several=bool(heading))),
         warnings="".join(f'<p class="warning">{escape_text(line)}</p>' for line in text.warnings(result)),
         chart=charts.ranked_chart(result),
@@ -105,7 +106,9 @@ def _section(
         rounds=charts.rounds_table(result),
         reliability=bullet_list(text.reliability(result)),
         settings=definition_list(text.settings(result)),
-        code=text.code_to_reproduce(result),
+        command=f"<p>The command:</p><pre><code>{escape_text(result.command)}</code></pre>"
+        if result.command
+        else "",
     )
 
 
