@@ -232,7 +232,7 @@ BUDGET = {
     "kernels": 2152,
     "plans": 1822,
     "results": 1371,
-    "show": 1824,
+    "show": 1697,
     "sources": 4462,
     "statistics": 4047,
 }

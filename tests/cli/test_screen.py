@@ -358,7 +358,7 @@ def test_a_report_of_targets_of_different_kinds(tmp_path):
     assert result.exit_code == 0, result.stderr
     text = (tmp_path / "out.html").read_text()
     assert "A random sample of 450 rows. The horizontal axis is the feature, the vertical axis bmi" in text
-    assert "A random sample of 500 rows, at most 500 of each class. The vertical axis is the feature" in text
+    assert " rows, at most 250 of each class. The vertical axis is the feature" in text
     assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in text
 
 

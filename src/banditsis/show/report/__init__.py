@@ -18,9 +18,11 @@ import numpy as np
 
 import banditsis
 from banditsis.core.alignment import align_rows
-from banditsis.core.formatting import write_text
+from banditsis.core.formatting import ROUND_HEADS, round_rows, write_text
 from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import describe_answer, sentence
+from banditsis.results.several import ScreeningResults
 from banditsis.show.report import charts, dataplots, overview, tables, text
 from banditsis.show.report.samples import read_sample
 from banditsis.show.report.tables import bullet_list, definition_list, escape_text
@@ -60,10 +62,10 @@ def render(
     several = len(results) > 1
     source = None if X is None else open_source(X)
     ys = [None] * len(results) if responses is None else responses
-    each = max_listed // len(results)
+    names, each = ScreeningResults(results).names, max_listed // len(results)
     sections = [
-        _section(result, source, y, each, k, overview.section_heading(results, k) if several else "")
-        for k, (result, y) in enumerate(zip(results, ys, strict=True))
+        _section(result, source, y, each, k, overview.section_heading(name) if several else "")
+        for k, (name, result, y) in enumerate(zip(names, results, ys, strict=True))
     ]
     return Template(_asset("page.html")).substitute(
         policy=policy,
@@ -86,12 +88,12 @@ def _section(
     return Template(_asset("response.html")).substitute(
         number=number,
         heading=heading,
-        answer=escape_text(text.answer(result)),
+        answer=escape_text(sentence(describe_answer(result))),
         cost=escape_text(text.cost(result, several=bool(heading))),
         warnings="".join(f'<p class="warning">{escape_text(line)}</p>' for line in text.warnings(result)),
         chart=charts.ranked_chart(result),
         n_listed=f"{len(listed['columns']['index']):,} of {result.n_features:,}",
-        fallback=tables.features_table(result, charts.SHOWN, max_length=48),
+        fallback=tables.features_table(result, charts.MAX_CHARTED, max_length=48),
         data=tables.pack(listed),
         against=_part(
             "The best features and the response",
@@ -102,10 +104,12 @@ def _section(
             dataplots.redundancy(result, sample),
         ),
         pvalues=_part("Q–Q plot of all p-values", dataplots.qq_plot(result)),
-        rounds=charts.rounds_table(result),
+        rounds=tables.table(ROUND_HEADS, round_rows(result.rounds)),
         reliability=bullet_list(text.reliability(result)),
         settings=definition_list(text.settings(result)),
-        code=text.code_to_reproduce(result),
+        command=f"<p>The command:</p><pre><code>{escape_text(result.command)}</code></pre>"
+        if result.command
+        else "",
     )
 
 

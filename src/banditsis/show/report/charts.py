@@ -1,4 +1,4 @@
-"""The ranked chart of the selected features, and the rounds."""
+"""The ranked chart of the selected features."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import math
 import numpy as np
 
 from banditsis.core.arrays import Floats
-from banditsis.core.formatting import ROUND_HEADS, round_rows
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import name_of_associated
 from banditsis.show.report import svg
 from banditsis.show.report.tables import escape_text, heading, minus
 
-#: Features of the ranked chart: shown at once, and after a click.
-SHOWN, MAX_CHARTED = 25, 200
+#: Features of the ranked chart; the table has all.
+MAX_CHARTED = 25
 #: Longest label, which fits a phone.
 MAX_LABEL = 24
 KEYS = {
@@ -45,17 +44,10 @@ def ranked_chart(result: ScreeningResult) -> str:
             f"{escape_text(label)}</th><td>{svg.strip(drawn)}</td><td>{minus(score)}</td></tr>"
         )
     axis = _axis(scale)
-    more = "".join(rows[SHOWN:])
-    if more:
-        n_more = len(rows) - SHOWN
-        more = (
-            f"<details><summary>Show {n_more:,} more</summary>"
-            f'<table class="ranked"><tbody>{more}{axis}</tbody></table></details>'
-        )
     head = heading(["feature", "score" if limits is None else "score and 95% interval", "score"])
     return (
         f'{_legend(result, kinds, cutoffs, limits is not None)}<table class="ranked">{head}'
-        f"<tbody>{''.join(rows[:SHOWN])}{axis}</tbody></table>{more}"
+        f"<tbody>{''.join(rows)}{axis}</tbody></table>"
     )
 
 
@@ -93,16 +85,3 @@ def _legend(result: ScreeningResult, kinds: list[str], cutoffs: list[float], has
 def _axis(scale: svg.Scale) -> str:
     ticks = "".join(f'<text x="{scale(t)}" y="12">{t:.3g}</text>'.replace("-", "−") for t in scale.ticks())
     return f'<tr class="axis"><th></th><td>{svg.strip(ticks)}</td><td></td></tr>'
-
-
-def rounds_table(result: ScreeningResult) -> str:
-    """A table with a row per round; bars show the features kept on a logarithmic scale."""
-    scale = svg.Scale(0.0, math.log(max(result.n_features, 2)))
-    rows = []
-    for r, cells in zip(result.rounds, round_rows(result.rounds), strict=True):
-        bar = svg.strip(svg.horizontal("bar", scale(0), scale(math.log(r.n_kept)))) if r.n_kept else ""
-        texts = "".join(f"<td>{cell}</td>" for cell in cells)
-        rows.append(f'<tr>{texts}<td class="wide">{bar}</td></tr>')
-    head = "".join(f'<th scope="col">{name}</th>' for name in ROUND_HEADS)
-    head += '<th scope="col" class="wide">kept (log scale)</th>'
-    return f'<table class="rounds"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

@@ -19,8 +19,8 @@ from banditsis.show.report.tables import bullet_list, escape_text, minus
 # The plotting area, in units of the view box.
 LEFT, TOP, WIDTH, HEIGHT = 34, 6, 162, 104
 VIEW_BOX = f"0 0 {LEFT + WIDTH + 4} {TOP + HEIGHT + 18}"
-#: Bins across the plot, and the rows above which points are binned.
-N_BINS, MAX_POINTS = 22, 300
+#: Points of a Q-Q plot.
+MAX_POINTS = 300
 #: Equal parts of the rows, by the feature, whose means are the line of a scatter plot.
 N_MEANS = 8
 #: Near-duplicates that are named: pairs, or features that one stands for.
@@ -92,7 +92,7 @@ def _explain(result: ScreeningResult, X: Floats, sample: Sample) -> str:
 
 
 def plot_pair(x: Floats, y: Array) -> str:
-    """Boxes if one variable has few values, circles for shares if both have, else a scatter plot or bins."""
+    """Boxes if one variable has few values, circles for shares if both have, else a scatter plot."""
     known = np.isfinite(x)
     x, y = x[known], y[known]
     if not len(x):
@@ -108,26 +108,14 @@ def plot_pair(x: Floats, y: Array) -> str:
 
 def _scatter(x: Floats, y: Floats) -> str:
     across, down = _positions(x, LEFT, WIDTH), _positions(y, TOP + HEIGHT, -HEIGHT)
-    points = _path("points", across, down) if len(x) <= MAX_POINTS else _hexagons(across, down)
     parts = [part for part in np.array_split(np.argsort(x, kind="stable"), N_MEANS) if len(part)]
     line = " ".join(f"{across[part].mean():.1f},{down[part].mean():.1f}" for part in parts)
-    return _frame() + points + f'<polyline class="mean" points="{line}"/>' + _range_x(x) + _range_y(y)
-
-
-def _hexagons(across: Floats, down: Floats) -> str:
-    """Counts in hexagonal bins as dots in four shades."""
-    step = WIDTH / N_BINS
-    rise = step * np.sqrt(3) / 2
-    line = np.rint((down - TOP) / rise)
-    shift = (line % 2) * step / 2
-    column = np.rint((across - LEFT - shift) / step)
-    cells, counts = np.unique(np.column_stack([line, column]), axis=0, return_counts=True)
-    shade = np.ceil(4 * np.log1p(counts) / np.log1p(counts.max()))
-    centres = LEFT + cells[:, 1] * step + (cells[:, 0] % 2) * step / 2, TOP + cells[:, 0] * rise
-    return "".join(
-        _path(f"bin shade{level}", centres[0][shade == level], centres[1][shade == level])
-        for level in (1, 2, 3, 4)
-        if (shade == level).any()
+    return (
+        _frame()
+        + _path("points", across, down)
+        + f'<polyline class="mean" points="{line}"/>'
+        + _range_x(x)
+        + _range_y(y)
     )
 
 
@@ -228,13 +216,13 @@ def _tick(value: float) -> str:
 def redundancy(result: ScreeningResult, sample: Sample | None) -> str:
     """Correlations among the selected features as a heat map, and their near-duplicates.
 
-    The correlations are those of the result if it has any, else those of the sample.
+    The correlations are those of the result if it has any, else those of a sample.
     """
     features = result.selected[:MAX_FEATURES]
     k = len(features)
     r = result.correlation
     if r is None and sample is not None:
-        r = correlations(sample.X)
+        r = sample.correlation
     if k < 2 or r is None:
         return _represented(result)
     r = r[:k, :k]
@@ -245,19 +233,6 @@ def redundancy(result: ScreeningResult, sample: Sample | None) -> str:
         f"The mean |r| among the {of} features is {pairs.mean():.2f}, and the largest is {pairs.max():.2f}."
     )
     return f"<p>{text}</p>{_duplicates(labels, r)}{_represented(result)}{_heat_map(labels, r)}"
-
-
-def correlations(X: Floats) -> Floats:
-    """Correlation matrix over the rows in which both features are present; 0 for constant features."""
-    present = np.isfinite(X)
-    filled = np.where(present, X, 0.0)
-    largest = np.abs(filled).max(axis=0)
-    filled /= np.where(largest > 0, largest, 1.0)  # squares of huge values overflow
-    means = filled.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    centred = np.where(present, filled - means, 0.0)
-    squares = (centred**2).T @ present
-    scale = np.sqrt(squares * squares.T)
-    return np.clip(centred.T @ centred / np.where(scale > 0, scale, 1.0), -1.0, 1.0)
 
 
 def _duplicates(labels: Sequence[str], r: Floats) -> str:

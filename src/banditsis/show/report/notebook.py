@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from banditsis.core.formatting import ROUND_HEADS, count, format_duration, format_share, round_rows
 from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.results.result import ScreeningResult
-from banditsis.results.sentences import describe_floor, describe_sign
+from banditsis.results.sentences import describe_answer, describe_floor, describe_sign, sentence
 from banditsis.results.several import describe_size
 from banditsis.show.report.overview import overview_columns
 from banditsis.show.report.tables import escape_text, features_table, table
-from banditsis.show.report.text import answer
 
 MAX_SHOWN = 10
 STYLE = ".banditsis :is(th, td) { text-align: right } .banditsis :first-child { text-align: left }"
@@ -29,7 +28,7 @@ def summarize(result: ScreeningResult) -> str:
     notes = "".join(f"<p>{escape_text(line)}</p>" for line in filter(None, [describe_sign(result)]))
     notes += "".join(f"<p>note: {escape_text(note)}</p>" for note in result.notes)
     return _wrap(
-        f"<p><b>{escape_text(answer(result))}</b></p>"
+        f"<p><b>{escape_text(sentence(describe_answer(result)))}</b></p>"
         f"{features_table(result, MAX_SHOWN, max_length=48)}{more}<p>{reading}</p>"
         f"<details><summary>{count(len(result.rounds), 'round')}</summary>"
         f"{table(ROUND_HEADS, round_rows(result.rounds))}</details>"

@@ -8,10 +8,7 @@ import numpy as np
 
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
-from banditsis.show.report.tables import escape_text, minus
-
-#: Columns that a phone does not show.
-MINOR = {"selected", "5% FDR over all tests"}
+from banditsis.show.report.tables import escape_text, heading, minus
 
 
 def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
@@ -36,32 +33,20 @@ def _has_unknown_pvalues(result: ScreeningResult) -> bool:
 def overview(results: Sequence[ScreeningResult]) -> str:
     """A table of the responses with links to their sections."""
     columns = overview_columns(results)
-    names = columns.pop("response")
-    kinds = ['class="wide"' if name in MINOR else "" for name in columns]
-    head = '<th scope="col">response</th>'
-    head += "".join(f'<th scope="col" {kind}>{name}</th>' for name, kind in zip(columns, kinds, strict=True))
     rows = []
-    for k, (name, cells) in enumerate(zip(names, zip(*columns.values(), strict=True), strict=True)):
+    for k, (name, *cells) in enumerate(zip(*columns.values(), strict=True)):
         link = f'<a href="#response-{k}">{escape_text(name)}</a>'
-        rest = "".join(
-            f"<td {kind}>{escape_text(cell)}</td>" for cell, kind in zip(cells, kinds, strict=True)
-        )
+        rest = "".join(f"<td>{escape_text(cell)}</td>" for cell in cells)
         rows.append(f'<tr><th scope="row">{link}</th>{rest}</tr>')
     return (
-        f'<section id="overview"><div class="scroll"><table class="overview"><thead><tr>{head}</tr></thead>'
+        f'<section id="overview"><div class="scroll"><table class="overview">{heading(list(columns))}'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"
     )
 
 
-def section_heading(results: Sequence[ScreeningResult], k: int) -> str:
-    """The name of a response, and links to the ones before and after it."""
-    links = [
-        f'<a href="#response-{other}">{word}</a>'
-        for other, word in ((k - 1, "previous"), (k + 1, "next"))
-        if 0 <= other < len(results)
-    ]
-    name = ScreeningResults(results).names[k]
+def section_heading(name: str) -> str:
+    """The name of a response, and a link to the overview."""
     return (
         f'<header class="name"><h2>{escape_text(name)}</h2>'
-        f'<nav class="screen"><a href="#overview">all responses</a> {" ".join(links)}</nav></header>'
+        '<nav class="screen"><a href="#overview">all responses</a></nav></header>'
     )

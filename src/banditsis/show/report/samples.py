@@ -9,12 +9,13 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.validation import check_responses, find_missing
+from banditsis.engine.redundancy import correlation_among
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics import STATISTICS
 
 #: Rows for correlations among the features, and for plots against the response.
-MAX_ROWS, MAX_PLOTTED_ROWS = 5000, 1000
+MAX_ROWS, MAX_PLOTTED_ROWS = 5000, 500
 #: Features for correlations, and for plots against the response.
 MAX_FEATURES, MAX_PLOTTED = 40, 12
 #: A variable with at most this many distinct values is plotted by class.
@@ -27,9 +28,9 @@ class Sample:
 
     #: the best features, by rank
     features: Indices
-    #: rows drawn uniformly × features; NaN where a value is missing
-    X: Floats
-    #: rows for plots × features: as many of each class of the response, else some of those in X
+    #: correlations among them over rows drawn uniformly
+    correlation: Floats
+    #: rows for plots × features, as many of each class of the response; NaN where a value is missing
     plotted: Floats
     #: the response in these rows, numbers or labels; None if it was not given
     y: Array | None
@@ -55,12 +56,11 @@ def read_sample(result: ScreeningResult, source: Source, y: Any) -> Sample | Non
     if response is not None:
         plotted, how = _draw_plotted(response, known, uniform, rng)
         condition += how
-    rows, places = np.unique(np.concatenate([uniform, plotted]), return_inverse=True)
-    columns = np.sort(features)  # sources read in sorted order
-    block = np.asarray(source.read(rows, columns), np.float64)[:, np.searchsorted(columns, features)]
+    plotted, columns = np.sort(plotted), np.sort(features)  # sources read in sorted order
+    block = np.array(source.read(plotted, columns), np.float64)[:, np.searchsorted(columns, features)]
     block[~np.isfinite(block)] = np.nan
-    values = None if response is None else response[plotted]
-    return Sample(features, block[places[: len(uniform)]], block[places[len(uniform) :]], values, condition)
+    correlation = correlation_among(source, features, np.sort(uniform))
+    return Sample(features, correlation, block, None if response is None else response[plotted], condition)
 
 
 def _draw_plotted(
