@@ -10,10 +10,10 @@ import dask
 import numpy as np
 from dask.core import flatten
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, split_at
+from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
 from banditsis.sources.array import check_names, line_bytes
 from banditsis.sources.base import Calibration, Source, SourceView, SumContext, WeightFunction
-from banditsis.sources.blocks import chunk_bytes
+from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
 from banditsis.sources.dask import tasks
 from banditsis.sources.dask.running import Watched, find_client, run, task
 
@@ -35,7 +35,7 @@ class TaskSource(Source):
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         chosen = np.arange(self.shape[1])[slice(None) if columns is None else columns]
-        down, across = _split(rows, self.row_edges), _split(chosen, self.column_edges)
+        down, across = split_rows(rows, self.row_edges), split_rows(chosen, self.column_edges)
         if not down or not across:
             return np.empty((count_rows(rows), len(chosen)), self.dtype)
         cells = [
@@ -48,7 +48,7 @@ class TaskSource(Source):
 
     def calibrate(self, rows: Rows) -> Calibration:
         """Calibrate from the block that contains most of the rows."""
-        b, block_rows = max(_split(rows, self.row_edges), key=lambda part: count_rows(part[1]))
+        b, block_rows = max(split_rows(rows, self.row_edges), key=lambda part: count_rows(part[1]))
         parts = run([task("pilot", tasks.calibrate_block, block, block_rows) for block in self.blocks[b]])
         shift = np.concatenate([part.shift for part in parts])
         return Calibration(shift, np.concatenate([part.scale for part in parts]))
@@ -62,7 +62,7 @@ class TaskSource(Source):
     ) -> Iterator[None]:
         """Sum all groups at once, because workers would be idle between them."""
         panels, n_lines, current = self._panels(columns, context), len(context.out), 0
-        pieces = [(k, *piece) for k, rows in enumerate(groups) for piece in _split(rows, self.row_edges)]
+        pieces = [(k, *piece) for k, rows in enumerate(groups) for piece in split_rows(rows, self.row_edges)]
         height = max((count_rows(rows) for *_, rows in pieces), default=1)
         step = max(1, MAX_WEIGHTS // (height * n_lines))
         for start in range(0, len(pieces), step):
@@ -79,8 +79,8 @@ class TaskSource(Source):
     def _panels(self, columns: Columns, context: SumContext) -> dict[int, tuple[Any, slice]]:
         """What is summed of each block of columns, and its place in the sums."""
         panels, edges, start = {}, self.column_edges, 0
-        for j, chosen in _split(slice(0, self.shape[1]) if columns is None else columns, edges):
-            calibration = context.calibration.take(tasks.shift_rows(chosen, int(edges[j])))
+        for j, chosen in split_rows(slice(0, self.shape[1]) if columns is None else columns, edges):
+            calibration = context.calibration.take(shift_rows(chosen, int(edges[j])))
             n, whole = count_rows(chosen), count_rows(chosen) == edges[j + 1] - edges[j]
             panel = tasks.Panel(None if whole else as_indices(chosen), calibration, len(context.out))
             panels[j] = dask.delayed(panel, traverse=False), slice(start, start + n)
@@ -97,7 +97,7 @@ class TaskSource(Source):
         parts: dict[tuple[int, int], list[Watched]] = {}
         for k, b, rows in pieces:
             first, last = int(self.row_edges[b]), int(self.row_edges[b + 1]) - 1
-            w: Any = weights(tasks.shift_rows(rows, first))
+            w: Any = weights(shift_rows(rows, first))
             if len(panels) > 1:  # sent once and shared
                 w = dask.delayed(w, traverse=False)
             for j, (panel, place) in panels.items():
@@ -116,11 +116,6 @@ def _add_in_order(parts: list[Any]) -> Any:
             for k in range(0, len(parts), PARTS_AT_ONCE)
         ]
     return parts[0]
-
-
-def _split(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:
-    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it."""
-    return [(b, tasks.shift_rows(part, -int(edges[b]))) for b, part in split_at(rows, edges)]
 
 
 class DaskSource(TaskSource):

@@ -11,6 +11,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import Workers, one_blas_thread
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext
+from banditsis.sources.blocks import shift_rows
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 
@@ -24,11 +25,6 @@ class Window(NamedTuple):
     options: Options
     start: int
     stop: int
-
-
-def shift_rows(rows: Rows, by: int) -> Rows:
-    """Add a number to all rows (or columns)."""
-    return slice(rows.start + by, rows.stop + by) if isinstance(rows, slice) else rows + by
 
 
 @lru_cache(maxsize=8)
