@@ -227,13 +227,13 @@ BUDGET = {
     "cli": 1844,
     "core": 1654,
     "engine": 2800,
-    "formats": 5198,
+    "formats": 5173,
     "index": 1503,
     "kernels": 2692,
     "plans": 1804,
     "results": 1373,
     "show": 1850,
-    "sources": 4501,
+    "sources": 4346,
     "statistics": 4464,
 }
 
