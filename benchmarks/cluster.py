@@ -27,7 +27,7 @@ from distributed import Client, LocalCluster
 from banditsis import BanditSIS, Plan, screen
 from banditsis.index.metadata import read_record
 from banditsis.index.writer import shuffle
-from banditsis.sources.dask.windows import FileOnWorkers
+from banditsis.sources.dask import FileOnWorkers
 
 
 def cluster(n_workers: int) -> LocalCluster:

@@ -227,13 +227,13 @@ BUDGET = {
     "cli": 1766,
     "core": 1660,
     "engine": 2730,
-    "formats": 4865,
+    "formats": 4840,
     "index": 1501,
     "kernels": 2152,
     "plans": 1822,
     "results": 1371,
     "show": 1697,
-    "sources": 4462,
+    "sources": 4307,
     "statistics": 4047,
 }
 

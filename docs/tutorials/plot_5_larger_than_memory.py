@@ -193,7 +193,7 @@ print(f"predictors found, adaptive: {found(adaptive):.0%}")
 from distributed import Client
 from distributed.deploy.subprocess import SubprocessCluster
 
-from banditsis.sources.dask.windows import FileOnWorkers
+from banditsis.sources.dask import FileOnWorkers
 
 
 def bytes_received():

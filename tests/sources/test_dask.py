@@ -21,10 +21,7 @@ from distributed import Client, LocalCluster
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
 from banditsis.cli.app import app
-from banditsis.sources.dask import DaskSource
-from banditsis.sources.dask.passes import split
-from banditsis.sources.dask.running import add_tree, run
-from banditsis.sources.dask.windows import FileOnWorkers, connected
+from banditsis.sources.dask import DaskSource, FileOnWorkers, connected
 
 rng = np.random.default_rng(0)
 N, P = 2000, 60
@@ -45,47 +42,27 @@ def lazy(x, chunks=UNEVEN):
     return da.from_array(x, chunks=chunks) + 0
 
 
-def test_rows_are_split_at_the_real_edges():
-    edges = np.array([0, 3, 3, 10])
-    assert split(slice(1, 9), edges) == [(0, slice(1, 3)), (2, slice(0, 6))]
-    found = split(np.array([0, 2, 3, 4, 9]), edges)
-    assert [block for block, _ in found] == [0, 2]
-    np.testing.assert_array_equal(found[0][1], [0, 2])
-    np.testing.assert_array_equal(found[1][1], [0, 1, 6])
-    assert split(slice(4, 4), edges) == []
-
-
-@pytest.mark.parametrize("n", [1, 8, 9, 70])
-def test_a_tree_combines_its_leaves_in_order(local, n):
-    graph = {("leaf", k): [k] for k in range(n)}
-    root = add_tree(graph, list(graph), "joined", lambda parts: [k for part in parts for k in part])
-    assert run(graph, [root]) == [list(range(n))]
-
-
-@pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["array", "Dask array"])
 @pytest.mark.parametrize("x", [da.from_array(X, chunks=UNEVEN), lazy(X)], ids=["persisted", "lazy"])
-def test_the_same_selection_as_in_memory(local, x, response):
+def test_the_same_selection_as_in_memory(local, x):
     expected = screen(X, Y, PLAN, random_state=1)
-    found = screen(x, response, PLAN, random_state=1, row_order="random")
-    np.testing.assert_array_equal(found.selected, expected.selected)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+    for response in (Y, lazy(Y, 450)):
+        found = screen(x, response, PLAN, random_state=1, row_order="random")
+        np.testing.assert_array_equal(found.selected, expected.selected)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
-@pytest.mark.parametrize("statistic", ["anova", "pearson"])
+@pytest.mark.parametrize(("statistic", "y"), [("anova", LABELS), ("pearson", Y)])
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_statistics_and_missing_values(statistic, missing):
-    y = LABELS if statistic == "anova" else Y
+def test_statistics_and_missing_values(statistic, y, missing):
     x = np.where(rng.random(X.shape) < 0.1, np.nan, X) if missing == "pairwise" else X
     options = {"statistic": statistic, "missing": missing, "row_order": "random", "random_state": 0}
     expected = screen(x, y, PLAN, **options)
-    found = screen(
-        lazy(x), lazy(y, 450) if statistic == "pearson" else da.from_array(y, 450), PLAN, **options
-    )
+    found = screen(lazy(x), da.from_array(y, 450), PLAN, **options)
     np.testing.assert_array_equal(found.selected, expected.selected)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
-def test_rows_without_a_response_are_left_out():
+def test_rows_without_a_response_and_several_responses():
     y = np.where(rng.random(N) < 0.2, np.nan, Y)
     plan = Plan.exact(N, P, 5)
     expected = screen(X, y, plan, missing="pairwise")
@@ -93,25 +70,24 @@ def test_rows_without_a_response_are_left_out():
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
     with pytest.raises(ValueError, match="response contains NaN"):
         screen(lazy(X), lazy(y, 450), plan)
-
-
-def test_several_responses_share_a_pass():
-    y = np.column_stack([Y, X[:, 7] + Y, rng.standard_normal(N)])
-    expected = screen(X, y, PLAN, random_state=0)
-    found = screen(lazy(X), lazy(y, (450, 2)), PLAN, random_state=0, row_order="random")
-    for a, b in zip(found, expected, strict=True):
+    several = np.column_stack([Y, X[:, 7] + Y, rng.standard_normal(N)])
+    options = {"random_state": 0, "row_order": "random"}
+    found = screen(lazy(X), lazy(several, (450, 2)), PLAN, **options)
+    for a, b in zip(found, screen(X, several, PLAN, **options), strict=True):
         np.testing.assert_array_equal(a.selected, b.selected)
 
 
-def test_sparse_blocks():
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+def test_sparse_blocks(missing):
     # Not so sparse that features are undecided: sparse columns are not shifted, so the sums of fourth powers
     # differ a little from those of dense ones, and with them who is undecided.
-    dense = np.where(rng.random((N, P)) < 0.4, X, 0.0)
+    gap, offset, tolerance = (0.0, 0, 1e-10) if missing == "raise" else (np.nan, 1e9, 1e-6)
+    dense = np.where(rng.random((N, P)) < 0.4, X + offset, gap)
     x = da.from_array(dense, chunks=(450, 30)).map_blocks(sp.csr_matrix, dtype=float)
-    expected = screen(dense, Y, PLAN, random_state=0)
-    found = screen(x, Y, PLAN, random_state=0, row_order="random")
+    expected = screen(dense, Y, PLAN, random_state=0, missing=missing)
+    found = screen(x, Y, PLAN, random_state=0, row_order="random", missing=missing)
     np.testing.assert_array_equal(found.selected, expected.selected)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-10)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=tolerance)
 
 
 def test_a_frame_with_its_names_and_unknown_lengths():
@@ -126,6 +102,11 @@ def test_a_frame_with_its_names_and_unknown_lengths():
     assert selector.result_.name(3) == "gene3"
     assert any("lengths" in note for note in selector.result_.notes)
     assert list(selector.transform(parts.drop(columns="y")).columns) == list(expected.get_feature_names_out())
+    wanted = expected.transform(kept.drop(columns="y"))
+    reversed_columns = parts[frame.columns[-2::-1].tolist()]  # columns are taken by name
+    np.testing.assert_array_equal(selector.transform(reversed_columns).compute(), wanted)
+    with pytest.raises(ValueError, match="no column 'gene3', which the selector was fitted on"):
+        selector.transform(parts.drop(columns=["y", "gene3"]))
 
 
 @pytest.fixture(scope="module", params=["parquet", "csv"])
@@ -180,16 +161,6 @@ def test_partitions_that_dask_lost_are_reported(tables):
             open_source(few)
 
 
-def test_columns_of_a_frame_are_taken_by_name():
-    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(P)])
-    parts = dd.from_pandas(frame, npartitions=4)
-    selector = SIS(5).fit(parts, Y)
-    kept = selector.transform(parts[frame.columns[::-1].tolist()])
-    np.testing.assert_array_equal(kept.compute(), X[:, selector.get_support()])
-    with pytest.raises(ValueError, match="no column 'gene3', which the selector was fitted on"):
-        selector.transform(parts.drop(columns="gene3"))
-
-
 def test_an_array_with_unknown_lengths():
     x = lazy(X)
     some = x[x[:, 0] > 3]
@@ -205,22 +176,19 @@ def test_the_estimator_accepts_and_returns_dask_arrays():
     np.testing.assert_array_equal(kept.compute(), X[:, selector.get_support()])
 
 
-def test_reading_is_by_block_and_in_order():
-    source = open_source(lazy(X))
-    rows, columns = np.array([0, 299, 300, 301, 1999]), np.array([0, 24, 25, 59])
-    np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
-    np.testing.assert_array_equal(source.read(slice(290, 1010), None), X[290:1010])
-    assert source.read(np.arange(0), None).shape == (0, P)
-
-
 def test_what_is_in_memory_is_read_by_row_and_what_is_not_by_block():
     assert DaskSource(da.from_array(X, chunks=UNEVEN)).block_rows == 1
-    assert DaskSource(lazy(X)).block_rows == 500
     assert DaskSource(lazy(X).persist()).block_rows == 1
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=3) + 0
     assert DaskSource(frame).block_rows > 1
     assert DaskSource(frame.persist()).block_rows == 1
-    np.testing.assert_array_equal(DaskSource(lazy(X)).block_edges(), [0, 300, 301, 1000, 1500, 2000])
+    source = DaskSource(lazy(X))
+    assert source.block_rows == 500
+    np.testing.assert_array_equal(source.block_edges(), [0, 300, 301, 1000, 1500, 2000])
+    rows, columns = np.array([0, 299, 300, 301, 1999]), np.array([0, 24, 25, 59])
+    np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
+    np.testing.assert_array_equal(source.read(slice(290, 1010), None), X[290:1010])
+    assert source.read(np.arange(0), None).shape == (0, P)
 
 
 @pytest.mark.parametrize(
@@ -230,25 +198,12 @@ def test_what_is_in_memory_is_read_by_row_and_what_is_not_by_block():
         (lazy(X)[:, 0], Y, "two dimensions"),
         (da.from_array(X.astype(str), chunks=UNEVEN), Y, "must hold numbers"),
         (lazy(X), da.from_array(Y + 0j, chunks=450), "response must be real"),
+        (lazy(X), da.ones(N, chunks=450), "response is constant"),
     ],
 )
 def test_invalid_data_raise(x, y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         screen(x, y, PLAN)
-
-
-def test_a_constant_response_raises():
-    with pytest.raises(ValueError, match="response is constant"):
-        screen(lazy(X), da.ones(N, chunks=450), PLAN)
-
-
-def test_a_block_that_cannot_be_read_ends_the_run_with_a_clear_error():
-    def broken(block):
-        raise OSError("the disk is gone")
-
-    x = da.from_array(X, chunks=(500, P)).map_blocks(broken, dtype=float)
-    with pytest.raises(RuntimeError, match="the disk is gone"):
-        screen(x, Y, PLAN)
 
 
 def test_progress_counts_every_block_once():
@@ -276,19 +231,12 @@ def test_only_blocks_that_a_plan_needs_are_loaded(tmp_path, response):
     assert len(path.read_text()) - 100 <= 1 + 15 + 1
 
 
-def test_blocks_with_different_means_give_a_warning():
-    order = np.argsort(Y)
+@pytest.mark.parametrize(("by", "message"), [(Y, "random order"), (np.abs(Y), "random order.*response")])
+def test_blocks_with_different_means_or_spread_give_a_warning(by, message):
+    order = np.argsort(by)
     plan = Plan(N, P, ((200, 20), (400, 5)))
     for y in (Y[order], da.from_array(Y[order], chunks=20)):
-        with pytest.warns(UserWarning, match="random order"):
-            screen(lazy(X[order], (20, P)), y, plan, random_state=0)
-
-
-def test_blocks_with_different_spread_give_a_warning():
-    order = np.argsort(np.abs(Y))
-    plan = Plan(N, P, ((200, 20), (400, 5)))
-    for y in (Y[order], da.from_array(Y[order], chunks=20)):
-        with pytest.warns(UserWarning, match="random order.*response"):
+        with pytest.warns(UserWarning, match=message):
             screen(lazy(X[order], (20, P)), y, plan, random_state=0)
 
 
@@ -311,16 +259,16 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
 
 
 def test_weights_of_very_many_rows_go_in_several_graphs(monkeypatch):
-    monkeypatch.setattr("banditsis.sources.dask.passes.MAX_WEIGHTS", 333)
+    monkeypatch.setattr("banditsis.sources.dask.source.MAX_WEIGHTS", 333)
     found = screen(lazy(X), Y, PLAN, random_state=1, row_order="random")
     np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN, random_state=1).selected)
 
 
 def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr("banditsis.sources.dask.windows.CELLS_PER_TASK", 300 * P)
+    monkeypatch.setattr("banditsis.sources.dask.source.CELLS_PER_TASK", 300 * P)
     np.save(tmp_path / "x.npy", X)
     source = FileOnWorkers(tmp_path / "x.npy")
-    assert len(source.blocks.row_edges) > 3
+    assert len(source.row_edges) > 3
     np.testing.assert_array_equal(source.read(np.array([5, 1700]), np.array([2, 9])), X[[5, 1700]][:, [2, 9]])
     found = screen(source, Y, PLAN, random_state=1, row_order="random")
     expected = screen(X, Y, PLAN, random_state=1)
@@ -411,23 +359,6 @@ def test_a_task_that_fails_once_is_tried_again(client, tmp_path):
     assert (tmp_path / "failed").exists()
 
 
-def test_a_cluster_that_grows_and_shrinks():
-    x = da.from_array(X, chunks=(100, P)).map_blocks(slowly, 0.005, dtype=float)
-    sizes = [1, 2, 3]
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster),
-    ):
-
-        def on_progress(done, total):
-            if sizes and done > total / 4 * (4 - len(sizes)):
-                cluster.scale(sizes.pop())
-
-        found = screen(x, Y, PLAN, random_state=1, row_order="random", progress=on_progress)
-    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN, random_state=1).selected)
-    assert not sizes
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interruption_cancels_what_is_under_way(client):
     x = da.from_array(X, chunks=(50, P)).map_blocks(slowly, 0.2, dtype=float)
@@ -497,15 +428,6 @@ def test_many_processes_may_fill_the_cache_of_kernels_at_once(tmp_path):
     ]
     assert {process.communicate()[0].strip() for process in started} == {"[[0.0, 2.0], [3.0, 5.0]]"}
     assert any(tmp_path.rglob("*.nbi"))
-
-
-def test_missing_values_of_sparse_blocks_far_from_zero():
-    gaps = np.where(rng.random((N, P)) < 0.6, np.nan, X + 1e9)
-    x = da.from_array(gaps, chunks=(450, 30)).map_blocks(sp.csr_matrix, dtype=float)
-    expected = screen(gaps, Y, PLAN, random_state=0, missing="pairwise")
-    found = screen(x, Y, PLAN, random_state=0, row_order="random", missing="pairwise")
-    np.testing.assert_array_equal(found.selected, expected.selected)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
 
 
 def test_repeated_column_names_are_reported():

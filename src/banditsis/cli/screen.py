@@ -87,7 +87,7 @@ def run_screen(options: ScreenOptions) -> None:
         with spooled(options.data) as data:
             _run(options.replace(data=data))
         return
-    from banditsis.sources.dask.windows import connected
+    from banditsis.sources.dask import connected
 
     with connected(options.scheduler):
         _run(options)
@@ -345,7 +345,7 @@ def _wrap(source: Source, options: ScreenOptions, opening: Mapping[str, Any]) ->
         products.notes = [*source.notes, *products.notes]
         return products
     if options.scheduler is not None:
-        from banditsis.sources.dask.windows import FileOnWorkers
+        from banditsis.sources.dask import FileOnWorkers
 
         path = options.data if is_url(options.data) else Path(options.data).resolve()
         return FileOnWorkers(path, source, **opening)

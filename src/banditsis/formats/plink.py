@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,119 +15,93 @@ from banditsis.formats.registry import Opened, take_apart
 from banditsis.formats.tables import check_unique_names
 from banditsis.formats.text import is_number
 from banditsis.sources.genotypes import GenotypeSource
+from banditsis.sources.tables import to_numbers
 
 N_COLUMNS = 6  # of .bim and .fam files
 HEADER_BYTES = 3  # before the genotypes of a .bed file
-MAX_DIGITS = 9  # of every 32-bit integer
+MAX_LINE = 1 << 24  # bytes
+#: All control characters separate entries, except the end of a line.
+BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 MISSING_PHENOTYPE = -9.0
 
 
 def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open genotypes; the target is the phenotype of the ``.fam`` file (``phenotype``), or a SNP."""
-    samples, variants = Entries(path.with_suffix(".fam")), Entries(path.with_suffix(".bim"))
-    n, p = len(samples), len(variants)
+    fam, bim = path.with_suffix(".fam"), path.with_suffix(".bim")
+    samples, variants = read_entries(fam), read_entries(bim)
+    n, p = len(samples[0]), len(variants[0])
     _check_mode(path)
     _check_size(path, n, p)
     annotations = {
-        "chromosome": variants.shared_texts(0),
-        "position": variants.positions(3),
-        "a1": variants.shared_texts(4),
-        "a2": variants.shared_texts(5),
+        "chromosome": _share_equal(variants[0]),
+        "position": _as_positions(variants[3], bim),
+        "a1": _share_equal(variants[4]),
+        "a2": _share_equal(variants[5]),
     }
-    names = complete_ids(variants.texts(1), annotations, path)
+    names = complete_ids(variants[1].to_pylist(), annotations, path)
     phenotype = {
-        name: lambda: as_phenotype(samples.path, samples.texts(5))
+        name: lambda: as_phenotype(fam, samples[5].to_pylist())
         for name in apart
         if name.lower() in ("phenotype", "pheno") and name not in names
     }
     source = GenotypeSource(path, (n, p), HEADER_BYTES, names)
     source.annotations = annotations
-    sample_ids = np.array(list(map("\t".join, zip(samples.texts(0), samples.texts(1), strict=True))))
+    family, sample = (column.to_pylist() for column in samples[:2])
+    sample_ids = np.array(list(map("\t".join, zip(family, sample, strict=True))))
     return take_apart(source, apart, path, options, sample_ids, phenotype)
 
 
-class Entries:
-    """The entries of a ``.bim`` or ``.fam`` file, which blanks or tabs separate.
+def read_entries(path: Path) -> list[Any]:
+    """The columns of a ``.bim`` or ``.fam`` file, which blanks or tabs separate, as Arrow columns of text.
 
-    There may be millions of lines, so texts are made only of the columns that are needed. GEMMA appends
-    further phenotypes to a ``.fam`` file.
+    There may be millions of lines. GEMMA appends further phenotypes to a ``.fam`` file.
     """
+    import pyarrow as pa
+    from pyarrow import csv
 
-    def __init__(self, path: Path) -> None:
-        if not path.exists():
-            raise FileNotFoundError(
-                f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
-            )
-        content = path.read_bytes()
-        if not content.strip():
-            raise ValueError(f"{path} is empty.")
-        self.path = path
-        self._content = np.frombuffer(content if content.endswith(b"\n") else content + b"\n", np.uint8)
-        edges = np.flatnonzero(np.diff(self._content <= ord(" "), prepend=True))
-        starts, line_ends = edges[::2], np.flatnonzero(self._content == ord("\n"))
-        width = max(N_COLUMNS, int(np.searchsorted(starts, line_ends[0])))
-        if (
-            len(starts) != width * len(line_ends)
-            or (starts[width - 1 :: width] > line_ends).any()
-            or (starts[width::width] < line_ends[:-1]).any()
-        ):
-            counts = np.diff(np.searchsorted(starts, line_ends), prepend=0)
-            raise self._irregular(counts, width)
-        self._starts, self._ends = starts.reshape(-1, width), edges[1::2].reshape(-1, width)
-
-    def _irregular(self, counts: Array, width: int) -> ValueError:
-        number = int(np.argmax(counts != width))
-        return ValueError(
-            f"{self.path} cannot be read: line {number + 1:,} has {counts[number]} entries, and must have "
-            f"{width}."
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
         )
+    content = path.read_bytes().decode("utf-8", errors="replace").encode().translate(BLANKS_AS_TABS)
+    while b"\t\t" in content:
+        content = content.replace(b"\t\t", b"\t")
+    content = content.replace(b"\t\n", b"\n").replace(b"\n\t", b"\n").strip()
+    if not content:
+        raise ValueError(f"{path} is empty.")
+    width = max(N_COLUMNS, len(content.split(b"\n", 1)[0].split()))
+    names = list(map(str, range(width)))
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(content),
+            csv.ReadOptions(column_names=names, block_size=MAX_LINE),
+            csv.ParseOptions(delimiter="\t", quote_char=False),
+            csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        )
+    except pa.ArrowInvalid as error:
+        counts = [len(line.split()) for line in content.split(b"\n")]
+        wrong = [f"line {k + 1:,} has {n} entries" for k, n in enumerate(counts) if n not in (0, width)]
+        reason = f"{wrong[0]}, and must have {width}." if wrong else str(error)
+        raise ValueError(f"{path} cannot be read: {reason}") from error
+    return list(table.columns)
 
-    def __len__(self) -> int:
-        return len(self._starts)
 
-    def texts(self, column: int) -> list[str]:
-        """The texts of a column."""
-        is_chosen = np.zeros(len(self._content) + 1, np.int8)
-        is_chosen[self._starts[:, column]] = 1
-        is_chosen[self._ends[:, column] + 1] -= 1  # after the blank behind it
-        np.cumsum(is_chosen, dtype=np.int8, out=is_chosen)
-        chosen = self._content[is_chosen[:-1].view(bool)].tobytes()
-        texts: list[str] = chosen.decode("utf-8", errors="replace").split()
-        if len(texts) != len(self):  # other characters that are blanks
-            raise ValueError(f"{self.path} cannot be read: column {column + 1} has invalid characters.")
-        return texts
+def _share_equal(column: Any) -> Array:
+    """The texts of a column as an array of objects in which equal ones are the same object."""
+    encoded = column.combine_chunks().dictionary_encode()
+    texts = np.array(encoded.dictionary.to_pylist(), dtype=object)
+    return np.asarray(texts[to_numbers(encoded.indices, encoded.indices.type)])
 
-    def shared_texts(self, column: int) -> Array:
-        """The texts of a column in which few are different."""
-        starts, sizes = self._starts[:, column], self._ends[:, column] - self._starts[:, column]
-        if sizes.max() > 2:
-            return share_texts(self.texts(column))
-        second = np.where(sizes == 2, self._content[starts + 1], 0).astype(np.uint16)
-        codes = self._content[starts] + (second << 8)
-        table = np.empty(1 << 16, object)
-        for code in np.flatnonzero(np.bincount(codes)).tolist():
-            table[code] = code.to_bytes(2, "little").decode("utf-8", errors="replace").rstrip("\0")
-        return np.asarray(table[codes])
 
-    def positions(self, column: int) -> Array:
-        """The integers of a column."""
-        starts, sizes = self._starts[:, column], self._ends[:, column] - self._starts[:, column]
-        positions = np.zeros(len(self), np.int32)
-        for k in range(int(sizes.max())):
-            digits = self._content[starts + np.minimum(k, sizes - 1)] - np.uint8(ord("0"))
-            if k == MAX_DIGITS or digits.max() > 9:
-                return self._integers(column)
-            positions = np.where(k < sizes, 10 * positions + digits, positions)
-        return positions
+def _as_positions(column: Any, path: Path) -> Array:
+    import pyarrow as pa
 
-    def _integers(self, column: int) -> Array:
-        """Integers that may be negative, or too large."""
-        try:
-            return np.array(list(map(int, self.texts(column))), np.int32)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(
-                f"{self.path} cannot be read: a position is not a number of base pairs, {error}."
-            ) from error
+    try:
+        return to_numbers(column.cast(pa.int32()), pa.int32())
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"{path} cannot be read: a position is not a number of base pairs, {error}."
+        ) from error
 
 
 def _check_mode(path: Path) -> None:
@@ -151,11 +125,6 @@ def _check_size(path: Path, n: int, p: int) -> None:
             f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) need {expected:,}: it is "
             f"{'truncated' if size < expected else 'too long'}, or belongs to other .bim and .fam files."
         )
-
-
-def share_texts(texts: Iterable[str]) -> Array:
-    """Texts as an array of objects in which equal ones are the same object, which saves memory."""
-    return np.array(list(map(sys.intern, texts)), dtype=object)
 
 
 def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, take
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, split_at, take
 from banditsis.core.parallel import Workers
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import (
@@ -118,6 +118,22 @@ def chunk_bytes(
     down = -(-n // height) * (1 - (1 - n_rows / n) ** height) if scattered else n_rows / height
     across = -(-p // width) * (1 - (1 - n_columns / p) ** width)
     return float(min(down * height, n) * min(across * width, p) * dtype.itemsize)
+
+
+def shift_rows(rows: Rows, by: int) -> Rows:
+    """Add a number to all rows (or columns)."""
+    return slice(rows.start + by, rows.stop + by) if isinstance(rows, slice) else rows + by
+
+
+def split_rows(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:
+    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it.
+
+    Examples
+    --------
+    >>> split_rows(np.array([1, 3, 9, 10]), np.array([0, 4, 8, 12]))
+    [(0, array([1, 3])), (2, slice(1, 3, None))]
+    """
+    return [(b, shift_rows(part, -int(edges[b]))) for b, part in split_at(rows, edges)]
 
 
 def cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:

@@ -22,9 +22,9 @@ from banditsis.core.arrays import (
     subtract_integers,
     take,
 )
-from banditsis.sources.array import line_bytes
+from banditsis.sources.array import array_bytes
 from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_dtype
-from banditsis.sources.blocks import BlockSource
+from banditsis.sources.blocks import BlockSource, split_rows
 
 PILOT_SPAN = 1024  # rows at the start of a row group from which columns are calibrated
 MIN_COLUMNS = 4  # of a tile, because kernels take four columns at a time
@@ -112,18 +112,14 @@ class TableSource(BlockSource):
         self.edges = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
         self.shape = int(self.edges[-1]), len(features)
         self.kinds = [numeric_type(field.type) for field in table.schema]
-        kinds = {self.kinds[feature.column] for feature in features if feature.level is None}
-        self.dtype = np.result_type(np.float32, *(kind.to_pandas_dtype() for kind in kinds))
+        dtypes = [None if kind is None else np.dtype(kind.to_pandas_dtype()) for kind in self.kinds]
         #: of each feature as it is stored; an indicator is stored as text
-        self.stored = [
-            None if feature.level is not None else np.dtype(self.kinds[feature.column].to_pandas_dtype())
-            for feature in features
-        ]
+        self.stored = [None if level is not None else dtypes[column] for column, level in features]
+        self.dtype = np.result_type(np.float32, *(set(self.stored) - {None}))
+        self.is_wide = np.array([dtype is not None and is_wide_integer(dtype) for dtype in self.stored])
         sizes = [(dtype or self.dtype).itemsize for dtype in self.stored]
         self._stored_share = sum(sizes) / max(1, len(sizes) * self.dtype.itemsize)
         self.chunk = int(np.median(lengths)), 1
-        wide = [kind is not None and is_wide_integer(np.dtype(kind.to_pandas_dtype())) for kind in self.kinds]
-        self.is_wide = np.array([feature.level is None and wide[feature.column] for feature in features])
         self._scratch = Scratch()
 
     def block_edges(self) -> Indices:
@@ -154,9 +150,10 @@ class TableSource(BlockSource):
             features = features[columns] if isinstance(columns, slice) else [features[j] for j in columns]
         order = sorted(range(len(features)), key=lambda k: features[k].column)
         stored = list(dict.fromkeys(features[k].column for k in order))
-        for group, inside, place in self._split_by_group(rows):
-            loaded = self._load(group, stored, inside)
-            current = -1
+        place = slice(0, 0)
+        for group, inside in split_rows(rows, self.edges):
+            place = slice(place.stop, place.stop + count_rows(inside))
+            loaded, current = self._load(group, stored, inside), -1
             for k in order:
                 column, level = features[k]
                 if column != current:
@@ -176,20 +173,6 @@ class TableSource(BlockSource):
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return super().bytes_touched(n_rows, n_columns, scattered=scattered) * self._stored_share
-
-    def _split_by_group(self, rows: Rows) -> Iterator[tuple[int, Rows, slice]]:
-        """Yield each row group that contains some of the rows, the rows within it, and their place."""
-        first, last = (rows.start, rows.stop - 1) if isinstance(rows, slice) else (rows[0], rows[-1])
-        start, stop = np.searchsorted(self.edges, [first, last], side="right")
-        for group in range(int(start) - 1, int(stop)):
-            low, high = int(self.edges[group]), int(self.edges[group + 1])
-            if isinstance(rows, slice):
-                a, b = max(low, rows.start), min(high, rows.stop)
-                yield group, slice(a - low, b - low), slice(a - rows.start, b - rows.start)
-                continue
-            a, b = (int(k) for k in np.searchsorted(rows, [low, high]))
-            if b > a:
-                yield group, rows[a:b] - low, slice(a, b)
 
     def _load(self, group: int, columns: Sequence[int], rows: Rows) -> Iterator[Array]:
         """Yield some rows of each column of a group: its values, or the numbers of its levels."""
@@ -235,9 +218,7 @@ class FrameSource(TableSource):
         return min(n_columns, 16)  # copying a short piece of a column takes longer to call than to run
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        if scattered:
-            return n_columns * line_bytes(self.shape[0], n_rows / self.shape[0], self.dtype.itemsize)
-        return float(n_columns * n_rows * self.dtype.itemsize)
+        return array_bytes(self, n_rows, n_columns, scattered)
 
 
 @cache
@@ -277,9 +258,7 @@ def _to_numpy(column: Any) -> Array:
 
     if column.null_count:
         kind = column.type if pa.types.is_floating(column.type) else pa.float64()
-        nan = pa.py_buffer(
-            np.array([np.nan], kind.to_pandas_dtype())
-        )  # converting a number imports pandas, too
+        nan = pa.py_buffer(np.array([np.nan], kind.to_pandas_dtype()))  # converting a number imports pandas
         column = column.cast(kind, safe=False).fill_null(pa.Array.from_buffers(kind, 1, [None, nan])[0])
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]

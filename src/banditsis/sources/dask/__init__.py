@@ -1,5 +1,6 @@
 """Dask arrays and frames, and files that the workers of a Dask cluster read."""
 
-from banditsis.sources.dask.source import DaskSource
+from banditsis.sources.dask.running import connected
+from banditsis.sources.dask.source import DaskSource, FileOnWorkers
 
-__all__ = ["DaskSource"]
+__all__ = ["DaskSource", "FileOnWorkers", "connected"]

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import Workers, one_blas_thread
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext
+from banditsis.sources.blocks import shift_rows
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Weights
 
 Options: TypeAlias = tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A block of consecutive rows of a file, which the worker opens itself."""
 
     path: str
     options: Options
     start: int
     stop: int
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The columns of a block that are summed (None for all), and their calibration."""
-
-    columns: Indices | None
-    calibration: Calibration
-    n_sums: int
-
-
-def shift_rows(rows: Rows, by: int) -> Rows:
-    """Add a number to all rows (or columns)."""
-    return slice(rows.start + by, rows.stop + by) if isinstance(rows, slice) else rows + by
 
 
 @lru_cache(maxsize=8)
@@ -60,6 +45,14 @@ def _open_block(block: Any) -> tuple[Source, slice]:
     return source, slice(0, source.shape[0])
 
 
+class Panel(NamedTuple):
+    """The columns of a block that are summed (None for all), their calibration, and the lines of sums."""
+
+    columns: Columns
+    calibration: Calibration
+    n_lines: int
+
+
 def block_sums(block: Any, panel: Panel, rows: Rows, weights: Weights) -> Floats:
     """Sums of some rows of a block, by the same kernels as in memory, in one thread."""
     source, window = _open_block(block)
@@ -71,10 +64,9 @@ def block_sums(block: Any, panel: Panel, rows: Rows, weights: Weights) -> Floats
             return weights.part(shift_rows(some, -source_rows.start))
         return weights.part(np.searchsorted(as_indices(source_rows), as_indices(some)))
 
-    out = np.zeros((panel.n_sums, len(panel.calibration.shift)))
-    if count_rows(rows):
-        with one_blas_thread(weights.linear.shape[1] > 1), Workers(1) as workers:
-            columns.sums(source_rows, None, weights_of, SumContext(panel.calibration, out, workers))
+    out = np.zeros((panel.n_lines, len(panel.calibration.shift)))
+    with one_blas_thread(weights.linear.shape[1] > 1), Workers(1) as workers:
+        columns.sums(source_rows, None, weights_of, SumContext(panel.calibration, out, workers))
     return out
 
 

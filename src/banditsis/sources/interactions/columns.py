@@ -40,13 +40,6 @@ class BaseColumns:
             block = np.subtract(block, means, dtype=np.float64)
         return np.asarray(block, dtype=self.dtype)
 
-    def read_lines(self, rows: Rows, columns: Indices) -> Array:
-        """As :meth:`read`, with a line for each column, and a line of ones after them."""
-        lines = np.ones((len(columns) + 1, count_rows(rows)), self.dtype)
-        for line, k, values in zip(lines, columns, self.source.read_columns(rows, columns), strict=False):
-            line[:] = values if self.means is None else np.subtract(values, self.means[k], dtype=np.float64)
-        return lines
-
     def read_parallel(self, rows: Rows, columns: Indices, workers: Workers) -> Array:
         """Some rows of some columns, read by all threads."""
         block = np.empty((count_rows(rows), len(columns)), self.dtype)

@@ -113,10 +113,7 @@ class Interactions(BlockSource):
             found = read_products(source, rows, *self.order.factors(columns), self.means, self.dtype)
             if found is not None:
                 return found
-        used, first, second = self.order.used_columns(columns)
-        lines = self.base.read_lines(rows, used)
-        self._raise_if_overflow(lines[:-1].T, used)
-        return [lines[i] * lines[j] for i, j in zip(first, second, strict=True)]
+        return super().read_columns(rows, columns)
 
     def _products(self, rows: Rows, columns: Columns | slice, dtype: np.dtype) -> Array:
         if columns is None or isinstance(columns, slice):
