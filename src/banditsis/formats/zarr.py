@@ -24,9 +24,15 @@ from banditsis.formats.members import (
     take_members,
 )
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, similar_file, split_path
+from banditsis.formats.registry import (
+    PREPARED,
+    ZARR_METADATA,
+    Opened,
+    import_optional,
+    similar_file,
+    split_path,
+)
 from banditsis.formats.tables import damaged
-from banditsis.index.layout import KEY
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 
@@ -136,10 +142,8 @@ def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions 
     path = _join_inner(path)
     node, members = _open_node(path)
     group = node if hasattr(node, "arrays") else None
-    if group is not None and KEY in group.attrs:
-        raise ValueError(
-            f"{path} is a shuffled store, which can only be read from a local disk: copy it first."
-        )
+    if group is not None and PREPARED in group.attrs:
+        raise ValueError(f"{path} was shuffled by an older version of banditsis: shuffle the data again.")
     groups = list(_groups_above(path, node))
     for root, place, inner in groups:
         if root.attrs.get("encoding-type") == "anndata":
