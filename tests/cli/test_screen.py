@@ -17,6 +17,7 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from click.testing import CliRunner
 
 import files
@@ -462,6 +463,14 @@ def test_info(folder, tmp_path):
     damaged = run("info", tmp_path / "x.shuffled", "--verify")
     assert (damaged.exit_code, "checksum of columns.npy" in said(damaged)) == (1, True)
     assert "no checksums" in said(run("info", folder / "x.npy", "--verify"))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "order"), [((10, 50), "rows"), ((500, 10), "columns"), ((50, 50), "blocks")]
+)
+def test_info_says_how_zarr_chunks_are_stored(tmp_path, chunks, order):
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=chunks)
+    assert json.loads(run("info", tmp_path / "x.zarr", "--json").stdout)["memory_order"] == order
 
 
 def test_help_and_completion():
