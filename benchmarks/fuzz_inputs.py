@@ -147,7 +147,6 @@ CASES = {
     "arrow": Case("x.arrow", lambda path: pa.feather.write_feather(TABLE, path, "uncompressed")),
     "feather, lz4": Case("x.feather", lambda path: files.write_feather(X, NAMES)),
     "csv": Case("x.csv", lambda path: files.write_csv(X, NAMES), "x3"),
-    "csv, converted": Case("x.csv", lambda path: files.write_csv(X, NAMES), memory_limit=1),
     "csv.gz": Case("x.csv.gz", gzipped(lambda path: files.write_csv(X, NAMES)), **GZIP),
     "tsv": Case("x.tsv", lambda path: write_text(path, NAMES, X.T, "\t"), "x3"),
     "zarr v3": Case("x.zarr", lambda path: files.write_zarr(X, NAMES, **PLAIN)),

@@ -224,11 +224,11 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1816,
-    "cli": 1799,
+    "cli": 1789,
     "core": 1660,
     "engine": 2800,
-    "formats": 4865,
-    "index": 1503,
+    "formats": 4443,
+    "index": 855,
     "kernels": 2692,
     "plans": 1804,
     "results": 1373,
