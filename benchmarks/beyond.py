@@ -26,7 +26,7 @@ from numba import njit
 
 from banditsis import Plan, SamplingDesign, screen
 from banditsis.core.arrays import Array, Columns, Rows
-from banditsis.index.layout import make_layout
+from banditsis.index.reader import BLOCK
 from banditsis.sources.blocks import BlockSource
 
 MARKER = "<!-- {}: written by benchmarks/beyond.py -->"
@@ -105,10 +105,9 @@ def rounds(plan: Plan) -> Iterator[tuple[int, int]]:
 def plan_cost(plan: Plan, chunk: tuple[int, int] | None, on: Cluster) -> Cost:
     """Cost of a plan on a lazy array of these chunks, or on a shuffled store if there are none."""
     total = Cost(0, 0, 0, 0)
-    height = make_layout([plan.n_rows], plan.n_features, 4)[0].chunk[0]
     for rows, features in rounds(plan):
         if chunk is None:
-            total += store_round_cost(rows, features, height, on)
+            total += store_round_cost(rows, features, BLOCK, on)
         else:
             total += round_cost(rows, features, plan.n_features, chunk, on)
     return total

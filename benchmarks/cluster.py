@@ -25,7 +25,7 @@ from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.index.metadata import read_record
+from banditsis.index.folder import read_record
 from banditsis.index.writer import shuffle
 from banditsis.sources.dask import FileOnWorkers
 
@@ -156,7 +156,7 @@ def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
         X[start : start + 10_000] = normal_block(start, min(10_000, n - start), p)
         y[start : start + 10_000] += X[start : start + 10_000, [7, 1234]].sum(axis=1)
     np.save(folder / "y.npy", y)
-    store = shuffle(folder / "x.npy", folder / "shuffled.zarr", target=str(folder / "y.npy"), random_state=0)
+    store = shuffle(folder / "x.npy", folder / "x.shuffled", target=str(folder / "y.npy"), random_state=0)
     size = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     with cluster(2) as workers, Client(workers) as client:
         source = FileOnWorkers(store, target=read_record(store).target)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import io_data
-from banditsis.index.metadata import verify
+from banditsis.index.folder import verify
 from banditsis.index.reader import ShuffledSource
 from io_faults import faults
 from reporting import Figure, at_least, at_most, collect, table
@@ -54,7 +54,7 @@ def cat(path: Path) -> float:
 def store(folder: Path, gigabytes: float) -> Iterator[Figure]:
     """The paper's plan and exact screening of a shuffled store."""
     p = max(50, min(COLUMNS, int(gigabytes * 1e9 / 4 / ROWS)))
-    path = io_data.make_store(folder / "shuffled.zarr", ROWS, p)
+    path = io_data.make_store(folder / "x.shuffled", ROWS, p)
     runs: dict[str, list[dict[str, float]]] = {"exact": [], "bandit": []}
     reading = []
     for _ in range(3):  # in turns, so slow periods affect all of them
@@ -131,7 +131,7 @@ def kills(folder: Path, gigabytes: float) -> Iterator[Figure]:
     """Kill shuffle at ten random times, and run the same command again."""
     X = np.random.default_rng(0).standard_normal((40_000, 301)).astype("f4")
     np.save(folder / "x.npy", X)
-    data, path = folder / "x.npy", folder / "killed.zarr"
+    data, path = folder / "x.npy", folder / "killed.shuffled"
     command = banditsis("shuffle", data, path, "--seed", 1, "--memory-limit", "17MB", "--quiet")
     started = time.perf_counter()
     subprocess.run(command, check=True)
@@ -154,7 +154,8 @@ def kills(folder: Path, gigabytes: float) -> Iterator[Figure]:
         "10 of 10",
         n_correct == 10,
     )
-    shutil.rmtree(path)
+    for left in (path, *folder.glob("killed.shuffled.*")):
+        shutil.rmtree(left)
     data.unlink()
 
 

@@ -7,42 +7,37 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.index.layout import is_shuffled, make_layout, shard_name
-from banditsis.index.metadata import Record, write_record, write_shard, write_vector
+from banditsis.formats.registry import is_shuffled
+from banditsis.index.folder import CELLS, HEAD, Folder, Record, compute_checksum
+from banditsis.index.strata import count_head_rows
 
 SIGNALS = 10
 
 
 def make_store(path: Path, n: int, p: int) -> Path:
-    """A shuffled store of normal float32 noise with a target, written as `banditsis shuffle` writes.
+    """A shuffled folder of normal float32 noise with a target, written as `banditsis shuffle` writes.
 
     Independent rows are in random order already, so no source data are needed.
     """
     if is_shuffled(path):
         return path
     rng = np.random.default_rng(0)
-    segments = make_layout([n], p, 4)
-    files, y = {}, np.empty(n)
-    for k, segment in enumerate(segments):
-        for i in range(segment.grid[0]):
-            low, high = segment.shard_rows(i)
-            for j in range(segment.grid[1]):
-                first, last = segment.shard_columns(j)
-                cells = rng.standard_normal((high - low, last - first), dtype=np.float32)
-                if j == 0:
-                    y[low:high] = 0.1 * cells[:, :SIGNALS].sum(axis=1) + rng.standard_normal(high - low)
-                shard = path / f"rows_{k}" / shard_name((i, j))
-                if shard.exists():  # of a run that was interrupted; the same numbers were drawn again
-                    shard.unlink()
-                written = write_shard(shard, segment, cells, np.arange(high - low), None)
-                files[str(shard.relative_to(path))] = written
-    files |= dict(
-        [write_vector(path, "target", y, "row"), write_vector(path, "original_rows", np.arange(n), "row")]
-    )
-    record = Record(
-        (n, p), np.dtype("f4"), segments, None, 0, "noise", "y", (), n, ["target", "original_rows"], files
-    )
-    write_record(path, record)
+    (n_head,) = heads = count_head_rows([n])
+    path.mkdir(exist_ok=True)
+    head = np.lib.format.open_memmap(path / HEAD, "w+", np.dtype("f4"), (n_head, p))
+    y = rng.standard_normal(n)
+    with open(path / CELLS, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": True, "shape": (n, p)})
+        for j in range(p):
+            column = rng.standard_normal(n, dtype=np.float32)
+            file.write(column.data)
+            head[:, j] = column[:n_head]
+            y += 0.1 * column if j < SIGNALS else 0
+    head.flush()
+    np.save(path / "target.npy", y)
+    np.save(path / "original_rows.npy", np.arange(n))
+    files = {file.name: compute_checksum(Folder(str(path)), file.name) for file in path.glob("*.npy")}
+    Record((n, p), 0, "noise", "y", (), tuple(heads), n, files).write(path)
     return path
 
 

@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from banditsis.formats.options import ReadOptions
+
 # Processes that a shell starts in the background ignore Ctrl-C; tests of it must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def scratch(tmp_path_factory, monkeypatch):
+    """Tables of text that do not fit in memory are converted, as they are for ``shuffle``."""
+    defaults = ReadOptions._field_defaults | {"scratch": tmp_path_factory.mktemp("scratch")}
+    monkeypatch.setattr(ReadOptions.__new__, "__defaults__", tuple(defaults.values()))
 
 
 def _sliced(X):

@@ -2,7 +2,6 @@
 
 import atexit
 import tempfile
-import warnings
 from pathlib import Path
 
 import h5py
@@ -61,9 +60,9 @@ def write_csv(X, names, name="data.csv"):
 
 
 def open_converted_csv(X, names):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return open_csv(write_csv(X, names), options=ReadOptions(memory_limit=1)).source
+    options = ReadOptions(memory_limit=1, scratch=new_path("scratch"))
+    options.scratch.mkdir()
+    return open_csv(write_csv(X, names), options=options).source
 
 
 def write_zarr(X, names, name="data.zarr", **options):

@@ -104,11 +104,11 @@ def _write_shuffled(X, names):
     """A store whose rows lie in the order of X, since they were in the inverse order before."""
     before = np.empty_like(X)
     before[np.random.default_rng(0).permutation(len(X))] = X
-    return shuffle(open_source(before, names), files.new_path("shuffled.zarr"), random_state=0)
+    return shuffle(open_source(before, names), files.new_path("data.shuffled"), random_state=0)
 
 
 FILES = {
-    "shuffled Zarr": _file(_write_shuffled),
+    "shuffled": _file(_write_shuffled),
     "Parquet": _file(files.write_parquet),
     "folder of Parquet": _file(files.write_parquet_folder),
     "Feather": _file(files.write_feather),

@@ -224,11 +224,11 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1786,
-    "cli": 1766,
+    "cli": 1756,
     "core": 1660,
     "engine": 2730,
-    "formats": 4840,
-    "index": 1501,
+    "formats": 4418,
+    "index": 855,
     "kernels": 2152,
     "plans": 1822,
     "results": 1371,

@@ -57,7 +57,7 @@ import sys
 PROCESS = """
 import json, sys, time
 from pathlib import Path
-import numpy as np, pyarrow.parquet, zarr
+import numpy as np, pyarrow.parquet
 from banditsis import SIS, BanditSIS, Plan, open_data, screen, shuffle
 
 def count(file, key):
@@ -72,7 +72,7 @@ started, read, memory = time.perf_counter(), count("io", "rchar"), count("status
 seconds, read = time.perf_counter() - started, count("io", "rchar") - read
 print(json.dumps([seconds, read / 1e6, (count("status", "VmHWM") - memory) / 1e3, answer]))
 """
-store = folder / "customers.zarr"
+store = folder / "customers.shuffled"
 measured = {}
 
 
@@ -125,8 +125,8 @@ print(f"share of the cells read: {groups.fraction_read:.0%}")
 #
 # Shuffle once
 # ------------
-# ``shuffle`` writes the rows in random order to a store, within a memory limit, here 100 MiB.
-# Then the first rows of the store are a random sample. The first rows are stored row by row,
+# ``shuffle`` writes the rows in random order to a folder, within a memory limit, here 100 MiB.
+# Then the first rows of the folder are a random sample. The first rows are stored row by row,
 # later ones column by column, because later rounds need few features.
 
 run(

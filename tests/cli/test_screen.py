@@ -17,6 +17,7 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from click.testing import CliRunner
 
 import files
@@ -411,11 +412,11 @@ def test_a_store_in_strata_is_described(folder, tmp_path):
     y = np.zeros(N)
     y[::100] = 1
     np.save(tmp_path / "y.npy", y)
-    store = tmp_path / "x.zarr"
+    store = tmp_path / "x.shuffled"
     assert run("shuffle", folder / "x.npy", store, "--target", tmp_path / "y.npy", "--seed", 1).exit_code == 0
     result = run("info", store, "--verify")
     assert re.search(r"^strata: +2, made from y, of 3,960, 40 rows$", result.stdout, re.M)
-    assert "and alike in the other strata" in result.stdout
+    assert re.search(r"^chunks: +the first [\d,]+ rows by row, all rows by column$", result.stdout, re.M)
     assert json.loads(run("info", store, "--json").stdout)["stratum_sizes"] == [3960, 40]
     record = json.loads(run("screen", store, "--budget", 0.2, "--keep", 2, "--json").stdout)
     assert (record["parameters"]["sampling"], record["parameters"]["row_order"]) == ("stratified", "stored")
@@ -430,7 +431,7 @@ def test_debugging_shows_where(folder, monkeypatch):
 
 
 def test_shuffle_then_screen(folder, tmp_path):
-    store = tmp_path / "x.zarr"
+    store = tmp_path / "x.shuffled"
     result = run("shuffle", folder / "both.npy", store, "--target", "x60", "--seed", 1)
     assert result.exit_code == 0, result.stderr
     assert "banditsis info" in said(result)
@@ -449,20 +450,27 @@ def test_info(folder, tmp_path):
     assert result.exit_code == 0
     assert "4,000 rows × 60 features" in result.stdout
     assert "default" in result.stdout
-    run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--seed", 9)
-    record = json.loads(run("info", tmp_path / "x.zarr", "--json", "--verify").stdout)
+    run("shuffle", folder / "x.npy", tmp_path / "x.shuffled", "--seed", 9)
+    record = json.loads(run("info", tmp_path / "x.shuffled", "--json", "--verify").stdout)
     assert (record["n_rows"], record["shuffled"], record["seed"], record["verified"]) == (N, True, 9, True)
     costs = {cost["plan"]: cost for cost in record["costs"]}
     assert costs["exact"]["bytes"] == 8 * N * P
     assert costs["default"]["cells"] < N * P
-    shard = next((tmp_path / "x.zarr" / "rows_1" / "c").rglob("0"))
-    shard = shard if shard.is_file() else shard / "0"
-    content = bytearray(shard.read_bytes())
-    content[5] ^= 1
-    shard.write_bytes(content)
-    damaged = run("info", tmp_path / "x.zarr", "--verify")
-    assert (damaged.exit_code, "checksum of rows_1" in said(damaged)) == (1, True)
+    file = tmp_path / "x.shuffled" / "columns.npy"
+    content = bytearray(file.read_bytes())
+    content[500] ^= 1
+    file.write_bytes(content)
+    damaged = run("info", tmp_path / "x.shuffled", "--verify")
+    assert (damaged.exit_code, "checksum of columns.npy" in said(damaged)) == (1, True)
     assert "no checksums" in said(run("info", folder / "x.npy", "--verify"))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "order"), [((10, 50), "rows"), ((500, 10), "columns"), ((50, 50), "blocks")]
+)
+def test_info_says_how_zarr_chunks_are_stored(tmp_path, chunks, order):
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=chunks)
+    assert json.loads(run("info", tmp_path / "x.zarr", "--json").stdout)["memory_order"] == order
 
 
 def test_help_and_completion():
@@ -706,17 +714,6 @@ def test_arrays_that_are_no_features(folder, tmp_path, name, command):
     assert message in said(result)
 
 
-def test_an_unfinished_store(folder, tmp_path):
-    (tmp_path / "x.zarr.partial").mkdir()
-    (tmp_path / "x.zarr.partial" / "journal.jsonl").write_text("")
-    for command in (("info",), ("screen", "--target", "y")):
-        result = run(command[0], tmp_path / "x.zarr.partial", *command[1:])
-        assert "is an unfinished shuffle" in said(result)
-    result = run("shuffle", folder / "x.npy", ".", "--force")
-    assert result.exit_code == 1
-    assert "data.zarr" in said(result)
-
-
 def test_options_are_checked_before_any_data_are_read(tmp_path):
     for options, message in {
         ("--jobs", 0): "--jobs",
@@ -824,10 +821,10 @@ def test_no_output_replaces_an_input(tmp_path, monkeypatch, given, spelling):
 def test_no_output_is_added_to_a_folder_of_data(folder, tmp_path):
     (tmp_path / "parts").mkdir()
     pd.DataFrame({"a": X[:50, 0], "b": Y[:50]}).to_parquet(tmp_path / "parts" / "1.parquet")
-    run("shuffle", folder / "both.npy", tmp_path / "x.zarr", "--target", "x60", "--quiet")
+    run("shuffle", folder / "both.npy", tmp_path / "x.shuffled", "--target", "x60", "--quiet")
     before = contents(tmp_path)
-    for data, target in {"parts": "b", "x.zarr": "x60"}.items():
-        for option in (("--output", "best.parquet"), ("--report", "new.html"), ("--output", "zarr.json")):
+    for data, target in {"parts": "b", "x.shuffled": "x60"}.items():
+        for option in (("--output", "best.parquet"), ("--report", "new.html"), ("--output", "meta.json")):
             output = tmp_path / "parts" / ".." / data / option[1]
             result = run("screen", tmp_path / data, "--target", target, "--keep", 1, option[0], output)
             assert result.exit_code == 2
@@ -969,8 +966,8 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
         ("screen", path, "--target", "y", "--output", folder / HOSTILE),
         ("screen", path, "--target", "y", "--keep", HOSTILE),
         ("screen", path, "--target", "y", "--budget", HOSTILE),
-        ("shuffle", path, folder / f"{HOSTILE}.zarr"),
-        ("shuffle", path, folder / f"{HOSTILE}.zarr", "--target", "y"),
+        ("shuffle", path, folder / f"{HOSTILE}.shuffled"),
+        ("shuffle", path, folder / f"{HOSTILE}.shuffled", "--target", "y"),
         ("plan", "--rows", 10, "--features", 10, "--keep", 1, "--dtype", HOSTILE),
     ]
     for command in commands:
@@ -1014,9 +1011,9 @@ def test_no_option_is_ignored(tmp_path, options, message):
 
 
 def test_the_smallest_memory_limit(folder, tmp_path):
-    result = run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--memory-limit", "15MB")
+    result = run("shuffle", folder / "x.npy", tmp_path / "x.shuffled", "--memory-limit", "15MB")
     assert "must be at least 16,000,000 bytes (16 MB), got 15,000,000." in said(result)
-    assert run("shuffle", folder / "x.npy", tmp_path / "x.zarr", "--memory-limit", "16MB").exit_code == 0
+    assert run("shuffle", folder / "x.npy", tmp_path / "x.shuffled", "--memory-limit", "16MB").exit_code == 0
 
 
 def test_messages_name_concepts(folder, tmp_path):
@@ -1070,7 +1067,9 @@ def test_codes_for_missing_values(tmp_path):
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["n_rows"] == 200 - len(rows[::9])
     assert CliRunner().invoke(app, ["info", str(path), *codes]).exit_code == 0
-    done = CliRunner().invoke(app, ["shuffle", str(path), str(tmp_path / "x.zarr"), "--target", "b", *codes])
+    done = CliRunner().invoke(
+        app, ["shuffle", str(path), str(tmp_path / "x.shuffled"), "--target", "b", *codes]
+    )
     assert done.exit_code == 0, done.output
     np.save(tmp_path / "x.npy", np.eye(9))
     done = CliRunner().invoke(app, ["info", str(tmp_path / "x.npy"), *codes])
@@ -1130,7 +1129,7 @@ def test_standard_input_that_cannot_be_read(tmp_path):
     done = CliRunner().invoke(app, ["screen", "-", "--target", "y", "--scheduler", "tcp://127.0.0.1:1"])
     assert done.exit_code == 2
     assert "workers cannot read standard input" in done.stderr
-    done = CliRunner().invoke(app, ["shuffle", "-", str(tmp_path / "x.zarr")], input=b"a\n1\n")
+    done = CliRunner().invoke(app, ["shuffle", "-", str(tmp_path / "x.shuffled")], input=b"a\n1\n")
     assert done.exit_code == 2
     assert "cannot read standard input: name a file" in done.stderr
 

@@ -57,7 +57,7 @@ def write_pgen():
 
 
 def write_store():
-    return shuffle(write_bed(), files.new_path("data.zarr"), random_state=0)
+    return shuffle(write_bed(), files.new_path("data.shuffled"), random_state=0)
 
 
 any_file = pytest.mark.parametrize("write", [write_bed, write_pgen, write_store])
@@ -177,7 +177,7 @@ def test_a_prefix_stands_for_the_files(write, tmp_path):
     assert json.loads(by_prefix)["features"] == json.loads(by_name)["features"]
     assert json.loads(by_prefix)["parameters"]["missing"] == "pairwise"
     assert "3 features" in CliRunner().invoke(app, ["info", str(prefix)]).stdout
-    store = shuffle(prefix, tmp_path / "x.zarr", target=target)
+    store = shuffle(prefix, tmp_path / "x.shuffled", target=target)
     record = json.loads(CliRunner().invoke(app, ["screen", str(store), *command[2:]]).stdout)
     assert record["parameters"]["missing"] == "pairwise"
     with pytest.raises(FileNotFoundError, match="does not exist"):

@@ -1,11 +1,7 @@
 """What formats bring besides their cells: targets, names, ids, missing values; and that little is read."""
 
 import gzip
-import os
 import shutil
-import sys
-import tempfile
-import warnings
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +16,7 @@ import zarr
 from bed_reader import to_bed
 
 import files
-from banditsis import Plan, open_data, open_source, screen
+from banditsis import Plan, open_data, open_source, screen, shuffle
 from banditsis.formats.arrow import CELLS_AT_ONCE
 from banditsis.formats.registry import open_file
 from banditsis.formats.zarr import ZarrSource
@@ -193,17 +189,6 @@ def test_parquet_with_one_large_row_group():
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
-def test_zarr_reads_only_the_lines_asked_for():
-    wide = rng.standard_normal((4096, 64))
-    path = files.write_zarr(wide, None, chunks=(4096, 64), compressors=None, order="F", zarr_format=2)
-    source = open_source(path)
-    before = bytes_read()
-    block = source.read(slice(0, 4096), np.array([3, 40]))
-    read = bytes_read() - before
-    np.testing.assert_array_equal(block, wide[:, [3, 40]])
-    assert read < 1.2 * 2 * 4096 * 8
-
-
 ZARRS = {
     "gzip": {"compressors": zarr.codecs.GzipCodec()},
     "blosc": {"compressors": zarr.codecs.BloscCodec()},
@@ -225,7 +210,6 @@ ZARRS = {
 def test_zarr_codecs(kind):
     path = files.write_zarr(X, NAMES, chunks=(40, 4), **ZARRS[kind])
     source = ZarrSource(zarr.open_array(str(path), mode="r"))
-    assert source.reader is not None  # not zarr-python
     rows, columns = np.array([1, 2, 39, 40, 79, 89]), np.array([0, 2, 5])
     np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
     np.testing.assert_array_equal(source.read(slice(3, 88), slice(1, 6)), X[3:88, 1:6])
@@ -335,14 +319,19 @@ def test_a_table_without_a_header():
     np.testing.assert_array_equal(y, X[:, 2])
 
 
-def test_a_table_larger_than_memory_is_converted_once():
+def test_a_table_larger_than_memory_is_shuffled_first(tmp_path, monkeypatch):
     path = files.write_csv(X, NAMES)
-    with pytest.warns(UserWarning, match=r"GB may be used: it was converted once to .*\.parquet"):
-        source = open_source(path, memory_limit=1000)
-    np.testing.assert_array_equal(source.read(slice(0, 90), None), X)
-    again, y, *_ = open_data(path, target="b", memory_limit=1000)  # without a warning
-    assert again.shape == (90, 5)
-    np.testing.assert_array_equal(y, X[:, 1])
+    with pytest.raises(
+        ValueError, match=rf"GB may be used: convert it .*`banditsis shuffle {path} data\.shuf"
+    ):
+        open_source(path, memory_limit=1000)
+    monkeypatch.setattr("banditsis.index.writer.MIN_MEMORY", 1000)
+    folder = shuffle(path, tmp_path / "data.shuffled", target="b", memory_limit=1000, random_state=0)
+    source, y, *_ = open_data(folder, target="b")
+    rows = source.original_rows
+    np.testing.assert_array_equal(source.read(slice(0, 90), None), np.delete(X, 1, axis=1)[rows])
+    np.testing.assert_array_equal(y, X[rows, 1])
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def genotypes(path, n=30, p=12):
@@ -432,53 +421,7 @@ def test_partitions_without_a_value_and_inside_the_files():
         open_source(path)
 
 
-def write_in_closed_folder(X, name="data.csv"):
-    """A table in a folder where no conversion can be written, with a fixed time of modification."""
-    path = files.write_csv(X, NAMES, name)
-    (path.parent / ".banditsis").write_text("")  # also where the tests run as root
-    os.utime(path, ns=(10**18, 10**18))
-    return path
-
-
-@pytest.fixture
-def temporary(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-def test_conversions_of_files_with_the_same_name(temporary):
-    tables = [np.round(X) % 2 + k for k in (1, 3)]
-    paths = [write_in_closed_folder(table) for table in tables]
-    assert paths[0].stat().st_size == paths[1].stat().st_size
-    for path, table in zip(paths, tables, strict=True):
-        with pytest.warns(UserWarning, match=f"converted once to {temporary}"):
-            source = open_source(path, memory_limit=1000)
-        np.testing.assert_array_equal(source.read(slice(0, 90), None), table)
-    (folder,) = temporary.iterdir()
-    assert folder.stat().st_mode & 0o777 == 0o700
-    open_source(paths[0], memory_limit=1000)  # without a warning
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
-@pytest.mark.parametrize("fault", ["others may write", "another owner", "a link"])
-def test_conversions_are_kept_in_private_folders_only(temporary, fault):
-    """Other users could place a file there that is read instead of the data."""
-    path = write_in_closed_folder(X)
-    with pytest.warns(UserWarning, match="converted once"):
-        open_source(path, memory_limit=1000)
-    (folder,) = temporary.iterdir()
-    if fault == "others may write":
-        folder.chmod(0o777)
-    elif fault == "a link":
-        folder.symlink_to(folder.rename(files.new_path("elsewhere")))
-    elif os.getuid() == 0:
-        os.chown(folder, 12345, 12345)
-    else:
-        pytest.skip("only root can give a folder away")
-    with pytest.raises(ValueError, match=f"neither .* nor {folder} is a folder that you alone can write to"):
-        open_source(path, memory_limit=1000)
-
-
+@pytest.mark.usefixtures("scratch")
 def test_line_ends_in_quotes(monkeypatch):
     """Also in the header, and where a block of the parser ends."""
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
@@ -486,23 +429,13 @@ def test_line_ends_in_quotes(monkeypatch):
     text = "".join(f'{k},"first, {k}\n\nlast ""{k}"""\n' for k in range(n))
     path.write_text('"the\nnumber",comment\n' + text)
     for limit in (None, 1):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            source, y, *_ = open_data(path, target="comment", memory_limit=limit)
+        source, y, *_ = open_data(path, target="comment", memory_limit=limit)
         assert source.names == ["the\nnumber"]
         np.testing.assert_array_equal(source.read(slice(0, n), None)[:, 0], range(n))
         assert y.tolist() == [f'first, {k}\n\nlast "{k}"' for k in range(n)]
     np.save(path.with_name("x.npy"), np.zeros((n, 2)))
     _, numbers, *_ = open_data(path.with_name("x.npy"), target=f"{path}:the\nnumber")
     np.testing.assert_array_equal(numbers, range(n))
-
-
-def test_well_compressed_text_is_not_held_in_memory():
-    path = files.new_path("data.csv.gz")
-    path.write_bytes(gzip.compress(b"a,b,c,d\n" + b"1.000000,0,2.0000,0\n" * 100_000))
-    assert 40 * path.stat().st_size < 2_000_000
-    with pytest.warns(UserWarning, match=r"needs about 0\.006\d* GB in memory, and 0\.003 GB may be used"):
-        open_source(path, memory_limit=3_000_000)
 
 
 def write_packed(kind, cells, attributes, y):

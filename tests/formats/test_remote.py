@@ -124,7 +124,7 @@ def test_the_command_line_takes_urls(bucket, stored, tmp_path):
         assert CliRunner().invoke(app, command).stdout.startswith(f"{url}: 400 rows, ")
         described = json.loads(CliRunner().invoke(app, ["info", url, "--json"]).stdout)
         assert (described["path"], described["n_rows"]) == (url, 400)
-    store = tmp_path / "store.zarr"
+    store = tmp_path / "x.shuffled"
     done = CliRunner().invoke(app, ["shuffle", f"{bucket}/x.csv", str(store), "--target", "y", "--quiet"])
     assert done.exit_code == 0, done.stderr
     assert open_source(store).shape == (400, 30)
@@ -171,7 +171,7 @@ def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
     done = CliRunner().invoke(app, [*command, "--covariates", f"{bucket}/y.csv.gz:age", "--json"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["features"][0]["name"] == "8"
-    store = tmp_path / "store.zarr"
+    store = tmp_path / "x.shuffled"
     done = CliRunner().invoke(app, ["shuffle", command[1], str(store), "--target", command[3], "--quiet"])
     assert done.exit_code == 0, done.stderr
     with pytest.raises(FileNotFoundError, match=r"s3://data/none\.csv does not exist or is not readable"):
@@ -188,7 +188,12 @@ def test_a_part_of_a_file_in_a_bucket(bucket, tmp_path):
 
 
 def test_a_shuffled_store_in_a_bucket(bucket, tmp_path):
-    shuffle(X, tmp_path / "s.zarr", random_state=0)
-    s3fs.S3FileSystem().put(str(tmp_path / "s.zarr"), f"{bucket}/s.zarr", recursive=True)
-    with pytest.raises(ValueError, match="is a shuffled store, which can only be read from a local disk"):
-        open_source(f"{bucket}/s.zarr")
+    local = shuffle(X, tmp_path / "s.shuffled", random_state=0)
+    s3fs.S3FileSystem().put(str(local), f"{bucket}/s.shuffled", recursive=True)
+    source = open_source(f"{bucket}/s.shuffled")
+    np.testing.assert_array_equal(source.read(slice(0, 400), None), X[source.original_rows])
+    few = np.array([0, 1])
+    np.testing.assert_array_equal(source.read(slice(5, 300), few), X[source.original_rows[5:300]][:, few])
+    done = CliRunner().invoke(app, ["info", f"{bucket}/s.shuffled", "--verify"])
+    assert done.exit_code == 0, done.stderr
+    assert "(verified)" in done.stdout

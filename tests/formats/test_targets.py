@@ -240,12 +240,12 @@ def test_a_pair_of_ids_in_the_data(tmp_path):
     assert target.joined[0].endswith(": 2 of 3 rows have a value; -9 counts as missing in it.")
 
 
+@pytest.mark.usefixtures("scratch")
 def test_ids_of_a_table_too_large_for_memory(tmp_path):
     ids = np.arange(2000) + 10
     pd.DataFrame({"id": ids, "a": ids * 2.0, "b": 1.0}).to_csv(tmp_path / "x.csv", index=False)
     pd.DataFrame({"id": ids, "y": ids}).iloc[::-1].to_csv(tmp_path / "t.csv", index=False)
-    with pytest.warns(UserWarning, match="converted once"):
-        target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=1 << 14)
+    target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=1 << 14)
     np.testing.assert_array_equal(target.target, ids)
     assert list(target.features.names) == ["a", "b"]
 
@@ -343,7 +343,7 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
 def test_a_path_as_target(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N))
     np.testing.assert_array_equal(open_data(X, target=tmp_path / "y.npy")[1], range(N))
-    store = shuffle(X, tmp_path / "x.zarr", target=tmp_path / "y.npy", random_state=0)
+    store = shuffle(X, tmp_path / "x.shuffled", target=tmp_path / "y.npy", random_state=0)
     np.testing.assert_array_equal(open_data(store, target="y")[1], open_source(store).original_rows)
 
 
@@ -445,7 +445,7 @@ def test_a_key_of_a_shuffled_store(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame.assign(y=frame["a"] * 2)[::-1].to_csv(tmp_path / "t.csv", index=False)
     source, y, *_ = open_data(
-        shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", random_state=0), target=f"{tmp_path / 't.csv'}:y"
+        shuffle(tmp_path / "x.csv", tmp_path / "x.shuffled", random_state=0), target=f"{tmp_path / 't.csv'}:y"
     )
     assert [source.name(j) for j in range(2)] == ["a", "b"]
     np.testing.assert_array_equal(y, 2 * source.read(slice(0, N), None)[:, 0])

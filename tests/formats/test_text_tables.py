@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from banditsis import open_data, open_source
+from banditsis import open_data, open_source, shuffle
 from side_files import read_target
 
 
@@ -29,13 +29,13 @@ def read_all(source):
 
 @pytest.mark.parametrize("limit", [None, 20_000])
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_compressed_text(suffix, limit, tmp_path, recwarn):
+@pytest.mark.usefixtures("scratch")
+def test_compressed_text(suffix, limit, tmp_path):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](TEXT))
     source, y, *_ = open_data(path, target="y", memory_limit=limit)
     np.testing.assert_array_equal(read_all(source), X[:, :2])
     np.testing.assert_array_equal(y, X[:, 2])
-    assert [str(warning.message).count("converted once") for warning in recwarn] == [1] * (limit is not None)
     np.testing.assert_array_equal(read_target(path, "y").values, X[:, 2])
     (tmp_path / f"data.tsv{suffix}").write_bytes(PACKERS[suffix](TEXT.replace(b",", b"\t")))
     np.testing.assert_array_equal(read_all(open_source(tmp_path / f"data.tsv{suffix}")), X)
@@ -45,8 +45,11 @@ def test_compressed_text(suffix, limit, tmp_path, recwarn):
 def test_well_compressed_text_is_not_held_in_memory(suffix, tmp_path):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](b"a,b,c,d\n" + b"1.000000,0,2.0000,0\n" * 100_000))
-    with pytest.warns(UserWarning, match=r"needs about 0\.006\d* GB in memory, and 0\.003 GB may be used"):
-        assert open_source(path, memory_limit=3_000_000).shape == (100_000, 4)
+    needs = r"needs about 0\.006\d* GB in memory, and 0\.003 GB may be used"
+    with pytest.raises(ValueError, match=rf"{needs}: .*`banditsis shuffle {path} data\.shuffled`"):
+        open_source(path, memory_limit=3_000_000)
+    folder = shuffle(path, tmp_path / "data.shuffled", memory_limit=16_000_000)
+    assert open_source(folder).shape == (100_000, 4)
 
 
 @pytest.mark.parametrize("use", ["data", "target"])
@@ -100,7 +103,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [None, 20_000])
-@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+@pytest.mark.usefixtures("scratch")
 def test_a_folder_of_csv_files_is_one_table(folder, limit):
     source, y, *_ = open_data(folder, target="y", memory_limit=limit)
     assert source.names == ["a", "b"]
@@ -108,16 +111,8 @@ def test_a_folder_of_csv_files_is_one_table(folder, limit):
     np.testing.assert_array_equal(y, X[:, 2])
 
 
-def test_a_changed_file_of_a_folder_is_converted_again(folder):
-    for value in (7, 8):
-        (folder / "a.csv").write_text(f"a,b,y\n{value},1,2\n")
-        with pytest.warns(UserWarning, match="table needs about .* converted once"):
-            source = open_source(folder, memory_limit=20_000)
-        assert source.read(slice(0, 1), None)[0, 0] == value
-
-
 @pytest.mark.parametrize("limit", [None, 20])
-@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+@pytest.mark.usefixtures("scratch")
 def test_numbers_of_different_types_in_the_files_of_a_folder(tmp_path, limit):
     (tmp_path / "1.csv").write_text("a,b\n1,\n")
     (tmp_path / "2.csv").write_text("a,b\n2.5,3\n")
@@ -137,6 +132,7 @@ def test_numbers_of_different_types_in_the_files_of_a_folder(tmp_path, limit):
     ],
 )
 @pytest.mark.parametrize("limit", [None, 20_000])
+@pytest.mark.usefixtures("scratch")
 def test_files_of_a_folder_that_differ(folder, text, message, limit):
     (folder / "d.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -154,7 +150,7 @@ def test_folders_that_contain_other_things(folder):
 
 
 @pytest.mark.parametrize("limit", [None, 20])
-@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+@pytest.mark.usefixtures("scratch")
 def test_codes_for_missing_values(tmp_path, limit):
     path = tmp_path / "data.csv"
     path.write_text("a,b,kind,y\n1,-9,u,1\n-9.0,2,-9,?\n?,3,?,4\n")
@@ -164,7 +160,7 @@ def test_codes_for_missing_values(tmp_path, limit):
     assert source.names == ["a", "b", "kind=u"]
     np.testing.assert_array_equal(read_all(source), [[1, np.nan, 1], [np.nan, 3, 0]])  # rows with a target
     np.testing.assert_array_equal(y, [1, 4])
-    source = open_source(path, one_hot=True, na="?", memory_limit=limit)  # and not what was converted before
+    source = open_source(path, one_hot=True, na="?", memory_limit=limit)
     np.testing.assert_array_equal(read_all(source)[:, 1], [-9, 2, 3])
     np.testing.assert_array_equal(read_all(source)[:, 0], [1, -9, np.nan])
 
@@ -223,7 +219,7 @@ def write_cells(path, columns):
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+@pytest.mark.usefixtures("scratch")
 def test_numbers_with_blanks_units_and_separators(tmp_path, limit):
     path = write_cells(tmp_path / "x.csv", {**MARKED, "y": "1234"})
     source, y, *_ = open_data(path, target="y", memory_limit=limit)
@@ -274,7 +270,7 @@ def test_commas_beside_another_delimiter(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+@pytest.mark.usefixtures("scratch")
 def test_marks_behind_the_first_block_of_a_text(tmp_path, limit, monkeypatch):
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     path = tmp_path / "x.csv"
@@ -288,7 +284,7 @@ def test_marks_behind_the_first_block_of_a_text(tmp_path, limit, monkeypatch):
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-@pytest.mark.filterwarnings("ignore:.*converted once:UserWarning")
+@pytest.mark.usefixtures("scratch")
 def test_marks_in_the_files_of_a_folder(tmp_path, limit):
     (tmp_path / "1.csv").write_text("a,b\n1,5%\n")
     (tmp_path / "2.csv").write_text("a,b\n ,6%\n")

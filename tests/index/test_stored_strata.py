@@ -1,7 +1,7 @@
 """Stores in strata of a target: few rows are enough for it, and every other target is screened correctly."""
 
 import itertools
-import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,10 +9,9 @@ import pytest
 
 from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, open_data, open_source, screen
 from banditsis.formats.registry import open_file
-from banditsis.index.layout import make_layout
-from banditsis.index.metadata import read_record, verify
+from banditsis.index.folder import read_record, verify
 from banditsis.index.reader import ShuffledSource
-from banditsis.index.strata import order_rows
+from banditsis.index.strata import count_head_rows, order_rows
 from banditsis.index.writer import shuffle
 from banditsis.sources.array import ArraySource
 from banditsis.sources.views import ColumnSubset
@@ -30,7 +29,9 @@ def write(folder, X, y, name="x", **options):
     """A store in strata of y."""
     np.save(folder / f"{name}_y.npy", y)
     return ShuffledSource(
-        shuffle(X, folder / f"{name}.zarr", target=str(folder / f"{name}_y.npy"), random_state=1, **options)
+        shuffle(
+            X, folder / f"{name}.shuffled", target=str(folder / f"{name}_y.npy"), random_state=1, **options
+        )
     )
 
 
@@ -65,7 +66,7 @@ def test_rows_are_stored_by_distance_from_the_mean(stored):
     for part in np.split(rows, np.cumsum(sizes)[:-1]):  # random in each stratum
         if len(part) > 30:
             assert abs(np.corrcoef(part, np.arange(len(part)))[0, 1]) < 4 / np.sqrt(len(part))
-    assert verify(source.path, source.record) == []
+    assert verify(source.folder.where, source.record) == []
 
 
 def test_blocks_of_several_strata_are_those_of_the_array(stored):
@@ -111,76 +112,44 @@ def test_rows_without_a_value_are_the_last_stratum(tmp_path, labels):
     frame = pd.DataFrame(rng.standard_normal((1000, 3)), columns=list("abc"))
     frame["y"] = np.array(labels, dtype=object)[kinds] if labels[0] == "no" else np.array(labels)[kinds]
     frame.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.shuffled", target="y", random_state=0)
     store = ShuffledSource(path)
     assert store.stratum_sizes == (900, 30, 70)
     np.testing.assert_array_equal(kinds[store.original_rows], np.repeat([0, 1, 2], [900, 30, 70]))
     source, y, *_ = open_data(path, target="y")
     assert source.stratum_sizes == (900, 30)
     assert set(y) == set(labels[:2])
-    again = shuffle(path, tmp_path / "again.zarr", random_state=1)
+    again = shuffle(path, tmp_path / "again.shuffled", random_state=1)
     assert ShuffledSource(again).stratum_sizes == (900, 30, 70)
-    other = shuffle(again, tmp_path / "other.zarr", target="a", random_state=1)
+    other = shuffle(again, tmp_path / "other.shuffled", target="a", random_state=1)
     assert read_record(other).target == "a"
     assert ShuffledSource(other).stratum_sizes not in ((), (900, 30, 70))
 
 
 @pytest.mark.parametrize("sizes", [[999_999, 1], [1, 1, 1], [120_000] * 8, [10**6, 500, 7], [3, 10**5]])
-def test_layouts_have_segments_of_their_own_for_each_stratum(sizes):
-    segments = make_layout(sizes, 5000, 4)
-    edges = [0, *(s.stop for s in segments)]
-    assert [s.start for s in segments] == edges[:-1]
-    assert set(np.cumsum(sizes)) <= set(edges)
-    starts = {0, *np.cumsum(sizes)[:-1].tolist()}
-    for s in segments:
-        assert (s.stop - s.start) % s.chunk[0] == 0  # nothing is padded
-        assert s.shard[0] * min(s.shard[1], 5000) * 4 <= 1 << 27
-        assert s.by_column == (s.start not in starts)
-    assert len({s.grid[1] for s in segments}) == 1  # panels of the same columns
-    assert len(segments) <= 10 * len(sizes)
-
-
-@pytest.mark.parametrize("share", [0.01, 0.6, 0.95])
-def test_an_interrupted_shuffle_goes_on(tmp_path, share):
-    class TornError(Exception):
-        pass
-
-    def stop(done, total):
-        if done >= share * total:
-            raise TornError
-
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((20_000, 301)).astype("f4"), rare(20_000, 40, rng)
-    with pytest.raises(TornError):
-        write(tmp_path, X, y, memory_limit=LEAST, progress=stop)
-    source = write(tmp_path, X, y, memory_limit=LEAST)
-    assert source.stratum_sizes == (19_960, 40)
-    np.testing.assert_array_equal(source.read(slice(0, 20_000), None), X[source.original_rows])
-    assert (y[source.original_rows[-40:]] == 1).all()
-    assert verify(source.path, source.record) == []
-
-
-def change_record(path, **fields):
-    meta = json.loads((path / "zarr.json").read_text())
-    stored = meta["attributes"]["banditsis_shuffled"]
-    stored.pop("record_checksum")
-    stored.update(fields)
-    (path / "zarr.json").write_text(json.dumps(meta))
+def test_every_stratum_has_first_rows(sizes):
+    """In proportion to its size, and at least as many as the others if it has them."""
+    heads = count_head_rows(sizes)
+    rows = 2 * max(64, int(np.sqrt(sum(sizes))))
+    for head, size in zip(heads, sizes, strict=True):
+        assert head == min(size, np.ceil(rows * max(size / sum(sizes), 1 / len(sizes))))
 
 
 @pytest.mark.parametrize("sizes", [[990, 9], [990, 10.0], [1000, 0], [1010, -10], ["990", 10], 1000, None])
 def test_strata_that_are_not_those_of_the_rows_are_noticed(tmp_path, sizes):
     rng = np.random.default_rng(0)
-    path = write(tmp_path, rng.standard_normal((1000, 3)), rare(1000, 10, rng)).path
-    change_record(path, stratum_sizes=sizes)
-    with pytest.raises(ValueError, match=r"not a valid shuffled store .* shuffle the data again"):
+    path = Path(write(tmp_path, rng.standard_normal((1000, 3)), rare(1000, 10, rng)).folder.where)
+    record = read_record(path)
+    object.__setattr__(record, "stratum_sizes", sizes)
+    record.write(path)
+    with pytest.raises(ValueError, match=r"not a valid shuffled folder .* shuffle the data again"):
         open_source(path)
 
 
-def test_a_store_of_another_version_is_to_be_written_again(tmp_path):
-    path = shuffle(np.eye(50), tmp_path / "x.zarr", random_state=0)
-    change_record(path, version=1)
-    with pytest.raises(ValueError, match=r"layout version 1, .* shuffle the data again"):
+def test_a_folder_of_another_version_is_to_be_written_again(tmp_path, monkeypatch):
+    path = shuffle(np.eye(50), tmp_path / "x.shuffled", random_state=0)
+    monkeypatch.setattr("banditsis.index.folder.VERSION", 4)
+    with pytest.raises(ValueError, match=r"version 3 of the layout .* shuffle the data again"):
         open_source(path)
 
 
@@ -283,7 +252,7 @@ def test_a_target_of_some_rows_is_joined_by_id(tmp_path):
     frame.index = [f"s{k}" for k in range(2000)]
     frame["y"] = (frame["a"] > 2.2).astype(float)
     frame.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.zarr", target="y", random_state=0)
+    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.shuffled", target="y", random_state=0)
     z = (frame["b"] + rng.standard_normal(2000)).sample(1500, random_state=0)
     z.rename("z").to_frame().rename_axis("id").reset_index().to_csv(tmp_path / "z.csv", index=False)
     source, stored, *_ = open_data(path, target=f"{tmp_path / 'z.csv'}:z")
@@ -349,7 +318,7 @@ def test_few_rows_find_the_features_of_a_rare_class(tmp_path):
     y = (risk > np.quantile(risk, 0.995)).astype(float)
     in_strata, plain = (
         write(tmp_path, X, y),
-        ShuffledSource(shuffle(X, tmp_path / "plain.zarr", random_state=1)),
+        ShuffledSource(shuffle(X, tmp_path / "plain.shuffled", random_state=1)),
     )
     assert in_strata.stratum_sizes == (19_900, 100)
     found = []
@@ -380,7 +349,7 @@ def test_labels_are_read_with_their_rows(tmp_path):
     frame = pd.DataFrame(rng.standard_normal((1000, 3)), columns=list("abc"))
     frame["y"] = np.where(rare(1000, 20, rng) == 1, "case", "control")
     frame.to_csv(tmp_path / "x.csv", index=False)
-    path = shuffle(tmp_path / "x.csv", tmp_path / "x.zarr", target="y", random_state=0)
+    path = shuffle(tmp_path / "x.csv", tmp_path / "x.shuffled", target="y", random_state=0)
     opened = open_file(path, ["y"])
     assert opened.source.stratum_sizes == (980, 20)
     assert set(opened.values[0][-20:]) == {"case"}

@@ -400,7 +400,7 @@ def test_shows_the_parameters_of_the_plan(plan, shown):
 def test_all_settings_have_labels(tmp_path):
     from banditsis.statistics import SlicedWasserstein
 
-    store = open_source(shuffle(X, tmp_path / "x.zarr", random_state=0))
+    store = open_source(shuffle(X, tmp_path / "x.shuffled", random_state=0))
     results = [
         SIS(3, avoid_redundancy=True).fit(X, Y, sample_weight=np.arange(2000)).result_,
         SIS("fdr", pvalues=True).fit(Interactions(X[:, :5]), Y).result_,

@@ -227,10 +227,8 @@ def screen(**options: Any) -> None:
 
 SHUFFLE_EXAMPLES = """\b
 Examples:
-  banditsis shuffle data.parquet data.zarr
-  banditsis shuffle x.bed x.zarr --target pheno.csv:CD8 --seed 1
-
-Run the same command again to resume an interrupted shuffle."""
+  banditsis shuffle data.parquet data.shuffled
+  banditsis shuffle x.bed x.shuffled --target pheno.csv:CD8 --seed 1"""
 ABOUT_SHUFFLE = f"""\
 Copy the data with their rows in random order. Screening the copy reads only its first rows.
 
@@ -238,7 +236,7 @@ With --target, rows are in strata of it, so few rows find even the features of a
 
 {ABOUT_DATA}
 
-DESTINATION is the store to write, a folder such as data.zarr."""
+DESTINATION is the folder to write, such as data.shuffled."""
 
 
 @app.command(
@@ -251,7 +249,7 @@ DESTINATION is the store to write, a folder such as data.zarr."""
         *READING,
         ID,
         option("--seed", "random_state", type=NATURAL, show_default="random", help="Random seed."),
-        flag("--force", help="Replace an existing store."),
+        flag("--force", help="Replace an existing shuffled folder."),
         QUIET,
     ],
 )
@@ -269,7 +267,7 @@ def shuffle(data: str, destination: Path, **options: Any) -> None:
         TARGET,
         *READING,
         KEEP,
-        flag("--verify", help="Read a shuffled store completely and check its checksums."),
+        flag("--verify", help="Read a shuffled folder completely and check its checksums."),
         AS_JSON,
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label, local_path
 from banditsis.formats.targets import open_dataset
-from banditsis.index.metadata import verify as find_damaged_files
+from banditsis.index.folder import verify as find_damaged_files
 from banditsis.index.reader import ShuffledSource
 from banditsis.plans.plan import Plan, default_size
 from banditsis.sources.base import Source, SourceView
@@ -53,10 +52,10 @@ def run_info(
 
 def _verify(path: str, source: Source) -> None:
     if not isinstance(source, ShuffledSource):
-        raise ValueError(f"{path} has no checksums: only stores written by `banditsis shuffle` have them.")
+        raise ValueError(f"{path} has no checksums: only folders written by `banditsis shuffle` have them.")
     total = sum(written.size for written in source.record.files.values())
     with ProgressBar("verifying", "bytes", transient=True) as bar:
-        damaged = find_damaged_files(Path(path), source.record, add_up(bar, total))
+        damaged = find_damaged_files(path, source.record, add_up(bar, total))
     if damaged:
         files = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
         raise ValueError(
@@ -128,11 +127,7 @@ def _describe_store(source: ShuffledSource) -> dict[str, Any]:
         "source": record.source,
         "stratum_sizes": list(record.stratum_sizes),
         "checksum": record.checksum,
-        "compressor": None if record.compressor is None else record.compressor["configuration"]["cname"],
-        "segments": [
-            {"rows": [s.start, s.stop], "chunk": list(s.chunk), "shard": list(s.shard)}
-            for s in source.segments
-        ],
+        "head_sizes": list(record.head_sizes),
     }
 
 
@@ -182,10 +177,7 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
         lines["on disk"] = format_bytes(record["stored_bytes"])
     if "seed" in record:
         strata = record["stratum_sizes"]
-        first_stratum = [s for s in record["segments"] if not strata or s["rows"][0] < strata[0]]
-        chunks = (f"{s['chunk'][0]:,} × {s['chunk'][1]:,} from row {s['rows'][0]:,}" for s in first_stratum)
-        lines["chunks"] = ", ".join(chunks) + (", and alike in the other strata" if strata else "")
-        lines["on disk"] += f", {record['compressor'] or 'uncompressed'}"
+        lines["chunks"] = f"the first {sum(record['head_sizes']):,} rows by row, all rows by column"
         lines["shuffled"] = f"yes, from {record['source']} with seed {record['seed']}"
         if strata:
             sizes = ", ".join(f"{size:,}" for size in strata)

@@ -50,7 +50,7 @@ from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
 
 if TYPE_CHECKING:
-    from banditsis.index.metadata import Record
+    from banditsis.index.folder import Record
 
 
 #: Options that say how to open the data, as for :func:`open_source`.
@@ -331,9 +331,9 @@ def _read_record(path: str) -> Record | None:
     """The description of a shuffled store; None for other data."""
     if find_format(path) != "shuffled":
         return None
-    from banditsis.index.metadata import read_record
+    from banditsis.index.folder import read_record
 
-    return read_record(Path(path))
+    return read_record(path)
 
 
 def _wrap(source: Source, options: ScreenOptions, opening: Mapping[str, Any]) -> Source:

@@ -1,4 +1,4 @@
-"""``banditsis shuffle``: copy data into a store with rows in random order."""
+"""``banditsis shuffle``: copy data into a folder with rows in random order."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from banditsis.index.writer import shuffle
 
 
 def run_shuffle(data: str, destination: Path, *, quiet: bool, **options: Any) -> None:
-    """Shuffle a file into a store; ``options`` are those of :func:`banditsis.shuffle`."""
+    """Shuffle a file into a folder; ``options`` are those of :func:`banditsis.shuffle`."""
     if data == STANDARD_INPUT:
-        raise UsageError("shuffling must be able to resume, so it cannot read standard input: name a file.")
+        raise UsageError("shuffling may read its data twice, so it cannot read standard input: name a file.")
     started = time.perf_counter()
     try:
         with ProgressBar("shuffling", "bytes", shown=False if quiet else None) as bar:
             shuffle(data, destination, progress=bar, **options)
     except KeyboardInterrupt:
-        fail("interrupted: run the same command again to resume.", INTERRUPTED)
+        fail("interrupted: nothing was written; run the same command again.", INTERRUPTED)
     if quiet:
         return
     size = sum(file.stat().st_size for file in destination.rglob("*") if file.is_file())

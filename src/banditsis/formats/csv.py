@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from banditsis.formats import text
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
-from banditsis.formats.conversions import find_converted
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import TEXT, Opened, allowed_memory, find_format
 from banditsis.formats.tables import damaged, find_roles, list_some, open_table
@@ -38,7 +37,7 @@ class TextFile(NamedTuple):
 
 
 def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a table of text: in memory if it fits, else as a Parquet file that is written once.
+    """Open a table of text: in memory if it fits, else as a copy in the scratch folder, if there is one.
 
     The files of a folder are one table.
     """
@@ -55,8 +54,14 @@ def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAU
         first = _parse_marked(files[:1], [_read_first(*files[0])], ids, marked)
         _check_text_columns(files[:1], first, chosen, options.one_hot)
         open_table(in_memory(dialect.names, first[0].columns, path), apart, options, index=index)
-        reason = f"needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used"
-        converted = find_converted(path, lambda part: _write_parquet(files, part), reason, options.na)
+        if options.scratch is None:
+            raise ValueError(
+                f"{path} needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used: "
+                f"convert it once with `banditsis shuffle {path} {path.name.split('.')[0]}.shuffled`, or "
+                "raise the memory limit."
+            )
+        converted = options.scratch / "table.parquet"
+        _write_parquet(files, str(converted))
         table = read_table(converted, where=path)
         opened = open_table(table, apart, options, index=index)
         source = opened.source

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Rows, count_rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows
 from banditsis.formats.anndata import Storage, open_anndata
-from banditsis.formats.chunks import select, split_by_chunk
 from banditsis.formats.members import (
     check_matrix,
     check_not_packed,
@@ -27,6 +27,7 @@ from banditsis.formats.members import (
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, import_optional, split_path
 from banditsis.formats.tables import damaged
+from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import MappedSource
@@ -241,3 +242,42 @@ def _open_vector(dataset: Any) -> Any:
     _warn_of_missing_cells(Path(dataset.file.filename), dataset)
     mapped = _map_dataset(dataset)
     return dataset if mapped is None else mapped
+
+
+class Piece(NamedTuple):
+    """Requested rows (or columns) within one chunk: their indices in the chunk and in the block."""
+
+    chunk: int
+    inside: slice | Indices
+    place: slice
+
+
+def split_by_chunk(index: Rows, length: int) -> Iterator[Piece]:
+    """Split sorted rows (or columns) at multiples of a chunk length.
+
+    Examples
+    --------
+    >>> [(piece.chunk, piece.inside, piece.place) for piece in split_by_chunk(slice(2, 5), 3)]
+    [(0, slice(2, 3, None), slice(0, 1, None)), (1, slice(0, 2, None), slice(1, 3, None))]
+    """
+    if isinstance(index, slice):
+        for start in range(index.start // length * length, index.stop, length):
+            a, b = max(start, index.start), min(start + length, index.stop)
+            yield Piece(start // length, slice(a - start, b - start), slice(a - index.start, b - index.start))
+        return
+    chunks = index // length
+    edges = [0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), len(index)]
+    for a, b in pairwise(edges):
+        if b > a:
+            chunk = int(chunks[a])
+            inside = index[a:b] - chunk * length
+            first, last = int(inside[0]), int(inside[-1])
+            consecutive = last - first == b - a - 1  # a slice needs no copy
+            yield Piece(chunk, slice(first, last + 1) if consecutive else inside, slice(a, b))
+
+
+def select(chunk: Array, rows: slice | Indices, columns: slice | Indices) -> Array:
+    """Rows × columns of a chunk; a view if possible."""
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        return chunk[rows, columns]
+    return ArraySource(chunk).read(rows, columns)

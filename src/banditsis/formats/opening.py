@@ -224,14 +224,18 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
 def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
     """Open a remote file through fsspec.
 
-    Only the requested chunks of a Zarr array are read. Files of other formats are copied to this machine,
-    and the copy is removed with the source.
+    Only the requested parts of a Zarr array or of a shuffled folder are read. Files of other formats are
+    copied to this machine, and the copy is removed with the source.
     """
+    if find_format(url) == "shuffled":
+        from banditsis.index.reader import open_shuffled  # only prepared folders need it
+
+        return open_shuffled(url, apart, options)
     if find_format(url) == "zarr":
         from banditsis.formats.zarr import open_zarr  # only Zarr needs it
 
         url = url.replace(".zarr:/", ".zarr/")
-        _connect(url)
+        connect(url)
         return open_zarr(url, apart, options)
     outer, inner = split_url(url)
     opened: Opened = open_copy(
@@ -248,7 +252,7 @@ def open_copy(url: str, open_file: Callable[[Path], Any]) -> Any:
     folder = tempfile.mkdtemp(prefix="banditsis-")
     copy = None
     try:
-        files, path = _connect(url)
+        files, path = connect(url)
         copy = Path(folder) / path.rsplit("/", 1)[-1]
         files.get(path, str(copy), recursive=files.isdir(path))
         opened = open_file(copy)
@@ -261,7 +265,7 @@ def open_copy(url: str, open_file: Callable[[Path], Any]) -> Any:
     return opened
 
 
-def _connect(url: str) -> tuple[Any, str]:
+def connect(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     fsspec = import_optional("fsspec", "s3")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +31,8 @@ class ReadOptions(NamedTuple):
     dates: str = "skip"
     na: Sequence[str] = ()
     memory_limit: int | None = None
+    #: A folder for copies of tables of text that do not fit in memory; without one they raise an error.
+    scratch: Path | None = None
     #: Names of the sample ids to join with: a column of a table with such a name is then not a feature.
     ids_like: Sequence[str] | None = None
     #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,6 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids, choose_columns, find_column
 from banditsis.formats.unsupported import check_supported
-from banditsis.index.layout import is_shuffled
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
 
@@ -76,7 +76,7 @@ FORMATS = {
     "arrow": Format("Arrow or Feather", "arrow:open_arrow", (".arrow", ".feather", ".ipc"), b"ARROW1"),
     "csv": Format("CSV", "csv:open_csv", TEXT),
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
-    "shuffled": Format("shuffled Zarr", "banditsis.index.reader:open_shuffled"),
+    "shuffled": Format("shuffled folder", "banditsis.index.reader:open_shuffled", (".shuffled",)),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
@@ -87,6 +87,8 @@ SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items(
 SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
 #: Where Linux describes the memory.
 PROC = Path("/proc")
+#: The file that describes a prepared folder, and its key for the version of the layout.
+META, PREPARED = "meta.json", "banditsis_shuffled"
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -265,10 +267,12 @@ def match_content(head: bytes) -> str | None:
 
 def _folder_format(path: Path) -> str:
     """A folder is a Zarr store, or contains Parquet, Arrow or CSV files."""
-    if path.name.endswith(".partial") and (path / "journal.jsonl").exists():
-        raise ValueError(f"{path} is an unfinished shuffle: run the same `banditsis shuffle` command again.")
+    if is_shuffled(path):
+        return "shuffled"
+    if path.name.endswith(".partial") and (path / "scratch").is_dir():
+        raise ValueError(f"{path} is an unfinished shuffle: delete it, and run `banditsis shuffle` again.")
     if any((path / name).exists() for name in ZARR_METADATA):
-        return "shuffled" if is_shuffled(path) else "zarr"
+        return "zarr"
     if path.suffix.lower() == ".zarr":  # without its metadata
         return "zarr"
     entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
@@ -280,6 +284,14 @@ def _folder_format(path: Path) -> str:
         f"{path} is a folder, but neither a Zarr store nor one of Parquet, Arrow or CSV files alone: it "
         f"contains {content}."
     )
+
+
+def is_shuffled(path: Path) -> bool:
+    """Whether a folder is one that ``banditsis shuffle`` wrote."""
+    try:
+        return PREPARED in json.loads((path / META).read_text())
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def similar_file(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,6 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import Storage, open_anndata
-from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.members import (
     check_matrix,
     check_not_packed,
@@ -24,14 +24,24 @@ from banditsis.formats.members import (
     take_members,
 )
 from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import ZARR_METADATA, Opened, import_optional, similar_file, split_path
+from banditsis.formats.registry import (
+    PREPARED,
+    ZARR_METADATA,
+    Opened,
+    import_optional,
+    similar_file,
+    split_path,
+)
 from banditsis.formats.tables import damaged
-from banditsis.index.layout import KEY
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 
 MAX_CHUNK = 1 << 62  # rows or columns
-MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
+#: What zarr-python and its codecs raise if a chunk is damaged.
+DECODING_ERRORS = (
+    *(RuntimeError, ValueError, TypeError, OSError, EOFError, SystemError, LookupError),
+    *(MemoryError, ArithmeticError, zlib.error),
+)
 #: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
 CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes"} | {
     *("zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "lzma", "packbits", "shuffle", "delta", "astype"),
@@ -41,9 +51,7 @@ CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes"} |
 
 
 class ZarrSource(BlockSource):
-    """A two-dimensional Zarr array.
-
-    Chunks in local files with common codecs are read directly; zarr-python reads all other arrays.
+    """A two-dimensional Zarr array, whose chunks zarr-python reads and decodes.
 
     Parameters
     ----------
@@ -56,75 +64,25 @@ class ZarrSource(BlockSource):
     def __init__(self, array: Any, names: Sequence[str] | None = None) -> None:
         self.array, self.names = array, names
         self.shape, self.dtype = tuple(array.shape), np.dtype(array.dtype).newbyteorder("=")
-        self.folder = _local_folder(array)
-        self.reader: ChunkReader | None = None
-        if self.folder is None:
-            # Tiles stay large: zarr-python fetches the chunks of one request concurrently.
-            self.chunk = tuple(array.shards or array.chunks)
-            return
         self.chunk = array.chunks[0], min(array.chunks[1], self.shape[1])
-        # A tile of one chunk is summed without a copy.
-        self.cells_at_once = max(MIN_TILE, self.chunk[0] * self.chunk[1])
-        layout = find_layout(array.metadata.to_dict(), array.dtype)
-        if layout is not None:
-            layout = layout._replace(fill_value=array.fill_value or 0)
-            self.reader = ChunkReader(self.folder, layout, array.metadata.encode_chunk_key)
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        if columns is None:
-            columns = slice(0, self.shape[1])
-        if self.reader is not None:
-            return self.reader.read(rows, columns)
+        columns = slice(0, self.shape[1]) if columns is None else columns
+        is_slice = isinstance(rows, slice) and isinstance(columns, slice)
         try:
-            return np.asarray(self.array.oindex[rows, columns], self.dtype)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise ValueError(f"a chunk of {self.array.store_path} cannot be read: {error}") from error
+            block = self.array[rows, columns] if is_slice else self.array.oindex[rows, columns]
+        except DECODING_ERRORS as error:
+            where, reason = _local_folder(self.array) or self.array.store_path, str(error)
+            raise ValueError(
+                f"a chunk of {where} is damaged ({reason or type(error).__name__}): write the store again."
+            ) from error
+        return np.asarray(block, self.dtype)
 
 
 def _local_folder(array: Any) -> Path | None:
     from zarr.storage import LocalStore
 
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
-
-
-def find_layout(metadata: dict[str, Any], dtype: np.dtype) -> Layout | None:
-    """Read the layout from the metadata of an array; None if only zarr-python can read it."""
-    shape = tuple(metadata["shape"])
-    if metadata["zarr_format"] == 2:
-        chunk, compressor = tuple(metadata["chunks"]), metadata["compressor"]
-        decoders = find_decoders([{"name": compressor["id"]}] if compressor else [])
-        if decoders is None or metadata.get("filters"):
-            return None
-        return Layout(shape, chunk, chunk, np.dtype(metadata["dtype"]), metadata["order"] == "F", decoders)
-    if metadata["chunk_grid"]["name"] != "regular" or metadata.get("storage_transformers"):
-        return None
-    file = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
-    codecs = list(metadata["codecs"])
-    if codecs[0]["name"] != "sharding_indexed":
-        return _find_chunk_layout(shape, dtype, codecs, file, file)
-    shard = codecs[0]["configuration"]
-    layout = _find_chunk_layout(shape, dtype, list(shard["codecs"]), tuple(shard["chunk_shape"]), file)
-    index_codecs = [codec["name"] for codec in shard["index_codecs"]]
-    if layout is None or len(codecs) > 1 or index_codecs not in (["bytes"], ["bytes", "crc32c"]):
-        return None
-    at_end = shard.get("index_location", "end") == "end"
-    return layout._replace(sharded=True, index_at_end=at_end, index_has_checksum="crc32c" in index_codecs)
-
-
-def _find_chunk_layout(
-    shape: Any, dtype: np.dtype, codecs: list[Any], chunk: Any, file: Any
-) -> Layout | None:
-    by_column = codecs[0]["name"] == "transpose" and list(codecs[0]["configuration"]["order"]) == [1, 0]
-    if by_column:
-        codecs = codecs[1:]
-    if not codecs or codecs[0]["name"] != "bytes":
-        return None
-    endian = codecs[0].get("configuration", {}).get("endian", "little")
-    decoders = find_decoders(codecs[1:])
-    if decoders is None:
-        return None
-    stored = np.dtype(dtype).newbyteorder("<" if endian == "little" else ">")
-    return Layout(shape, chunk, file, stored, by_column, decoders)
 
 
 def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
@@ -136,10 +94,8 @@ def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions 
     path = _join_inner(path)
     node, members = _open_node(path)
     group = node if hasattr(node, "arrays") else None
-    if group is not None and KEY in group.attrs:
-        raise ValueError(
-            f"{path} is a shuffled store, which can only be read from a local disk: copy it first."
-        )
+    if group is not None and PREPARED in group.attrs:
+        raise ValueError(f"{path} was shuffled by an older version of banditsis: shuffle the data again.")
     groups = list(_groups_above(path, node))
     for root, place, inner in groups:
         if root.attrs.get("encoding-type") == "anndata":

@@ -1,1 +1,1 @@
-"""The shuffled store: data rewritten in random row order, so any prefix is a random sample."""
+"""The prepared copy of a data set: rows in random order, so the first of them are a random sample."""

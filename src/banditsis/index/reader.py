@@ -1,191 +1,166 @@
-"""Stores written by ``banditsis shuffle``: rows in random order, so their first rows are a random sample."""
+"""Prepared folders, written by ``banditsis shuffle``: plain ``.npy`` files with rows in random order.
+
+``columns.npy`` has all rows, column by column. ``head.npy`` has the first rows of each stratum again, row by
+row: every plan begins with about 2√n rows of all features. Numbers of rows, the target and the like are
+further ``.npy`` files, text is a list in a ``.json`` file, and ``meta.json`` describes them.
+"""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, split_at
-from banditsis.formats.chunks import ChunkReader, Layout, find_decoders
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, take_apart
-from banditsis.index.layout import Segment, shard_name
-from banditsis.index.metadata import ANNOTATION, Record, read_record, read_vector
-from banditsis.sources.base import Calibration, Source, SumContext, WeightFunction
-from banditsis.sources.blocks import BlockSource, cut
-from banditsis.sources.tiles import Job
+from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, invalid, read_record, read_vector
+from banditsis.index.remote import RemoteArray
+from banditsis.sources.base import (
+    Calibration,
+    Source,
+    SumContext,
+    WeightFunction,
+    calibrate,
+    pilot_rows,
+    summing_dtype,
+)
+from banditsis.sources.memmap import PAGE, MappedSource
 from banditsis.sources.views import ColumnSubset, RowSubset
 
-CELLS_AT_ONCE = 1 << 22
-MAX_TILE_ROWS = 1 << 14
-MIN_TILE = 1 << 16  # cells: a smaller tile is not worth a thread
-PAGE = 1 << 12  # bytes
+BLOCK = 1 << 13  # rows that a worker of a cluster reads at least
 
 
-class ShuffledSource(BlockSource):
-    """A shuffled store.
-
-    Tiles end at chunk borders, and the system prefetches the next tiles while the current ones are summed.
+class ShuffledSource(Source):
+    """A prepared folder: a source of all rows, by column, and one of the first rows of each stratum, by row.
 
     Parameters
     ----------
-    path : path
-        Folder of the store.
+    where : path or URL
+        The folder.
     """
 
     shuffled = True
+    by_row = False
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self.record = read_record(self.path)
-        self.segments = self.record.segments
-        self.shape = self.record.shape
-        self.dtype = self.record.dtype
-        self.stratum_sizes = self.record.stratum_sizes
-        self.chunk = self.segments[0].chunk
-        self.names = self.read_vector("names").tolist() if "names" in self.record.vectors else None
+    def __init__(self, where: object) -> None:
+        self.folder, self.record = Folder.at(where), read_record(where)
+        record = self.record
+        self._cells, self._head = (_open_array(self.folder, name) for name in (CELLS, HEAD))
+        shapes = self._cells.shape, self._head.shape
+        if shapes != (record.shape, (sum(record.head_sizes), record.shape[1])):
+            raise invalid(self.folder, f"arrays of shapes {shapes}")
+        self.shape, self.dtype, self.chunk = record.shape, self._cells.dtype, self._cells.chunk
+        self.names = self.read_vector("names").tolist() if record.find("names") else None
+        self.stratum_sizes = record.stratum_sizes
         self.annotations = {
-            name.removeprefix(ANNOTATION): self.read_vector(name)
-            for name in self.record.vectors
+            Path(name).stem.removeprefix(ANNOTATION): self.read_vector(Path(name).stem)
+            for name in record.files
             if name.startswith(ANNOTATION)
         }
-        self._readers = [_make_reader(self.path, self.record, k) for k in range(len(self.segments))]
+        starts = np.cumsum([0, *self.stratum_sizes[:-1]])
+        # The first rows of a stratum, its other rows, the first rows of the next stratum, …
+        self._edges = np.append(np.stack([starts, starts + record.head_sizes], axis=1).ravel(), self.shape[0])
+        #: What is subtracted from the number of a first row to find it in the head.
+        self._shifts = (starts - np.cumsum([0, *record.head_sizes[:-1]])).tolist()
 
     @cached_property
     def original_rows(self) -> Indices:
         """Row number of each row in the original data."""
         return self.read_vector("original_rows").astype(np.intp)
 
-    @cached_property
-    def _edges(self) -> Indices:
-        """First row of each segment, and the number of rows."""
-        return np.array([*(segment.start for segment in self.segments), self.shape[0]])
-
     def read_vector(self, name: str) -> Array:
         """Read names, ids, target, original_rows or an annotation."""
-        length = self.shape[1] if name == "names" or name.startswith(ANNOTATION) else self.shape[0]
-        return read_vector(self.path, name, self.record.files, length)
+        return read_vector(self.folder, self.record, name)
 
     def row_number(self, row: int) -> int:
         return int(self.original_rows[row])
 
+    def block_edges(self) -> Indices:
+        """Where blocks of rows begin that workers of a cluster may read, and where the last one ends."""
+        return np.append(np.arange(0, self.shape[0], BLOCK), self.shape[0])
+
+    def _split(self, rows: Rows, n_columns: int) -> Iterator[tuple[Source, Rows, int]]:
+        """Runs of rows, each with the source that has them and what was subtracted from their numbers."""
+        if 2 * n_columns < self.shape[1]:  # the columns have fewer bytes than the rows
+            yield self._cells, rows, 0
+            return
+        for k, run in split_at(rows, self._edges):
+            stratum, is_other = divmod(k, 2)
+            shift = 0 if is_other else self._shifts[stratum]
+            yield self._cells if is_other else self._head, _subtract(run, shift), shift
+
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        if columns is None:
-            columns = slice(0, self.shape[1])
-        blocks = [self._readers[k].read(run, columns) for k, run in self._split_by_segment(rows)]
+        columns = slice(0, self.shape[1]) if columns is None else columns
+        blocks = [part.read(run, columns) for part, run, _ in self._split(rows, count_rows(columns))]
         if len(blocks) == 1:
             return blocks[0]
         return np.concatenate(blocks) if blocks else np.empty((0, count_rows(columns)), self.dtype)
 
-    def _split_by_segment(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
-        """Number of a segment, and the rows in it, counted from its first row."""
-        for k, run in split_at(rows, self._edges):
-            start = self.segments[k].start
-            yield k, slice(run.start - start, run.stop - start) if isinstance(run, slice) else run - start
+    def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
+        return self._cells.read_columns(rows, columns)
 
-    def block_edges(self) -> Indices:
-        """Rows at which chunks begin, and the number of rows."""
-        starts = [np.arange(s.start, s.stop, s.chunk[0]) for s in self.segments]
-        return np.concatenate([*starts, [self.shape[0]]]).astype(np.intp)
+    def calibrate(self, rows: Rows) -> Calibration:
+        return calibrate(self, rows, pilot_rows(self, rows), summing_dtype(self.dtype))
 
     def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        calibration, out, workers, tick = context
-        jobs = self._jobs(rows, columns, weights, calibration, len(out))
-        prefetched: deque[list[Job]] = deque()
-        while True:
-            batch = list(islice(jobs, 2 * workers.n_jobs))
-            for _, tile_rows, tile_columns, *_ in batch:
-                for k, run in self._split_by_segment(tile_rows):
-                    self._readers[k].prefetch(run, tile_columns)
-            prefetched.append(batch)
-            if batch and len(prefetched) < 2:
-                continue
-            current = prefetched.popleft()
-            if not current:
-                return
-            workers.run(current)
-            for _, tile_rows, _, place, _, _, part in current:
-                out[:, place] += part
-                tick(part.shape[1] * count_rows(tile_rows))
+        p = self.shape[1] if columns is None else len(columns)
+        for part, run, shift in self._split(rows, p):
+            part.sums(run, columns, _shift_weights(weights, shift), context)
 
-    def _jobs(
-        self,
-        rows: Rows,
-        columns: Columns,
-        weights: WeightFunction,
-        calibration: Calibration,
-        n_sums: int,
-    ) -> Iterator[Job]:
-        chosen = slice(0, self.shape[1]) if columns is None else columns
-        p = count_rows(chosen)
-        for segment, run in self._runs(rows):
-            w, m, place = weights(run), count_rows(run), slice(0, 0)
-            width = max(1, min(CELLS_AT_ONCE // m, max(-(-p // 8), MIN_TILE // m)))
-            for tile_columns in cut(chosen, width, segment.chunk[1]):
-                place = slice(place.stop, place.stop + count_rows(tile_columns))
-                part = np.zeros((n_sums, place.stop - place.start))
-                yield self._add, run, tile_columns, place, w, calibration, part
-
-    def _runs(self, rows: Rows) -> Iterator[tuple[Segment, Rows]]:
-        """Runs of rows that end at chunk borders, each with its segment."""
-        for k, run in self._split_by_segment(rows):
-            segment = self.segments[k]
-            start, chunk = segment.start, segment.chunk[0]
-            # A wide chunk is a tile by itself.
-            step = max(1, MAX_TILE_ROWS // chunk) * chunk if segment.by_column else chunk
-            if isinstance(run, slice):
-                for a in range(run.start // step * step, run.stop, step):
-                    yield segment, slice(start + max(a, run.start), start + min(a + step, run.stop))
-            else:
-                for part in np.split(start + run, np.flatnonzero(np.diff(run // step)) + 1):
-                    yield segment, part
+    def release(self) -> None:
+        self._cells.release()
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """Bytes of the ranges that are read, in whole pages."""
         p, itemsize = self.shape[1], self.dtype.itemsize
         if scattered:
-            return super().bytes_touched(n_rows, n_columns, scattered=True)
+            return self._cells.bytes_touched(n_rows, n_columns, scattered=True)
         if n_columns == p:
             return float(n_rows * p * itemsize)
         n_strata = max(1, len(self.stratum_sizes))  # a range of each
-        pages = n_strata * -(-n_rows * itemsize // (n_strata * PAGE))
+        pages = n_strata * math.ceil(n_rows * itemsize / (n_strata * PAGE))
         return float(min(n_columns * pages * PAGE, n_rows * p * itemsize))
 
 
-def _make_reader(path: Path, record: Record, k: int) -> ChunkReader:
-    """The reader of segment k."""
-    segment = record.segments[k]
-    layout = Layout(
-        shape=(segment.stop - segment.start, segment.columns),
-        chunk=segment.chunk,
-        file=segment.shard,
-        dtype=record.dtype.newbyteorder("<"),
-        by_column=segment.by_column,
-        decoders=find_decoders([] if record.compressor is None else [record.compressor]) or (),
-        sharded=True,
-        index_has_checksum=True,
-        packed=record.compressor is None,
-    )
-    return ChunkReader(path / f"rows_{k}", layout, shard_name)
+def _open_array(folder: Folder, name: str) -> Source:
+    source: Source
+    try:
+        if folder.remote is not None:
+            source = RemoteArray(folder.remote, folder.path(name))
+        else:
+            source = MappedSource(np.load(folder.path(name), mmap_mode="r", allow_pickle=False))
+        if len(source.shape) != 2 or source.dtype.kind not in "fiub":
+            raise ValueError(f"{name} has {len(source.shape)} dimensions of {source.dtype}")
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise invalid(folder, error) from error
+    return source
+
+
+def _subtract(rows: Rows, shift: int) -> Rows:
+    return slice(rows.start - shift, rows.stop - shift) if isinstance(rows, slice) else rows - shift
+
+
+def _shift_weights(weights: WeightFunction, shift: int) -> WeightFunction:
+    return (lambda rows: weights(_subtract(rows, -shift))) if shift else weights
 
 
 def stored_below(source: Source) -> ShuffledSource | None:
-    """The shuffled store below a subset of rows or columns; None if the source is not from a store."""
+    """The prepared folder below a subset of rows or columns; None if the source is not from one."""
     while isinstance(source, (RowSubset, ColumnSubset)):
         source = source.base
     return source if isinstance(source, ShuffledSource) else None
 
 
-def open_shuffled(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a store that ``banditsis shuffle`` wrote, with its target and ids."""
+def open_shuffled(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+    """Open a folder that ``banditsis shuffle`` wrote, with its target and ids."""
     source = ShuffledSource(path)
-    record = source.record
-    ids = source.read_vector("ids") if "ids" in record.vectors else None
-    stored = {str(record.target): lambda: source.read_vector("target")} if "target" in record.vectors else {}
+    ids = source.read_vector("ids") if source.record.find("ids") else None
+    stored: dict[str, Callable[[], Any]] = {}
+    if source.record.find("target"):
+        stored[str(source.record.target)] = lambda: source.read_vector("target")
     return take_apart(source, apart, path, options, ids, stored)

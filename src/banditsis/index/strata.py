@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.validation import find_missing
 from banditsis.formats.members import to_text
-from banditsis.index.layout import HEAD
 from banditsis.statistics import Anova, LinearStatistic, Pearson
+
+HEAD = 2  # rows that are also stored by row, in units of √n
+
+
+def count_head_rows(sizes: Sequence[int]) -> list[int]:
+    """Rows of each stratum that are also stored by row: its share by size, or an equal one if that is more.
+
+    Uniform samples have rows of a stratum in proportion to its size, and those for the target of the strata
+    about as many of each.
+    """
+    rows = HEAD * max(64, math.isqrt(sum(sizes)))
+    shares = [max(size / sum(sizes), 1 / len(sizes)) for size in sizes]
+    return [min(size, math.ceil(rows * share)) for size, share in zip(sizes, shares, strict=True)]
 
 
 def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indices, list[int]]:

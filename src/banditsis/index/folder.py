@@ -1,0 +1,193 @@
+"""The files of a prepared folder, local or behind a URL, and ``meta.json``, which describes them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from banditsis.core.arrays import Array
+from banditsis.formats.opening import connect
+from banditsis.formats.registry import META, PREPARED, is_url
+
+VERSION = 3
+CELLS, HEAD = "columns.npy", "head.npy"
+ANNOTATION = "annotation_"  # how the name of a file with an annotation of the features begins
+
+
+class Folder(NamedTuple):
+    """A folder of files that can be read."""
+
+    #: a path or a URL
+    where: str
+    #: the file system of fsspec; None for this machine
+    remote: Any = None
+
+    @classmethod
+    def at(cls, where: object) -> Folder:
+        """The folder at a path or URL."""
+        return cls(str(where).rstrip("/"), connect(str(where))[0] if is_url(where) else None)
+
+    def path(self, name: str) -> str:
+        """The path or URL of a file."""
+        return f"{self.where}/{name}"
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file."""
+        if self.remote is None:
+            return open(self.path(name), "rb", buffering=0)
+        file: BinaryIO = self.remote.open(self.path(name), "rb")
+        return file
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        with self.open(name) as file:
+            return file.read()
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None if it does not exist."""
+        try:
+            path = self.path(name)
+            return int(Path(path).stat().st_size if self.remote is None else self.remote.size(path))
+        except FileNotFoundError:
+            return None
+
+
+class Written(NamedTuple):
+    """Size and checksum of a file."""
+
+    size: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """Description of a prepared folder."""
+
+    shape: tuple[int, int]
+    #: seed of the row order
+    seed: int
+    #: name of the original data
+    source: str
+    #: name of the target, if the folder has one
+    target: str | None
+    #: rows of each stratum, one after the other; empty if the order of all rows is random
+    stratum_sizes: tuple[int, ...]
+    #: rows of each stratum (or of all rows) that are in ``head.npy``
+    head_sizes: tuple[int, ...]
+    #: rows of the original data, including rows that were dropped because they have no target
+    n_original: int
+    #: size and checksum of each file
+    files: dict[str, Written]
+
+    @property
+    def checksum(self) -> str:
+        """One checksum of everything."""
+        return hashlib.sha256(json.dumps(vars(self), sort_keys=True).encode()).hexdigest()
+
+    def write(self, folder: Path) -> None:
+        """Write ``meta.json``."""
+        fields = {PREPARED: VERSION, **vars(self), "checksum": self.checksum}
+        (folder / META).write_text(json.dumps(fields, indent=1), encoding="utf-8")
+
+    def find(self, name: str) -> str | None:
+        """The file of names, ids, a target, original_rows or an annotation; None if there is none."""
+        return next((file for file in (f"{name}.npy", f"{name}.json") if file in self.files), None)
+
+    def check(self) -> None:
+        """Raise if parts contradict each other."""
+        n, p = self.shape
+        sizes = self.stratum_sizes or (n,)
+        pairs = zip(self.head_sizes, sizes, strict=True)
+        integers = all(type(size) is int for size in (n, p, *sizes, *self.head_sizes))
+        if not integers or sum(sizes) != n or not p or not all(0 < head <= size for head, size in pairs):
+            raise ValueError(f"strata of {list(sizes)} rows do not fit {n} rows")
+        if any(Path(name).name != name for name in self.files) or self.n_original < n:
+            raise ValueError("its files or rows are impossible")
+
+
+def read_record(where: object) -> Record:
+    """Read the description of a prepared folder, and check that all its files have the right size."""
+    folder = Folder.at(where)
+    try:
+        fields = json.loads(folder.read(META))
+        version, checksum = fields.pop(PREPARED), fields.pop("checksum", None)
+        if version != VERSION:
+            raise ValueError(f"version {version} of the layout instead of {VERSION}")
+        for name in ("shape", "stratum_sizes", "head_sizes"):
+            fields[name] = tuple(fields[name])
+        record = Record(**fields | {"files": {name: Written(*w) for name, w in fields["files"].items()}})
+        record.check()
+        if checksum != record.checksum:
+            raise ValueError(f"{META} was modified")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise invalid(folder, error) from error
+    for name, written in record.files.items():
+        size = folder.size(name)
+        if size is None:
+            raise _damaged(f"{folder.path(name)} is missing")
+        if size != written.size:
+            raise _damaged(f"{folder.path(name)} has {size:,} bytes instead of {written.size:,}")
+    return record
+
+
+def list_files(path: Path) -> list[str]:
+    """The files that a prepared folder should have, even if it is damaged."""
+    try:
+        return list(json.loads((path / META).read_text(encoding="utf-8"))["files"])
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def verify(where: object, record: Record, tick: Callable[[int], None] | None = None) -> list[str]:
+    """Read all files of a prepared folder, and return the names of those with a wrong checksum."""
+    folder, wrong = Folder.at(where), []
+    for name, written in record.files.items():
+        if compute_checksum(folder, name) != written:
+            wrong.append(name)
+        if tick is not None:
+            tick(written.size)
+    return wrong
+
+
+def compute_checksum(folder: Folder, name: str) -> Written:
+    """Size and CRC-32 of a file."""
+    check, size = 0, 0
+    with folder.open(name) as file:
+        while data := file.read(1 << 22):
+            check, size = zlib.crc32(data, check), size + len(data)
+    return Written(size, check)
+
+
+def read_vector(folder: Folder, record: Record, name: str) -> Array:
+    """Read and check names, ids, target, original_rows or an annotation; text is None if missing."""
+    file = record.find(name)
+    if file is None:
+        raise invalid(folder, f"no {name}")
+    content = folder.read(file)
+    if Written(len(content), zlib.crc32(content)) != record.files[file]:
+        raise _damaged(f"the checksum of {folder.path(file)} is wrong")
+    if file.endswith(".npy"):
+        values: Array = np.load(io.BytesIO(content), allow_pickle=False)
+    else:
+        values = np.array(json.loads(content), dtype=object)
+    length = record.shape[name == "names" or name.startswith(ANNOTATION)]
+    if values.shape != (length,):
+        raise invalid(folder, f"{name} has shape {values.shape} instead of {length}")
+    return values
+
+
+def invalid(folder: Folder, error: object) -> ValueError:
+    """The error for a folder that was not written by ``banditsis shuffle``."""
+    return ValueError(f"{folder.where} is not a valid shuffled folder ({error}): shuffle the data again.")
+
+
+def _damaged(what: str) -> ValueError:
+    return ValueError(f"the shuffled folder is damaged: {what}; shuffle the data again and replace it.")
