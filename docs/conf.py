@@ -47,6 +47,10 @@ numpydoc_xref_aliases = {
     "Axes": "matplotlib.axes.Axes",
     "Path": "pathlib.Path",
     **{name: f"banditsis.{name}" for name in banditsis.__all__},
+    "Dataset": "banditsis.formats.targets.Dataset",
+    "EvidenceStep": "banditsis.plans.guaranteed.EvidenceStep",
+    "Round": "banditsis.results.result.Round",
+    "Step": "banditsis.plans.plan.Step",
 }
 numpydoc_xref_ignore = "all"  # other words of a type are words
 

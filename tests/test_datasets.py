@@ -28,32 +28,22 @@ def test_shapes_and_types(make, dtype):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_seed_determines_the_data(make):
-    first, again, other = make(50, 20, 3), make(50, 20, 3), make(50, 20, 4)
+def test_the_seed_and_not_the_block_size_determines_the_data(make, monkeypatch):
+    first, other = make(100, 30, 3), make(100, 30, 4)
+    monkeypatch.setattr(datasets, "BLOCK", 70)
+    again = make(100, 30, 3)
     assert np.array_equal(first[0], again[0])
     assert np.array_equal(first[1], again[1])
     assert not np.array_equal(first[0], other[0])
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_data_do_not_depend_on_the_block_size(make, monkeypatch):
-    whole = make(100, 30, 3)[0]
-    monkeypatch.setattr(datasets, "BLOCK", 70)
-    assert np.array_equal(make(100, 30, 3)[0], whole)
-
-
-@pytest.mark.parametrize("make", [make_m1, make_m2])
-def test_normal_features_have_covariance_sigma(make):
-    X, _, _ = make(N, P, 0, n_active=3)
+@pytest.mark.parametrize(("make", "dtype"), [(make_m1, float), (make_m2, float), (make_m1, np.float32)])
+def test_normal_features_have_covariance_sigma(make, dtype):
+    X, _, _ = make(N, P, 0, n_active=3, dtype=dtype)
     # The standard error of an entry is at most √(2/n) = 0.007.
     assert np.abs(np.cov(X.T) - SIGMA).max() < 0.035
     assert np.abs(X.mean(axis=0)).max() < 0.025
     assert np.abs(stats.kurtosis(X)).max() < 0.12  # standard error √(24/n) = 0.024
-
-
-def test_float32_features_have_covariance_sigma():
-    X, _, _ = make_m1(N, P, 0, n_active=3, dtype=np.float32)
-    assert np.abs(np.cov(X.T) - SIGMA).max() < 0.035
 
 
 def test_m3_is_a_t_distribution_with_covariance_sigma():

@@ -9,65 +9,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from banditsis.estimators import SIS, BanditSIS
-    from banditsis.formats.opening import open_source
-    from banditsis.formats.targets import Dataset, open_data
-    from banditsis.index.writer import shuffle
-    from banditsis.iterative import IterativeSIS
-    from banditsis.plans.design import SamplingDesign
-    from banditsis.plans.guaranteed import EvidenceStep
-    from banditsis.plans.plan import Plan, Step
-    from banditsis.results.result import Interrupted, Round, ScreeningResult
-    from banditsis.results.several import ScreeningResults
-    from banditsis.screening import screen
-    from banditsis.sources.interactions.source import Interactions
+    from banditsis import datasets as datasets
+    from banditsis.estimators import SIS as SIS
+    from banditsis.estimators import BanditSIS as BanditSIS
+    from banditsis.formats.opening import open_source as open_source
+    from banditsis.formats.targets import open_data as open_data
+    from banditsis.index.writer import shuffle as shuffle
+    from banditsis.iterative import IterativeSIS as IterativeSIS
+    from banditsis.plans.design import SamplingDesign as SamplingDesign
+    from banditsis.plans.plan import Plan as Plan
+    from banditsis.results.result import Interrupted as Interrupted
+    from banditsis.results.result import ScreeningResult as ScreeningResult
+    from banditsis.results.several import ScreeningResults as ScreeningResults
+    from banditsis.screening import screen as screen
+    from banditsis.show import plots as plots
+    from banditsis.sources.interactions.source import Interactions as Interactions
 
 __version__ = "1.0.0rc1"
 
-__all__ = [
-    "SIS",
-    "BanditSIS",
-    "Dataset",
-    "EvidenceStep",
-    "Interactions",
-    "Interrupted",
-    "IterativeSIS",
-    "Plan",
-    "Round",
-    "SamplingDesign",
-    "ScreeningResult",
-    "ScreeningResults",
-    "Step",
-    "open_data",
-    "open_source",
-    "screen",
-    "shuffle",
-]
-
-# Names are loaded on first use, so importing the package is cheap.
+#: The module of each public name. It is loaded on first use, so importing the package is cheap.
 _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
-    "IterativeSIS": "iterative",
+    "Interactions": "sources.interactions.source",
     "Interrupted": "results.result",
+    "IterativeSIS": "iterative",
     "Plan": "plans.plan",
-    "Step": "plans.plan",
-    "EvidenceStep": "plans.guaranteed",
     "SamplingDesign": "plans.design",
-    "Round": "results.result",
     "ScreeningResult": "results.result",
     "ScreeningResults": "results.several",
-    "Interactions": "sources.interactions.source",
-    "Dataset": "formats.targets",
     "open_data": "formats.targets",
     "open_source": "formats.opening",
     "screen": "screening",
     "shuffle": "index.writer",
 }
-
-
-#: Modules that are also loaded on first use.
+#: Modules that are loaded on first use.
 _MODULES = {"datasets": "datasets", "plots": "show.plots"}
+__all__ = [*_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -75,10 +53,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"banditsis.{_MODULES[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'banditsis' has no attribute {name!r}")
-    value = getattr(import_module(f"banditsis.{_HOME[name]}"), name)
-    globals()[name] = value
+    value = globals()[name] = getattr(import_module(f"banditsis.{_HOME[name]}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return [*__all__, "__version__"]

@@ -29,7 +29,7 @@ BLOCK = 1 << 17
 def make_m1(
     n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
 ) -> tuple[Array, Floats, Indices]:
-    r"""Model M1: normal features with equal coefficients [1]_.
+    r"""Model M1: normal features with equal coefficients.
 
     .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X \sim N(0, Σ), \quad Σ_{ij} = 0.5^{|i-j|},
         \quad ε \sim N(0, 1)
@@ -52,11 +52,6 @@ def make_m1(
     active : ndarray of int
         The features that y depends on.
 
-    References
-    ----------
-    .. [1] Ouyang, X., He, K. and Meng, C. An adaptive subsampling method for large-sample feature
-       screening, section 5.1.
-
     Examples
     --------
     >>> X, y, active = make_m1(2000, 50, random_state=0, n_active=3)
@@ -65,10 +60,8 @@ def make_m1(
     >>> round(float(np.corrcoef(X[:, 20], X[:, 21])[0, 1]), 1)
     0.5
     """
-    rng = np.random.default_rng(random_state)
-    _check_sizes(n, p, n_active)
-    X = _make_features(n, p, rng, dtype)
-    return _add_response(X, np.ones(n_active), rng)
+    rng = _start(n, p, n_active, random_state)
+    return _add_response(_make_features(n, p, rng, dtype), np.ones(n_active), rng)
 
 
 def make_m2(
@@ -83,7 +76,7 @@ def make_m2(
     neighbouring features with opposite signs cancel, so some active features are nearly uncorrelated with y.
     No marginal screening finds all of them in every data set.
 
-    See :func:`make_m1` for the parameters, the returned values and the reference.
+    See :func:`make_m1` for the parameters and the returned values.
 
     Examples
     --------
@@ -91,8 +84,7 @@ def make_m2(
     >>> np.linalg.lstsq(X[:, active], y)[0].round(1)
     array([-1.4, -0.9, -1.6, -2.3, -1.3, -2. , -0.9, -2.1, -1.6, -1.2])
     """
-    rng = np.random.default_rng(random_state)
-    _check_sizes(n, p, n_active)
+    rng = _start(n, p, n_active, random_state)
     X = _make_features(n, p, rng, dtype)
     sign = np.where(rng.random(n_active) < 0.95, -1.0, 1.0)
     minimum = 4 * math.log(n) / math.sqrt(n)
@@ -110,7 +102,7 @@ def make_m3(
     with one W for each row, and Σ and ε as in :func:`make_m1`. The factor :math:`\sqrt{3/5}` makes Σ the
     covariance of X, as in the paper.
 
-    See :func:`make_m1` for the parameters, the returned values and the reference.
+    See :func:`make_m1` for the parameters and the returned values.
 
     Examples
     --------
@@ -118,8 +110,7 @@ def make_m3(
     >>> round(float(X.var()), 1)
     1.0
     """
-    rng = np.random.default_rng(random_state)
-    _check_sizes(n, p, n_active)
+    rng = _start(n, p, n_active, random_state)
     nu = DEGREES_OF_FREEDOM
     X = _make_features(n, p, rng, dtype, scale=np.sqrt((nu - 2) / rng.chisquare(nu, n)))
     return _add_response(X, np.ones(n_active), rng)
@@ -135,7 +126,7 @@ def make_m4(
     with Σ and ε as in :func:`make_m1`. Each row is shifted by 2 with probability one half, so every feature
     is correlated with y.
 
-    See :func:`make_m1` for the parameters, the returned values and the reference.
+    See :func:`make_m1` for the parameters and the returned values.
 
     Examples
     --------
@@ -143,26 +134,21 @@ def make_m4(
     >>> np.bincount(X.mean(axis=1).round().astype(int))
     array([463,   0, 537])
     """
-    rng = np.random.default_rng(random_state)
-    _check_sizes(n, p, n_active)
+    rng = _start(n, p, n_active, random_state)
     X = _make_features(n, p, rng, dtype, shift=np.where(rng.integers(0, 2, n), 2.0, 0.0))
     return _add_response(X, np.ones(n_active), rng)
 
 
-def _check_sizes(n: int, p: int, n_active: int) -> None:
+def _start(n: int, p: int, n_active: int, random_state: Any) -> np.random.Generator:
+    """Check the sizes and return the random numbers."""
     check_integer("n", n, 1)
     check_integer("p", p, 1)
     check_integer("n_active", n_active, 1, p)
+    return np.random.default_rng(random_state)
 
 
 def _make_features(
-    n: int,
-    p: int,
-    rng: np.random.Generator,
-    dtype: DTypeLike,
-    *,
-    scale: Floats | None = None,
-    shift: Floats | None = None,
+    n: int, p: int, rng: np.random.Generator, dtype: DTypeLike, scale: Any = 1.0, shift: Any = 0.0
 ) -> Array:
     """Return rows ``scale · z + shift`` with z ~ N(0, Σ)."""
     from banditsis.kernels.autoregressive import autoregress  # loads Numba
@@ -170,8 +156,7 @@ def _make_features(
     kind: Any = np.dtype(dtype)
     if kind not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {kind}.")
-    scale = np.ones(n) if scale is None else scale
-    shift = np.zeros(n) if shift is None else shift
+    scale, shift = np.broadcast_to(scale, n).copy(), np.broadcast_to(shift, n).copy()
     X = np.empty((n, p), dtype=kind)
     step = max(1, BLOCK // p)
     for i in range(0, n, step):

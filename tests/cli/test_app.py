@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from banditsis import Plan, Round, __version__
+from banditsis import Plan, __version__
 from banditsis.core.progress import ProgressBar, show_progress, status
+from banditsis.results.result import Round
 
 
 def banditsis(*arguments):

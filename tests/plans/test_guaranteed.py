@@ -6,10 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from banditsis import BanditSIS, EvidenceStep, Plan, screen
+from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.sampling import draw_rows
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
+from banditsis.plans.guaranteed import EvidenceStep
 
 
 def make(kind, n, p, rng, strengths):

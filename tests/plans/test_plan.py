@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from banditsis import Plan, Step
+from banditsis import Plan
 from banditsis.plans.keeping import strongest
-from banditsis.plans.plan import default_size
+from banditsis.plans.plan import Step, default_size
 
 
 def test_exact_and_subsample():

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from test_report import HOSTILE
 
-from banditsis import Plan, Round, ScreeningResult, screen
+from banditsis import Plan, ScreeningResult, screen
 from banditsis.core.formatting import format_pvalue
+from banditsis.results.result import Round
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from banditsis import Plan, Round, ScreeningResult, plots, screen
+from banditsis import Plan, ScreeningResult, plots, screen
+from banditsis.results.result import Round
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)
