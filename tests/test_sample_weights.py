@@ -97,8 +97,11 @@ def test_poisson_is_a_weighted_score_test(covariates):
     np.testing.assert_allclose(result.pvalues, chi2.sf(N * np.square(expected) / dispersion, 1), rtol=1e-5)
 
 
-@pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
-@pytest.mark.parametrize("statistic", CASES)
+CONTAINERS = pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
+
+
+@CONTAINERS
+@pytest.mark.parametrize("statistic", ["pearson", "anova"])
 def test_each_feature_has_its_own_rows(statistic, convert):
     y, reference = CASES[statistic]
     result = screen(convert(GAPS), y, EXACT, statistic=statistic, missing="pairwise", sample_weight=W)
@@ -109,16 +112,25 @@ def test_each_feature_has_its_own_rows(statistic, convert):
         np.testing.assert_allclose(pvalue, p, rtol=1e-6)
 
 
-def test_counts_with_gaps():
-    options = {"statistic": "poisson", "missing": "pairwise"}
-    result = screen(GAPS, COUNTS, EXACT, sample_weight=W, **options)
-    for k, present in enumerate(~np.isnan(GAPS.T)):
-        plan = Plan.exact(np.count_nonzero(present), 1, 1)
-        alone = screen(
-            GAPS[present][:, [k]], COUNTS[present], plan, sample_weight=W[present], statistic="poisson"
-        )
-        np.testing.assert_allclose(result.scores[k], alone.scores[0] * np.sqrt(present.mean()), rtol=1e-9)
-        np.testing.assert_allclose(result.pvalues[k], alone.pvalues[0], rtol=1e-9)
+@CONTAINERS
+@pytest.mark.parametrize("statistic", ["logistic", "poisson"])
+def test_each_feature_has_its_own_rows_in_score_tests(statistic, convert):
+    """The null model is that of all rows; a feature is compared with its residuals where it is present."""
+    y = COUNTS if statistic == "poisson" else BINARY
+    numbers = COUNTS if statistic == "poisson" else (BINARY == "yes").astype(float)
+    result = screen(convert(GAPS), y, EXACT, statistic=statistic, missing="pairwise", sample_weight=W)
+    mean = np.average(numbers, weights=W)
+    variance = mean if statistic == "poisson" else mean * (1 - mean)
+    for x, score, pvalue in zip(GAPS.T, result.scores, result.pvalues, strict=True):
+        present = ~np.isnan(x)
+        w, residuals, m = (W / W.mean())[present], (numbers - mean)[present], np.count_nonzero(present)
+        centred = x[present] - np.average(x[present], weights=w)
+        expected = np.sum(w * centred * residuals) / np.sqrt(np.sum(w * centred**2) * variance * N)
+        np.testing.assert_allclose(score, expected, rtol=1e-9)
+        dispersion = 1.0
+        if statistic == "poisson":
+            dispersion = np.sum(w * residuals**2) / (np.sum(w) * mean * (m - 1) / m)
+        np.testing.assert_allclose(pvalue, chi2.sf(N * expected**2 / dispersion, 1), rtol=1e-6)
 
 
 def test_missing_responses_are_left_out():

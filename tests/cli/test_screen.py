@@ -747,20 +747,6 @@ def test_a_pvalue_of_zero_is_a_number_in_json(tmp_path):
     assert second > -10
 
 
-def test_old_conversions_are_removed(tmp_path):
-    path = tmp_path / "x.csv"
-    (tmp_path / ".banditsis").mkdir()
-    other = tmp_path / ".banditsis" / "other.csv.1f-2a.parquet"
-    other.write_bytes(b"")
-    for k in range(2):
-        np.savetxt(path, X[: 1000 + k, :5], delimiter=",", header="a,b,c,d,y", comments="")
-        result = run("screen", path, "--target", "y", "--memory-limit", "16kB", "--keep", 1)
-        assert "converted once" in said(result)
-    left = [file for file in (tmp_path / ".banditsis").iterdir() if file != other]
-    assert len(left) == 1
-    assert other.exists()
-
-
 @pytest.mark.parametrize("row_order", ["auto", "blocks", "stored"])
 def test_the_cost_of_whole_blocks_is_shown_before_the_run(tmp_path, row_order):
     frame = pd.DataFrame(rng.standard_normal((20_000, 20)).astype("f4"), columns=[f"a{k}" for k in range(20)])
