@@ -16,80 +16,45 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, chunks, count_rows, spread
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.strata import Strata
 from banditsis.plans.design import ORDINARY
-from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic, ratio
 from banditsis.statistics.linear import LinearStatistic
 
-#: Features with fewer informative rows are probed: are they rare, or heavy-tailed?
-MAX_PROBED = 36.0
-PROBED_FEATURES, PROBED_ROWS = 32, 1000
-#: Informative rows are overestimated by about this factor if the largest values have not been seen.
-DISCOUNT = 3.0
-#: How much larger the number of informative rows is by third moments than by fourth ones: 1 for an indicator,
-#: 1.2 for normal and more for heavy-tailed values.
-HEAVY = 1.15
-#: Share of heavy-tailed features among those probed that may be overlooked.
-MAX_HEAVY = 0.25
 
-
-def informative_rows(
-    values: Floats, weights: Floats | None, unread: Floats | None = None
-) -> tuple[Floats, Array]:
-    """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed.
+def informative_rows(values: Floats, weights: Floats | None, unread: Floats | None = None) -> Floats:
+    """Number of informative rows of each column.
 
     ``unread`` is the share of the stratum of each row that was not read, if the sample is to represent all
     rows: those of a stratum that was read to the end are certain.
     """
     weights = np.ones(len(values)) if weights is None else weights
-    uncertain = weights if unread is None else weights * np.sqrt(unread)
     size = np.maximum(np.abs(values).max(axis=0), SMALLEST)
     z = values / size
     z -= weights @ z / weights.sum()
     z /= np.maximum(np.abs(z).max(axis=0), SMALLEST)  # fourth powers stay in range
     squared = np.square(z)
     squares = weights @ squared
-    third = (uncertain * np.sqrt(weights)) @ (squared * np.abs(z))
-    fourth = np.square(uncertain) @ np.square(squared)
+    fourth = np.square(weights) * (1.0 if unread is None else unread) @ np.square(squared)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
-    rows = np.where(fourth > 0, rows, 0.0 if unread is None else np.inf)
-    return rows, is_undecided(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
+        return np.where(fourth > 0, np.square(squares) / fourth, 0.0 if unread is None else np.inf)
 
 
-def rows_of_response(statistic: LinearStatistic, response: int, rows: Rows, strata: Strata) -> Floats:
-    """Number of informative rows of a response, about the population and about all rows of the data."""
-    values, weights = statistic.targets(rows)[:, [response]], strata.row_weights(rows)
-    found = [informative_rows(values, weights, unread) for unread in (None, strata.unread_shares(rows))]
-    return np.array([float(rows[0]) / (DISCOUNT if heavy[0] else 1.0) for rows, heavy in found])
+def rows_of_response(
+    statistic: LinearStatistic, rows: Rows, strata: Strata, responses: Sequence[int] | None = None
+) -> Floats:
+    """Number of informative rows of some responses, about the population and about all rows of the data."""
+    values, weights = statistic.targets(rows), strata.row_weights(rows)
+    values = values if responses is None else values[:, responses]
+    return np.stack(
+        [informative_rows(values, weights, unread) for unread in (None, strata.unread_shares(rows))]
+    )
 
 
-def discount(informative: Floats, features: Indices, source: Source, rows: Rows, strata: Strata) -> Floats:
-    """Reduce the number of informative rows of features if they are heavy-tailed.
-
-    The sum of squares of a heavy-tailed feature rests on values that may not have been seen yet. A few of the
-    features with few informative rows are read again to find out whether they are of this kind.
-    """
-    few = np.flatnonzero((informative > 0) & (informative < MAX_PROBED))
-    if few.size == 0:
-        return informative
-    sample = spread(rows, PROBED_ROWS)
-    block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
-    if (missing := np.isnan(block)).any():  # which say nothing if they are equal to the mean
-        present = np.where(missing, 0.0, block)
-        block = np.where(missing, present.sum(axis=0) / np.maximum((~missing).sum(axis=0), 1), block)
-    found, heavy = informative_rows(block, strata.row_weights(sample))
-    decided = ~is_undecided(found, len(sample))
-    if np.count_nonzero(heavy & decided) <= MAX_HEAVY * np.count_nonzero(decided):
-        return informative
-    return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
-
-
-def measure_unread(statistic: LinearStatistic, read: Sequence[Rows]) -> Floats:
+def measure_unread(statistic: LinearStatistic, rows: Rows) -> Floats:
     r"""How much outliers that were not read can add to a correlation with each response.
 
     By the inequality of Cauchy and Schwarz, a feature that is 0 in all rows but some has, with y, a
@@ -100,21 +65,19 @@ def measure_unread(statistic: LinearStatistic, read: Sequence[Rows]) -> Floats:
     in absolute value. The rows that count are farther from the mean than six standard deviations, and than
     all rows that were read.
     """
-    n, q = len(statistic.y), statistic.n_responses
-    parts = list(chunks(slice(0, n), max(1, (1 << 16) // q)))
+    n = len(statistic.y)
+    parts = list(chunks(slice(0, n), max(1, (1 << 16) // statistic.n_responses)))
 
     def measure(part: Rows) -> tuple[Floats, Floats, Floats, Floats]:
         d = statistic.targets(part)
         return d.sum(axis=0), np.einsum("ij,ij->j", d, d), d.min(axis=0), d.max(axis=0)
 
     totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 8), strict=True))
-    total, squares = totals.sum(axis=0), squared.sum(axis=0)
-    mean = total / n
-    deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
-    ordinary = ORDINARY / np.sqrt(n) * deviation
-    for rows in read:
-        ordinary = np.maximum(ordinary, np.abs(statistic.targets(rows) - mean).max(axis=0, initial=0.0))
-    beyond = np.zeros(q)
+    mean = totals.sum(axis=0) / n
+    deviation = np.sqrt(np.maximum(squared.sum(axis=0) - n * mean * mean, 0.0))
+    farthest = np.abs(statistic.targets(rows) - mean).max(axis=0)
+    ordinary = np.maximum(ORDINARY / np.sqrt(n) * deviation, farthest)
+    beyond = np.zeros_like(mean)
     for k in np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1)):  # few
         distance = np.abs(statistic.targets(parts[k]) - mean)
         beyond += np.square(np.where(distance > ordinary, distance, 0.0)).sum(axis=0)

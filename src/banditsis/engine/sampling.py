@@ -151,6 +151,21 @@ def _seconds(source: Source, n_bytes: float) -> float:
     return n_bytes / (source.bytes_per_second or source.bytes_per_thread)
 
 
+def join_rows(rows: Rows, more: Rows) -> Rows:
+    """The sorted union of disjoint rows.
+
+    Examples
+    --------
+    >>> join_rows(slice(0, 3), slice(3, 5))
+    slice(0, 5, None)
+    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
+    array([0, 1, 3, 5])
+    """
+    if isinstance(rows, slice) and isinstance(more, slice):
+        return slice(rows.start, more.stop)
+    return np.sort(np.concatenate([rows, more]))
+
+
 def draw_rows(
     n: int,
     totals: Sequence[int],

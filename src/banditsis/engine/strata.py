@@ -11,10 +11,9 @@ import numpy as np
 from banditsis import kernels
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
 from banditsis.core.parallel import map_in_threads
-from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_cheaply
+from banditsis.engine.sampling import draw_at_once, draw_lazily
 from banditsis.plans.design import ORDINARY, SamplingDesign
-from banditsis.sources.base import Source
-from banditsis.statistics.base import RowSizes, Statistic
+from banditsis.statistics.base import RowSizes
 
 N_STRATA = 8
 #: Sizes of rows are grouped by their exponent and this many bits of the fraction, to within 1/32.
@@ -247,41 +246,3 @@ def draw_uniformly(
         for before, total in pairwise([0, *totals])
     ]
     yield from read_first(sizes, counts)
-
-
-def find_outliers(source: Source, statistic: Statistic, row_order: str) -> Strata:
-    """Strata of the outliers of the response, with all other rows in one stratum; or those of the source."""
-    row_sizes = statistic.row_sizes()
-    assert row_sizes is not None  # scores are correlations with one response
-    if source.stratum_sizes and row_order != "random":
-        return Strata.stored(source.stratum_sizes, row_sizes)
-    return Strata.by_size(source.shape[0], row_sizes, 1)
-
-
-def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
-    """Strata of rows by the response; a single one if rows are to be drawn uniformly."""
-    n = source.shape[0]
-    if sampling == "uniform":
-        return Strata.uniform(n)
-    reason = _why_uniform(source, statistic, sampling, row_order)
-    row_sizes = statistic.row_sizes() if reason is None else None
-    if row_sizes is not None:
-        stored = source.stratum_sizes and row_order != "random"
-        return Strata.stored(source.stratum_sizes, row_sizes) if stored else Strata.by_size(n, row_sizes)
-    if sampling == "stratified":
-        reason = reason or f"the statistic {statistic.name!r} needs a uniform sample"
-        raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
-    return Strata.uniform(n)
-
-
-def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:
-    """Why rows are drawn uniformly; None if they can be drawn from strata."""
-    if statistic.n_responses > 1:
-        return "there are several responses"
-    if row_order == "random" or (source.stratum_sizes and row_order != "blocks"):
-        return None
-    if row_order != "auto":
-        return f"the row order is {row_order!r}, not random"
-    if source.shuffled:
-        return "the data were shuffled without a target, and their first rows are a uniform sample"
-    return "rows are stored in blocks" if sampling == "auto" and not reads_rows_cheaply(source) else None
