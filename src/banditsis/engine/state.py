@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows, take
+from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import rows_of_response
 from banditsis.engine.exchangeability import GroupSums
@@ -127,30 +126,26 @@ class SumState:
         self, rows: Rows, workers: Workers, tick: Callable[[int], None], cuts: Indices | None = None
     ) -> SumState:
         """Add new rows to the sums, in place; groups of rows begin and end at the positions ``cuts``."""
-        strata, statistic, groups = self.strata.split(rows), self.statistic, None
-        if cuts is None or statistic.layout.weighted:  # weighted squares do not show how features vary
-            self._add_parts(strata, self.sums, workers, tick)
-        else:
-            parts = [take(rows, start, stop) for start, stop in pairwise(cuts.tolist())]
-            sums = statistic.make_sums(len(parts), self.sums.shape[-1])
-            self._add_parts(parts, sums, workers, tick)
+        statistic, groups = self.statistic, None
+        grouped, edges = self.strata.group(rows)
+        if statistic.layout.weighted:  # weighted squares do not show how features vary
+            cuts = None
+        sums = self.sums if cuts is None else statistic.make_sums(len(cuts) - 1, self.n_columns)
+        context = SumContext(self.calibration, sums, workers, tick)
+        finer = edges if cuts is None else cuts
+        self.source.add_sums(grouped, finer, self.columns, statistic.weights(grouped), context)
+        if cuts is not None:
             self.sums[0] += sums.sum(axis=0)
             present = statistic.present(sums.swapaxes(0, 1), slice(None))
             counts = np.diff(cuts)[:, None] if present is None else present
             groups = GroupSums(sums[:, 0], sums[:, statistic.layout.squares], counts)
         return replace(
             self,
-            summaries=self.summaries + statistic.summaries(strata),
-            counts=self.counts + np.array([count_rows(part) for part in strata]),
+            summaries=self.summaries + statistic.summaries(grouped, edges),
+            counts=self.counts + np.diff(edges),
             read=(*self.read, rows),
             groups=groups,
         )
-
-    def _add_parts(
-        self, parts: list[Rows], sums: Floats, workers: Workers, tick: Callable[[int], None]
-    ) -> None:
-        context = SumContext(self.calibration, sums, workers, tick)
-        self.source.sums_by_stratum(parts, self.columns, self.statistic.weights, context)
 
     @cached_property
     def combined(self) -> Combined:
