@@ -24,16 +24,7 @@ def test_informative_rows_of_known_distributions():
     values = np.column_stack(
         [rng.standard_normal(m), np.arange(m) < 7, np.zeros(m), np.r_[1e100, np.zeros(m - 1)], rng.random(m)]
     ).astype(float)
-    rows, heavy = informative_rows(values, None)
-    np.testing.assert_allclose(rows, [m / 3, 7, 0, 1, m / 1.8], rtol=0.02)
-    assert not heavy.any()  # rare, but not heavy-tailed
-    for heavy_tailed in (rng.standard_cauchy((2000, 500)), np.exp(2 * rng.standard_normal((2000, 500)))):
-        rows, heavy = informative_rows(heavy_tailed, np.ones(2000))
-        assert heavy[(rows >= 4) & (rows < 36)].mean() > 0.7
-    _, heavy = informative_rows(rng.binomial(2, 0.005, (2000, 500)).astype(float), None)
-    assert not heavy.any()
-    _, heavy = informative_rows(rng.standard_normal((30, 500)), None)  # few rows, but ordinary ones
-    assert not heavy.any()
+    np.testing.assert_allclose(informative_rows(values, None), [m / 3, 7, 0, 1, m / 1.8], rtol=0.02)
 
 
 def test_a_small_sample_of_ordinary_features_decides():
@@ -49,7 +40,7 @@ def test_weights_count_as_in_a_weighted_sum():
     x, w = rng.standard_normal(500), rng.random(500) + 0.1
     z = x - np.average(x, weights=w)
     expected = np.sum(w * z**2) ** 2 / np.sum(w**2 * z**4)
-    assert informative_rows(x[:, None], w)[0][0] == pytest.approx(expected)
+    assert informative_rows(x[:, None], w)[0] == pytest.approx(expected)
 
 
 def test_undecided_features_take_at_most_half_of_the_places():
@@ -202,11 +193,11 @@ def test_unread_rows_are_those_of_each_response():
     Y = rng.standard_normal((1000, 2))
     Y[5, 0], Y[7, 1] = 100, -200
     statistic = Pearson.bind(Y, False).calibrate(slice(0, 1000))
-    assert (measure_unread(statistic, [slice(0, 5), slice(8, 1000)]) > 0.5).all()
-    found = measure_unread(statistic, [np.array([5])])
+    assert (measure_unread(statistic, np.delete(np.arange(1000), [5, 6, 7])) > 0.5).all()
+    found = measure_unread(statistic, np.array([5]))
     assert found[0] == 0
     assert found[1] > 0.5
-    assert (measure_unread(statistic, [slice(0, 1000)]) == 0).all()
+    assert (measure_unread(statistic, slice(0, 1000)) == 0).all()
 
 
 def test_unread_rows_count_together():
@@ -216,8 +207,8 @@ def test_unread_rows_count_together():
     statistic = Pearson.bind(y[:, None], False).calibrate(slice(0, 10_000))
     deviation = np.sqrt(np.sum(np.square(y - y.mean())))
     share = (50 - y.mean()) / deviation
-    assert measure_unread(statistic, [slice(10, 900)])[0] == pytest.approx(np.sqrt(10) * share)
-    assert measure_unread(statistic, [slice(9, 900)])[0] == 0  # such a row was read
+    assert measure_unread(statistic, slice(10, 900))[0] == pytest.approx(np.sqrt(10) * share)
+    assert measure_unread(statistic, slice(9, 900))[0] == 0  # such a row was read
 
 
 def test_rows_that_are_read_for_certain_do_not_make_a_sample_uncertain():

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from banditsis import SIS, BanditSIS, Interrupted, Plan, screen
 from banditsis.core.arrays import count_rows
 from banditsis.engine.exchangeability import (
-    BoundedDeviation,
-    _deviation_drifts,
+    GroupSums,
+    bounded_deviations,
     design_effect,
-    group_variation,
+    deviation_drifts,
     variation_bound,
 )
 from banditsis.engine.sampling import draw_rows, resolve_row_order
@@ -248,10 +248,11 @@ def test_chance_stays_below_the_bound(m, groups):
         X[:, 50:100] = rng.standard_cauchy((m, 50))
         X[:, 100:250] = rng.random((m, 150)) < rng.integers(1, 30, 150) / m
         X[:, 250:] = X[:, [0]]
-        spread = group_variation(np.array_split(X, groups))
+        cuts = np.linspace(0, m, groups + 1).astype(int)
+        spread = GroupSums.of(X, cuts).variation()
         assert np.nanmax(spread) < alarm
-        sizes = np.column_stack([BoundedDeviation.of(X[:, k])(X[:, k]) for k in range(0, 300, 20)])
-        assert np.nanmax(group_variation(np.array_split(sizes, groups))) < alarm
+        sizes = np.column_stack([bounded_deviations(X[:, k]) for k in range(0, 300, 20)])
+        assert np.nanmax(GroupSums.of(sizes, cuts).variation()) < alarm
         assert np.nanmean(spread) < alarm_of_mean
 
 
@@ -263,7 +264,6 @@ def test_the_design_effect_is_that_of_the_definition():
     between = sum(len(part) * (part.mean() - y.mean()) ** 2 for part in parts)
     expected = between / ((y - y.mean()) ** 2).sum() * 999 / (len(parts) - 1)
     assert design_effect(y, edges) == pytest.approx(expected)
-    np.testing.assert_allclose(group_variation([part[:, None] for part in parts]), [expected])
 
 
 def test_warnings_point_at_the_line_of_the_user():
@@ -320,8 +320,8 @@ def test_deviations_of_the_first_rows_stay_below_their_bound(law):
         "sparse": (rng.random((2000, 400)) < 2e-3) * 1.0,
     }[law]
     for m in (20, 200):
-        assert not any(_deviation_drifts(y[:, [k]], slice(0, m)) for k in range(400))
-    assert _deviation_drifts(np.sort(np.abs(y[:, [0]]), axis=0)[::-1], slice(0, 200)) or law == "sparse"
+        assert not any(deviation_drifts(y[:, [k]], slice(0, m)) for k in range(400))
+    assert deviation_drifts(np.sort(np.abs(y[:, [0]]), axis=0)[::-1], slice(0, 200)) or law == "sparse"
 
 
 def test_guarantees_on_a_shuffled_store():

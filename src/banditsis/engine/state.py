@@ -128,8 +128,8 @@ class SumState:
         """Add new rows to the sums, in place; groups of rows begin and end at the positions ``cuts``."""
         statistic, groups = self.statistic, None
         grouped, edges = self.strata.group(rows)
-        if statistic.layout.weighted:  # weighted squares do not show how features vary
-            cuts = None
+        if cuts is not None and (len(cuts) < 3 or statistic.layout.weighted):
+            cuts = None  # one group, or weighted squares, do not show how features vary
         sums = self.sums if cuts is None else statistic.make_sums(len(cuts) - 1, self.n_columns)
         context = SumContext(self.calibration, sums, workers, tick)
         finer = edges if cuts is None else cuts
