@@ -12,9 +12,9 @@ from banditsis import SIS, BanditSIS, Interrupted, Plan, screen
 from banditsis.core.arrays import count_rows
 from banditsis.engine.exchangeability import (
     GroupSums,
-    bounded_deviations,
-    design_effect,
-    deviation_drifts,
+    differs_between_blocks,
+    differs_in_rows,
+    response_views,
     variation_bound,
 )
 from banditsis.engine.sampling import draw_rows, resolve_row_order
@@ -251,7 +251,7 @@ def test_chance_stays_below_the_bound(m, groups):
         cuts = np.linspace(0, m, groups + 1).astype(int)
         spread = GroupSums.of(X, cuts).variation()
         assert np.nanmax(spread) < alarm
-        sizes = np.column_stack([bounded_deviations(X[:, k]) for k in range(0, 300, 20)])
+        sizes = np.column_stack([view for k in range(0, 300, 20) for view in response_views(X[:, k])])
         assert np.nanmax(GroupSums.of(sizes, cuts).variation()) < alarm
         assert np.nanmean(spread) < alarm_of_mean
 
@@ -263,7 +263,9 @@ def test_the_design_effect_is_that_of_the_definition():
     parts = np.split(y, edges[1:-1])
     between = sum(len(part) * (part.mean() - y.mean()) ** 2 for part in parts)
     expected = between / ((y - y.mean()) ** 2).sum() * 999 / (len(parts) - 1)
-    assert design_effect(y, edges) == pytest.approx(expected)
+    np.testing.assert_allclose(GroupSums.of(y[:, None], edges).variation(), [expected])
+    assert differs_between_blocks(y, edges, 1)
+    assert not differs_between_blocks(rng.permutation(y), edges, 1)
 
 
 def test_warnings_point_at_the_line_of_the_user():
@@ -320,8 +322,11 @@ def test_deviations_of_the_first_rows_stay_below_their_bound(law):
         "sparse": (rng.random((2000, 400)) < 2e-3) * 1.0,
     }[law]
     for m in (20, 200):
-        assert not any(deviation_drifts(y[:, [k]], slice(0, m)) for k in range(400))
-    assert deviation_drifts(np.sort(np.abs(y[:, [0]]), axis=0)[::-1], slice(0, 200)) or law == "sparse"
+        views = [view for k in range(400) for view in response_views(y[:, k])]
+        assert not any(differs_in_rows(view, slice(0, m), 2) for view in views)
+    for ordered in (np.sort(y[:, 0]), y[np.argsort(-np.abs(y[:, 0])), 0]):  # by value, and by size
+        views = list(response_views(ordered))
+        assert any(differs_in_rows(view, slice(0, 200), 2) for view in views) or law == "sparse"
 
 
 def test_guarantees_on_a_shuffled_store():

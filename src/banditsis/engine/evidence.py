@@ -212,7 +212,8 @@ def measure_variance_inflation(
         variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
         own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
     n_again = len(pilot.rows) * (len(anywhere) + len(selected))
-    return VarianceInflation(*max(typical), np.concatenate(own), n_again)
+    mean, high = max(typical)
+    return VarianceInflation(mean or 1.0, high, np.concatenate(own), n_again)
 
 
 def _average(squares: Floats, factors: Floats) -> tuple[float, float]:

@@ -11,9 +11,6 @@ has mean 1 if rows are assigned to groups at random, whatever the feature's dist
 distribution. For sparse and heavy-tailed features k influential values fall into one group with probability
 :math:`B^{1-k}`, and T is then k, so T exceeds c with probability of about :math:`B^{1-c}`. The bound used
 here is the larger of the two, at error :data:`ERROR` over all features together.
-
-If rows are sorted by the size of the response, blocks have equal means but unequal spread. So the same test
-is applied to the bounded deviations of the response from its median, which heavy tails do not affect.
 """
 
 from __future__ import annotations
@@ -27,14 +24,11 @@ import numpy as np
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread
 from banditsis.core.validation import warn_user
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic
 
 #: Probability of a false alarm of one test.
 ERROR = 1e-5
 #: A design effect of the response below this is harmless, even if it is significant.
 DESIGN_EFFECT_TOLERANCE = 2.0
-#: Drift of the response in the first rows, in standard errors.
-DRIFT_TOLERANCE = 5.0
 #: The most common class labels that are compared.
 MAX_LABELS = 20
 #: Size of the samples that are read again: features, and rows in runs of consecutive ones.
@@ -88,15 +82,15 @@ class GroupSums(NamedTuple):
         """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
         variation, n_groups, n_rows = self.variation(), len(self.values), int(self.counts.max(axis=1).sum())
         known = variation[~np.isnan(variation)]
-        if known.size == 0:
-            return None
-        n_differing = int(np.count_nonzero(variation > variation_bound(n_rows, n_groups, known.size)))
+        n_differing = 0
+        if known.size:
+            n_differing = int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size)))
         if n_differing:
             worst = int(np.nanargmax(variation))
             name = source.name(worst if self.columns is None else int(self.columns[worst]))
             others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
             return f"feature {name!r}{others if n_differing > 1 else ' differs'} between {among}"
-        if known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False):
+        if known.size and known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False):
             return f"features differ between {among}"
         return None
 
@@ -132,7 +126,7 @@ def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = 
 
 
 def warn_if_not_exchangeable(
-    source: Source, statistic: Statistic, rows: Rows, row_order: str, groups: GroupSums | None
+    source: Source, y: Array, rows: Rows, row_order: str, groups: GroupSums | None
 ) -> list[str]:
     """Warn, and return the warning, if the rows of the first pass do not represent all rows.
 
@@ -140,8 +134,8 @@ def warn_if_not_exchangeable(
     ----------
     source : Source
         The features.
-    statistic : Statistic
-        With the responses of all rows.
+    y : ndarray of shape (n, q)
+        The responses.
     rows : slice or ndarray
         The rows of the first pass.
     row_order : {"blocks", "stored"}
@@ -149,7 +143,7 @@ def warn_if_not_exchangeable(
     groups : GroupSums, optional
         Sums of that pass; without them, a few features are read again.
     """
-    difference = _find_difference(source, statistic, rows, row_order, groups)
+    difference = _find_difference(source, y, rows, row_order == "blocks", groups)
     if difference is None:
         return []
     message = (
@@ -162,24 +156,22 @@ def warn_if_not_exchangeable(
 
 
 def _find_difference(
-    source: Source, statistic: Statistic, rows: Rows, row_order: str, groups: GroupSums | None
+    source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
 ) -> str | None:
-    (n, p), m, blocks = source.shape, count_rows(rows), row_order == "blocks"
-    if blocks and _response_differs(statistic.y, source.block_edges()):
+    (n, p), m = source.shape, count_rows(rows)
+    views = [view for column in y.T for view in response_views(column)]
+    if blocks and any(differs_between_blocks(view, source.block_edges(), len(views)) for view in views):
         return f"the response differs between blocks of {source.block_rows:,} rows"
-    if not blocks and (statistic.drift(rows, n) > DRIFT_TOLERANCE or deviation_drifts(statistic.y, rows)):
+    if not blocks and any(differs_in_rows(view, rows, len(views)) for view in views):
         return f"the response in the first {m:,} rows differs from the rest"
     columns, cuts = spread(slice(0, p), PROBE_COLUMNS), group_cuts(source, rows)
     if groups is None and not source.shuffled and len(cuts) > 2:
         groups = GroupSums.of(source.read(rows, columns), cuts, columns)
-    if groups is not None:
-        among = "blocks" if blocks else "groups of consecutive rows"
-        difference = groups.describe_differing(source, among)
-        if difference is not None:
-            return difference
+    among = "blocks" if blocks else "groups of consecutive rows"
+    difference = None if groups is None else groups.describe_differing(source, among)
     size = min(m, n - m, PROBE_ROWS)
-    if blocks or source.shuffled or size < 8:
-        return None
+    if difference or blocks or source.shuffled or size < 8:
+        return difference
     samples = [_probe_rows(0, m, size), _probe_rows(m, n, size)]
     block = np.concatenate([source.read(some, columns) for some in samples])
     both = GroupSums.of(block, np.array([0, len(samples[0]), len(block)]), columns)
@@ -193,65 +185,47 @@ def _probe_rows(start: int, stop: int, size: int) -> Indices:
     return np.unique(firsts[:, None] + np.arange(run))
 
 
-def _response_differs(y: Array, edges: Indices) -> bool:
-    """Whether a response has a design effect between blocks that is significant and harmful."""
-    if len(edges) < 3:
-        return False
-    found = [design_effect(values, edges) for column in y.T for values in _views(column)]
-    bound = variation_bound(len(y), len(edges) - 1, max(1, len(found)))
-    return max(found, default=0.0) > max(bound, DESIGN_EFFECT_TOLERANCE)
+def response_views(y: Array) -> Iterator[Array]:
+    r"""Bounded functions of a response, whose means are compared.
 
-
-def design_effect(y: Array, edges: Indices) -> float:
-    """T of a response between blocks; 0 if it is constant.
+    Those of numbers are :math:`d = (y - c) / s`, from -4 to 4, and :math:`|d|`, where c is the median and s
+    the median absolute deviation (of the values that differ from c, if it is 0). The first shows drift; the
+    second shows that rows are sorted by the size of the response, although blocks have equal means. Class
+    labels have an indicator of each of the most common classes.
 
     Examples
     --------
-    >>> round(design_effect(np.arange(1000) // 100, np.arange(0, 1001, 10)), 6)
-    10.090909
+    >>> list(response_views(np.array([1.0, 2.0, 3.0, 4.0, 1e9])))
+    [array([-2., -1.,  0.,  1.,  4.]), array([2., 1., 0., 1., 4.])]
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.nan_to_num(GroupSums.of(y[:, None], edges).variation()[0]))
-
-
-def _views(y: Array) -> Iterator[Array]:
-    """Numbers and their deviations; or an indicator of each of the most common class labels."""
-    if y.dtype.kind in "fiub":
-        yield y
-        yield bounded_deviations(y)
+    if y.dtype.kind not in "fiub":
+        labels, counts = np.unique(y, return_counts=True)
+        yield from (y == label for label in labels[np.argsort(-counts)[:MAX_LABELS]])
         return
-    labels, counts = np.unique(y, return_counts=True)
-    yield from (y == label for label in labels[np.argsort(-counts)[:MAX_LABELS]])
-
-
-def deviation_drifts(y: Array, rows: Rows) -> bool:
-    """Whether deviations in some rows differ from those in all, by Bernstein's bound."""
-    if y.dtype.kind not in "fiub" or count_rows(rows) >= len(y):
-        return False
-    exponent = -math.log(ERROR / (2 * y.shape[1])) / count_rows(rows)
-    for deviations in map(bounded_deviations, y.T):
-        difference = abs(deviations[rows].mean() - deviations.mean())
-        bound = exponent * (2 * deviations.var() + 2 / 3 * MAX_DEVIATION * difference)
-        if difference**2 > bound:
-            return True
-    return False
-
-
-def bounded_deviations(y: Array) -> Floats:
-    r"""Bounded absolute deviations from the median, :math:`\min(|y - c| / s, 4)`.
-
-    The scale s is the median absolute deviation, or that of the deviations that are not 0 if it is 0. Their
-    mean measures the spread of y, even if y has no variance.
-
-    Examples
-    --------
-    >>> bounded_deviations(np.array([1.0, 2.0, 3.0, 4.0, 1e9]))
-    array([2., 1., 0., 1., 4.])
-    """
     values = np.asarray(y, np.float64)
     sample = values[spread(slice(0, len(y)), DEVIATION_PILOT_ROWS)]
     centre = np.median(sample)
     sizes = np.abs(sample - centre)
     scale = np.median(sizes) or (np.median(sizes[sizes > 0]) if sizes.any() else 1.0)
     with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(np.abs(values - centre) / scale, MAX_DEVIATION))
+        deviations = np.clip((values - centre) / scale, -MAX_DEVIATION, MAX_DEVIATION)
+    yield deviations
+    yield np.abs(deviations)
+
+
+def differs_between_blocks(view: Array, edges: Indices, n_tests: int) -> bool:
+    """Whether the design effect of a function of the response is significant and harmful."""
+    if len(edges) < 3:
+        return False
+    bound = max(variation_bound(len(view), len(edges) - 1, n_tests), DESIGN_EFFECT_TOLERANCE)
+    return bool(GroupSums.of(view[:, None], edges).variation()[0] > bound)
+
+
+def differs_in_rows(view: Array, rows: Rows, n_tests: int) -> bool:
+    """Whether the mean over some rows differs from that of all, by Bernstein's bound for bounded values."""
+    if count_rows(rows) >= len(view):
+        return False
+    difference = abs(view[rows].mean() - view.mean())
+    reach = 2 * MAX_DEVIATION if view.dtype.kind == "f" else 1.0
+    exponent = -math.log(ERROR / (2 * n_tests)) / count_rows(rows)
+    return bool(difference**2 > exponent * (2 * view.var() + 2 / 3 * reach * difference))

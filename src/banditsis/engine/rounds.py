@@ -230,7 +230,7 @@ def _next_round(
     scored = map_in_threads(keep, range(q), -(-q // (1 + max(sizes) // SCORES_OF_THREAD)))
     warnings = []
     if cuts is not None:
-        warnings = warn_if_not_exchangeable(run.source, statistic, rows, run.row_order, state.groups)
+        warnings = warn_if_not_exchangeable(run.source, statistic.y, rows, run.row_order, state.groups)
     seconds = (clock() - started) / q
     effective, new = run.strata.design.effective_rows(state.n_read), state.n_new(rows)
     traces: list[Trace] = []
