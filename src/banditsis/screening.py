@@ -197,7 +197,7 @@ def screen(
                 attach_partial(error, _partial_results(jobs, settings, "ended by an error", single))
                 raise
     found = [result for result in _results(jobs, settings) if result is not None]
-    results: list[Any] = flag_features(found, source, responses if one_column else None)
+    results: list[Any] = flag_features(found, source)
     return results[0] if single else ScreeningResults(results)
 
 

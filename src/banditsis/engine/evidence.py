@@ -127,8 +127,8 @@ def choose_pilot(
         weights, sampled = (part[codes] * share for part in (design.shares_of_rows, design.variances(n_read)))
         weights /= weights.sum()
         y = statistic.targets(rows)[:, response]
-        square = np.square(y - weights @ y)
-        square /= max(weights @ square, SMALLEST)
+        square = np.square(y - (weights * y).sum())  # threads of a dot product would take longer
+        square /= max((weights * square).sum(), SMALLEST)
         return Pilot(rows, weights, sampled, sampled + weights / design.n_rows, square)
 
     step = 1 + n_read // MAX_CANDIDATES

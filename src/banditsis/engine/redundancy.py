@@ -92,22 +92,7 @@ def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Flo
         {\sqrt{\sum_i w_i (x_{ij} - \bar x_j)^2 \; \sum_i w_i (x_{ik} - \bar x_k)^2}}
 
     A missing value counts as the mean of its column, which pulls correlations towards 0. A constant column
-    has correlation 0 with all others and 1 with itself.
-
-    Parameters
-    ----------
-    source : Source
-        The features.
-    columns : ndarray of int
-        Columns, in any order.
-    rows : slice or ndarray of int
-        Rows to use; their cells of these columns are held in memory as float64.
-    weights : ndarray, optional
-        Weights of the rows.
-
-    Returns
-    -------
-    ndarray of shape (columns, columns)
+    has correlation 0 with all others and 1 with itself. Cells are held in memory as float64.
 
     Examples
     --------
@@ -161,19 +146,7 @@ def choose(relevance: Floats, correlation: Floats, size: int) -> Indices:
     chosen before [2]_. Without correlations it ranks by score. Features that those chosen before explain
     completely come last, by relevance.
 
-    Parameters
-    ----------
-    relevance : ndarray
-        Squared score of each candidate.
-    correlation : ndarray
-        Correlations among the candidates.
-    size : int
-        Number of features to choose.
-
-    Returns
-    -------
-    ndarray of int
-        Positions among the candidates, in the order chosen.
+    ``relevance`` is the squared score of each candidate. Returns positions in the order chosen.
 
     References
     ----------
