@@ -132,8 +132,11 @@ def choose_pilot(
         return Pilot(rows, weights, sampled, sampled + weights / design.n_rows, square)
 
     step = 1 + n_read // MAX_CANDIDATES
-    parts = read if step == 1 else [part for piece in read for part in strata.split(piece)]
-    rows = np.sort(np.concatenate([as_indices(part)[::step] for part in parts]))
+    parts = [as_indices(part) for part in read]
+    if step > 1:  # every so many rows of each stratum
+        groups = [strata.group(part) for part in parts]
+        parts = [part for rows, edges in groups for part in np.split(as_indices(rows), edges[1:-1])]
+    rows = np.sort(np.concatenate([part[::step] for part in parts]))
     every = weigh(rows, np.ones(len(rows)))
     if len(rows) <= size:
         return every

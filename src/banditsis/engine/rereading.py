@@ -139,7 +139,7 @@ class RereadState:
 
     def score(self, response: int, left: Positions) -> Scored:
         """The scores of all features that are left."""
-        counts = np.array([count_rows(rows) for rows in self.strata.split(self.rows)])
+        counts = np.diff(self.strata.group(self.rows)[1])
         null = self._null_distribution() if self.strata.is_uniform(counts) else None
         return Scored(self.lines[0], null, self.present)
 

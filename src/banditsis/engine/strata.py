@@ -16,10 +16,8 @@ from banditsis.core.arrays import (
     Indices,
     Rows,
     as_indices,
-    as_slice,
     chunks,
     count_rows,
-    take,
 )
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import draw_at_once, draw_lazily
@@ -67,15 +65,7 @@ class Strata:
 
         Outliers have strata of their own, in each of which the largest is at most about twice the smallest.
         So their samples grow with their share of the sum of squares, up to all of them.
-
-        Parameters
-        ----------
-        n : int
-            Number of rows.
-        row_sizes : RowSizes
-            See :meth:`Statistic.row_sizes`.
-        n_strata : int
-            Number of strata for the rows that are not outliers.
+        There are ``n_strata`` of them for the rows that are not outliers.
         """
         keys = np.empty(n, np.uint16)
         total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
@@ -160,11 +150,6 @@ class Strata:
         grouped = as_indices(rows)[np.argsort(codes, kind="stable")]
         return grouped, np.cumsum([0, *np.bincount(codes, minlength=self.n_strata)])
 
-    def split(self, rows: Rows) -> list[Rows]:
-        """The rows of each stratum, as a slice if they are consecutive."""
-        grouped, edges = self.group(rows)
-        return [as_slice(take(grouped, start, stop)) for start, stop in pairwise(edges.tolist())]
-
     def weights(self, counts: Indices) -> Floats:
         """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
         shares = self.design.shares_of_rows
@@ -231,33 +216,10 @@ def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indi
         before = after
 
 
-def draw_counts(sizes: Indices, m: int, rng: np.random.Generator) -> Indices:
-    """Rows of each stratum in a uniform sample of m rows: a multivariate hypergeometric draw.
-
-    That of NumPy raises an error for 10^9 rows or more. Here every row is drawn with probability m/n, which
-    is a binomial draw for each stratum. Then the surplus of about √m rows is removed, or the missing rows are
-    added, one by one.
-
-    Examples
-    --------
-    >>> draw_counts(np.array([7 * 10**9, 3 * 10**9]), 1000, np.random.default_rng(0)).tolist()
-    [709, 291]
-    """
-    drawn = rng.binomial(sizes, m / max(1, sizes.sum()))
-    missing = m - int(drawn.sum())
-    pool = sizes - drawn if missing > 0 else drawn
-    moved = rng.choice(pool.sum(), abs(missing), replace=False)
-    counts = np.bincount(np.searchsorted(np.cumsum(pool), moved, "right"), minlength=len(sizes))
-    return np.asarray(drawn + (counts if missing > 0 else -counts))
-
-
 def draw_uniformly(
     sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator
 ) -> Iterator[Indices]:
     """Yield the rows that each step adds to a uniform sample of rows that are stored by stratum."""
-    drawn = np.zeros(len(sizes), np.intp)
-    counts = [
-        drawn := drawn + draw_counts(sizes - drawn, total - before, rng)
-        for before, total in pairwise([0, *totals])
-    ]
-    yield from read_first(sizes, counts)
+    ends = np.cumsum(sizes)
+    codes = np.searchsorted(ends, rng.choice(ends[-1], totals[-1], replace=False), "right")
+    yield from read_first(sizes, [np.bincount(codes[:total], minlength=len(ends)) for total in totals])
