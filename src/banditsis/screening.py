@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -17,8 +16,6 @@ from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, announce_compilation, show_progress
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
-    MIN_ROWS,
-    Responses,
     check_choice,
     check_integer,
     check_plan,
@@ -27,30 +24,28 @@ from banditsis.core.validation import (
     check_sample_weight,
     check_shape,
     count_classes,
-    describe_unknown,
     find_integer_classes,
     raise_nonfinite,
     resolve_seed,
     response_names,
-    rows_by_missingness,
     to_memory,
 )
-from banditsis.engine.design import PlanLike, choose_design
+from banditsis.engine.design import PlanLike
 from banditsis.engine.flags import flag_features
 from banditsis.engine.redundancy import MAX_CANDIDATES
-from banditsis.engine.rounds import Run, screen_rounds
+from banditsis.engine.rounds import screen_rounds
+from banditsis.engine.runs import Run, check_enough, make_runs
 from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.engine.settings import Settings
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
-from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.results.result import LEAKAGE, Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
-from banditsis.statistics.base import no_weights, show
+from banditsis.statistics.base import no_weights
 from banditsis.statistics.covariates import Covariates, find_basis
 from banditsis.statistics.encoding import encode_covariates
 
@@ -183,21 +178,22 @@ def screen(
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
     single = np.asarray(y).ndim == 1 or not one_column
+    use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     announce_compilation(progress)
-    with Workers(n_workers) as workers, one_blas_thread(_uses_blas(source, responses, settings)):
-        jobs = _make_jobs(source, responses, plan, settings, getattr(progress, "round_done", None))
-        with show_progress(progress, sum(job.n_cells for job in jobs)) as tick:
+    with Workers(n_workers) as workers, one_blas_thread(use_blas):
+        runs = make_runs(source, responses, plan, settings, getattr(progress, "round_done", None))
+        traces: dict[int, Trace] = {}
+        with show_progress(progress, sum(run.n_cells for run in runs)) as tick:
             try:
-                for job in (job for job in jobs if not job.traces):
-                    for traces in screen_rounds(job.run, workers, tick):
-                        job.traces[:] = traces
+                for run in runs:
+                    for found in screen_rounds(run, workers, tick):
+                        traces.update(zip(run.members, found, strict=True))
             except KeyboardInterrupt:
-                raise Interrupted(_partial_results(jobs, settings, "interrupted", single)) from None
+                raise Interrupted(_partial_results(runs, traces, "interrupted", single)) from None
             except Exception as error:
-                attach_partial(error, _partial_results(jobs, settings, "ended by an error", single))
+                attach_partial(error, _partial_results(runs, traces, "ended by an error", single))
                 raise
-    found = [result for result in _results(jobs, settings) if result is not None]
-    results: list[Any] = flag_features(found, source)
+    results: list[Any] = flag_features([r for r in _results(runs, traces) if r is not None], source)
     return results[0] if single else ScreeningResults(results)
 
 
@@ -242,7 +238,7 @@ def _known_rows(
         values, complete, remarks = encode_covariates(covariates, n, allow_missing=missing == "pairwise")
         if complete is not None:
             rows = complete if rows is None else np.intersect1d(rows, complete, assume_unique=True)
-            _check_enough(len(rows))
+            check_enough(len(rows))
         adjust = find_basis(values if rows is None else values[rows], source.dtype)
         notes = [*notes, *remarks, *adjust.notes]
     if weights is None:
@@ -252,18 +248,6 @@ def _known_rows(
     else:
         kept = np.searchsorted(weights.kept, rows)
     return Known(rows, adjust, weights.values[kept], notes)
-
-
-def _check_enough(n_rows: int) -> None:
-    if n_rows < MIN_ROWS:
-        raise ValueError(
-            f"the response and all covariates are known in {n_rows} rows, but screening needs at least "
-            f"{MIN_ROWS}: omit the covariates that are mostly missing."
-        )
-
-
-def _uses_blas(source: Source, responses: Responses, settings: Settings) -> bool:
-    return source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
 
 
 def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) -> PlanLike:
@@ -286,136 +270,25 @@ def _check_candidates(plan: Plan, n_choose: int | None) -> Plan:
     return plan
 
 
-class Job(NamedTuple):
-    """Responses that are screened together."""
-
-    #: their numbers among all responses
-    members: list[int]
-    run: Run
-    n_covariates: int
-    notes: list[str]
-    #: what is known about each response so far; empty before the first round
-    traces: list[Trace]
-    #: cells to read, for the progress bar
-    n_cells: int
-
-
-def _make_jobs(
-    source: Source, responses: Responses, plan: PlanLike, settings: Settings, on_round: Any
-) -> list[Job]:
-    """Group the responses that can be screened together, and choose the rows and the plan of each group."""
-    one_column = settings.statistic.n_columns == 1
-    groups = list(rows_by_missingness(responses)) if one_column else [([0], None)]
-    n_responses = sum(len(members) for members, _ in groups)
-    if n_responses > 1:
-        made = plan if isinstance(plan, Plan) else plan(SamplingDesign.uniform(source.shape[0]))
-        if settings.sampling == "stratified" or made.by_evidence:  # each has its own strata
-            groups = [([k], rows) for members, rows in groups for k in members]
-    for _, rows in groups:
-        if rows is not None and settings.covariates is not None:
-            _check_enough(len(rows))
-    values = [responses.take(rows, members) if one_column else responses.values for members, rows in groups]
-    varies = [(some != some[:1]).any(axis=0) for some in values]
-    if n_responses == 1 or not np.concatenate(varies).any():  # which raises an error
-        varies = [np.ones(len(members), bool) for members, _ in groups]
-    jobs = []
-    for (members, rows), some, kept in zip(groups, values, varies, strict=True):
-        group = Group(
-            members, source if rows is None else take_rows(source, rows), rows, source.shape[0], some
-        )
-        jobs += _jobs_of_group(group, kept, plan, settings, on_round)
-    return jobs
-
-
-class Group(NamedTuple):
-    """Responses that are known in the same rows."""
-
-    #: their numbers among all responses
-    members: list[int]
-    #: with the rows in which they are known
-    source: Source
-    #: these rows; None for all
-    rows: Indices | None
-    #: number of rows in which any response may be known
-    n_rows: int
-    values: Array
-
-
-def _jobs_of_group(group: Group, kept: Array, plan: PlanLike, settings: Settings, on_round: Any) -> list[Job]:
-    """The jobs of the responses of a group, of which those that are not constant are kept."""
-    members, source, rows, values = group.members, group.source, group.rows, group.values
-    statistic: Any = None
-    if kept.any():
-        statistic = source.place(settings.bind(values if kept.all() else values[:, kept], rows))
-    adjust = settings.covariates_of(rows)
-    n_covariates = 0 if adjust is None else adjust.rank
-    design = choose_design(source, statistic, plan, settings, n_covariates)
-    notes = [*source.notes, *settings.notes, *design.notes]
-    if rows is not None and len(rows) < group.n_rows:
-        notes.insert(0, describe_unknown(group.n_rows - len(rows)))
-    run = Run(
-        source,
-        statistic or settings.statistic,
-        design.plan,
-        design.row_order,
-        design.strata,
-        settings.seed,
-        settings.weights_of(rows),
-        settings.pvalues,
-        settings.n_choose,
-        on_round,
-    )
-    jobs = []
-    for k in np.flatnonzero(~kept):
-        reason = f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all rows"
-        shape = design.plan.steps[0].n_rows, design.plan.n_features
-        trace = Trace.constant(*shape, reason, settings.statistic.has_pvalues())
-        jobs.append(Job([members[k]], run, n_covariates, notes, [trace], 0))
-    varying = [members[k] for k in np.flatnonzero(kept)]
-    for part in _split(run, len(varying)):
-        some = run if len(part) == len(varying) else replace(run, statistic=statistic.subset(part))
-        n_cells = len(part) * _count_cells(design.plan, settings)
-        jobs.append(Job([varying[k] for k in part], some, n_covariates, notes, [], n_cells))
-    return jobs
-
-
-def _split(run: Run, n_responses: int) -> list[list[int]]:
-    """Responses that share passes over the data: sums, and the first rows in which they vary."""
-    together = list(range(n_responses))
-    if n_responses < 2:
-        return [together] * n_responses
-    if not getattr(run.statistic, "shares_pass", False):
-        return [[k] for k in together]
-    late = [] if run.is_exact else run.statistic.constant_responses(next(run.draw(run.plan)))
-    together = [k for k in together if k not in set(late)]
-    return [part for part in (together, *([k] for k in late)) if part]
-
-
-def _count_cells(plan: Plan, settings: Settings) -> int:
-    """Cells to read for one response."""
-    if not settings.pvalues or plan.steps[-1].n_rows >= plan.n_rows:
-        return plan.cells
-    return plan.cells + plan.n_rows * (settings.n_choose or plan.n_keep)
-
-
 def _results(
-    jobs: Iterable[Job], settings: Settings, notes: Sequence[str] = ()
+    runs: Sequence[Run], traces: Mapping[int, Trace], notes: Sequence[str] = ()
 ) -> list[ScreeningResult | None]:
     """Results in the order of the responses; None before the first round."""
-    found: dict[int, ScreeningResult | None] = {}
-    for job in jobs:
-        for k, member in enumerate(job.members):
-            found[member] = _result(job, k, settings, notes) if job.traces else None
+    found = {
+        member: _result(run, k, traces[member], notes) if member in traces else None
+        for run in runs
+        for k, member in enumerate(run.members)
+    }
     return [found[member] for member in sorted(found)]
 
 
-def _result(job: Job, k: int, settings: Settings, notes: Sequence[str]) -> ScreeningResult:
+def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningResult:
     """What a trace says, and how the run was made."""
-    run, trace, member = job.run, job.traces[k], job.members[k]
-    source, plan, parameters = run.source, run.plan, settings.parameters(run, job.n_covariates)
+    source, plan, settings, member = run.source, run.plan, run.settings, run.members[k]
+    parameters = settings.parameters(run)
     if run.statistic.positive is not None and not run.statistic.one_sided:
         parameters["positive_class"] = to_single_line(str(run.statistic.positive[k]))
-    reasons = settings.no_floor_reason(run, job.n_covariates), settings.no_interval_reason(run, trace.rounds)
+    reasons = settings.no_floor_reason(run), settings.no_interval_reason(run, trace.rounds)
     missing = []
     if n_missing := len(trace.mostly_missing):
         listed = ", ".join(source.name(int(j)) for j in trace.mostly_missing[:5])
@@ -433,13 +306,13 @@ def _result(job: Job, k: int, settings: Settings, notes: Sequence[str]) -> Scree
         **trace.of_selected(trace.best_first()),
         parameters=parameters,
         versions={name: module.__version__ for name, module in used.items() if module is not None},
-        notes=(*missing, *trace.notes, *notes, *job.notes),
+        notes=(*missing, *trace.notes, *notes, *run.notes),
         details=tuple(trace.details),
         names=source.names,
         annotations=source.annotations,
         one_sided=trace.one_sided,
         by_evidence=plan.by_evidence,
-        n_covariates=job.n_covariates,
+        n_covariates=run.n_covariates,
         variance_inflation=trace.variance_inflation,
         no_floor_reason=trace.no_guarantee_reason or reasons[0],
         no_interval_reason=trace.no_guarantee_reason or reasons[1],
@@ -456,10 +329,10 @@ def _result(job: Job, k: int, settings: Settings, notes: Sequence[str]) -> Scree
     )
 
 
-def _partial_results(jobs: Sequence[Job], settings: Settings, how: str, single: bool) -> Any:
+def _partial_results(runs: Sequence[Run], traces: Mapping[int, Trace], how: str, single: bool) -> Any:
     """What the finished rounds say about a run that ended early; None if no round was finished."""
     note = f"the run was {how}: the selected features are those left at that time."
-    results = _results(jobs, settings, [note])
+    results = _results(runs, traces, [note])
     if all(result is None for result in results):
         return None
     return results[0] if single else results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -21,13 +21,14 @@ from banditsis.engine.exchangeability import group_cuts, warn_if_not_exchangeabl
 from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rereading import RereadState
-from banditsis.engine.sampling import draw_rows, join_rows
+from banditsis.engine.runs import Run
+from banditsis.engine.sampling import join_rows
 from banditsis.engine.state import Positions, Scored, SumState
-from banditsis.engine.strata import Strata, draw_uniformly
+from banditsis.engine.strata import Strata
 from banditsis.engine.trace import Trace
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.keeping import KeepRule
-from banditsis.plans.plan import Plan, Step
+from banditsis.plans.plan import Step
 from banditsis.results.result import Round, strength
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic, is_mostly_missing
@@ -42,75 +43,6 @@ SCORES_OF_THREAD = 1 << 15
 MAX_NONFINITE_READ = 1000
 
 
-@dataclass(frozen=True)
-class Run:
-    """Responses that are screened together: what is read, and by which plan."""
-
-    #: the rows in which the responses are known
-    source: Source
-    #: with the responses
-    statistic: Statistic
-    plan: Plan
-    row_order: str
-    strata: Strata
-    #: seed of the random rows
-    seed: int
-    #: weights of the rows by the user
-    sample_weight: Floats | None = None
-    #: False, True or "robust"
-    pvalues: bool | str = False
-    #: how many features to choose, without redundant ones, among those that the plan keeps; None for all
-    n_choose: int | None = None
-    #: called with each finished round
-    on_round: Callable[[Round], object] | None = None
-
-    @property
-    def is_random_sample(self) -> bool:
-        """Whether the rows of each stratum that were read up to any step are a simple random sample."""
-        return self.row_order == "random" or self.source.shuffled
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the first step reads all rows."""
-        return self.plan.steps[0].n_rows == self.plan.n_rows
-
-    def draw(self, plan: Plan) -> Iterator[Rows]:
-        """Yield the new rows of each step of a plan."""
-        totals, lazy, sizes = (
-            [step.n_rows for step in plan.steps],
-            plan.by_evidence,
-            self.source.stratum_sizes,
-        )
-        rng = np.random.default_rng(self.seed)
-        if self.strata.n_strata > 1:
-            return self.strata.draw(totals, self.row_order, rng, lazy=lazy)
-        if sizes and self.row_order == "stored" and totals[0] < plan.n_rows:
-            return draw_uniformly(sizes, totals, rng)
-        edges = self.source.block_edges() if self.row_order == "blocks" else None
-        return draw_rows(plan.n_rows, totals, self.row_order, rng, lazy=lazy, edges=edges)
-
-    def weigh(self, rows: Rows) -> Floats | None:
-        """Weights by which rows represent all rows, including the user's; None if they are equal."""
-        weights = self.strata.row_weights(rows)
-        if self.sample_weight is None:
-            return weights
-        return self.sample_weight[rows] * (1.0 if weights is None else weights)
-
-    def steps(self) -> Iterator[tuple[Any, Rows]]:
-        """Yield each step and its new rows, in the first as many as it takes until the response varies."""
-        plan = self.plan
-        while True:
-            rows: Rows | None = None
-            steps = zip(plan.steps, self.draw(plan), strict=False)
-            for step, new in steps:
-                rows = new if rows is None else join_rows(rows, new)
-                if count_rows(rows) >= plan.n_rows or not self.statistic.constant_responses(rows):
-                    yield step, rows
-                    yield from steps
-                    return
-            plan = plan.double_rows()
-
-
 class Found(NamedTuple):
     """What is known after a round."""
 
@@ -122,6 +54,10 @@ class Found(NamedTuple):
 
 def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[Trace]]:
     """Yield what is known about each response after each round, and after what follows the last one."""
+    if run.constant:
+        shape = run.plan.steps[0].n_rows, run.plan.n_features
+        yield [Trace.constant(*shape, run.constant, run.settings.statistic.has_pvalues())]
+        return
     steps = run.steps()
     first = next(steps)
     found, rule = _begin(run, *first)
@@ -138,11 +74,11 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     traces[0].notes = [*traces[0].notes, *rule.notes]
     if run.is_random_sample and not run.is_exact:
         traces = _measure_sample(run, found.state, traces, read)
-    if run.n_choose is not None:
+    if run.settings.n_choose is not None:
         sample = reduce(join_rows, read)
-        traces = [choose_features(run.source, t, sample, run.weigh, run.n_choose) for t in traces]
+        traces = [choose_features(run.source, t, sample, run.weigh, run.settings.n_choose) for t in traces]
     yield traces
-    if run.pvalues:
+    if run.settings.pvalues:
         traces = [_read_in_full(run, k, trace, workers, tick) for k, trace in enumerate(traces)]
         yield traces
     _correct_pvalues(run, found.state.statistic, traces, read)
@@ -302,4 +238,4 @@ def _correct_pvalues(run: Run, statistic: Statistic, traces: list[Trace], read: 
         return
     if count_rows(rows) > count_rows(read[0]):  # than it was calibrated with
         statistic = run.statistic.calibrate(rows)
-    correct_pvalues(run.source, statistic, traces, rows, run.pvalues)
+    correct_pvalues(run.source, statistic, traces, rows, run.settings.pvalues)

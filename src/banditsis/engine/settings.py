@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from banditsis.core.arrays import Array, Indices
-from banditsis.statistics.base import Statistic
+from banditsis.core.arrays import Array
 from banditsis.statistics.covariates import Covariates
 
 if TYPE_CHECKING:
-    from banditsis.engine.rounds import Run
+    from banditsis.engine.runs import Run
     from banditsis.results.result import Round
 
 
@@ -39,27 +38,7 @@ class Settings:
         """Whether NaN cells are ignored for each feature separately."""
         return self.missing == "pairwise"
 
-    def covariates_of(self, rows: Indices | None) -> Covariates | None:
-        """Covariates of some rows, None for all; None if they explain nothing but an intercept."""
-        adjust = self.covariates
-        if adjust is not None and adjust.rank and rows is not None:
-            adjust = adjust.take(rows)
-        return adjust if adjust is not None and adjust.rank else None
-
-    def weights_of(self, rows: Indices | None) -> Array | None:
-        """Weights of some rows, None for all."""
-        return self.sample_weight if self.sample_weight is None or rows is None else self.sample_weight[rows]
-
-    def bind(self, values: Array, rows: Indices | None) -> Statistic:
-        """The statistic for responses that are known in some rows."""
-        adjust, weights = self.covariates_of(rows), self.weights_of(rows)
-        if adjust is None:
-            bound: Statistic = self.statistic.bind(values, self.pairwise)
-        else:
-            bound = self.statistic.bind_partial(values, self.pairwise, adjust)
-        return bound if weights is None else bound.with_sample_weight(weights)
-
-    def parameters(self, run: Run, n_covariates: int) -> dict[str, Any]:
+    def parameters(self, run: Run) -> dict[str, Any]:
         """What the result reports about how it was made."""
         optional = {
             "sample_weight": self.sample_weight is not None,
@@ -74,14 +53,14 @@ class Settings:
             "statistic": self.statistic.name,
             **self.statistic.settings,
             "missing": self.missing,
-            "covariates": n_covariates,
+            "covariates": run.n_covariates,
             "seed": self.seed,
             "row_order": run.row_order,
             "sampling": "uniform" if run.strata.n_strata == 1 else "stratified",
             **{name: value for name, value in optional.items() if value},
         }
 
-    def no_floor_reason(self, run: Run, n_covariates: int) -> str | None:
+    def no_floor_reason(self, run: Run) -> str | None:
         """Why the run has no detection floor; None if it has one."""
         if run.is_exact:
             return None
@@ -89,7 +68,7 @@ class Settings:
             return "it is not known for rows with sample weights"
         if not run.statistic.is_correlation:
             return f"it is only known for correlations, not for the statistic {self.statistic.name!r}"
-        if self.pairwise and n_covariates:
+        if self.pairwise and run.n_covariates:
             return "it is not known for covariates together with missing values"
         return None if run.is_random_sample else NO_SAMPLE
 
