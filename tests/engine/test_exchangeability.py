@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from banditsis import SIS, BanditSIS, Interrupted, Plan, screen
-from banditsis.core.arrays import count_rows
+from banditsis import BanditSIS, Interrupted, Plan, screen
 from banditsis.engine.exchangeability import (
     GroupSums,
     differs_between_blocks,
@@ -93,16 +92,6 @@ def test_auto_takes_what_is_cheap():
     assert "blocks of 30,000 rows" in notes[0]
 
 
-def test_a_note_about_blocks_says_a_different_share_of_the_cells():
-    X, _ = data(30_000, 20)
-    plan = Plan.optimal(30_000, 20, 10, 0.1)
-    order, rounded, notes = resolve_row_order(Chunked(X, (10, 20), shuffled=True), plan, "auto")
-    assert (order, notes) == ("stored", [])
-    assert rounded.cells > plan.cells  # by 0.1%, so both are 10% of the cells
-    _, _, notes = resolve_row_order(Chunked(X, (1000, 20), shuffled=True), plan, "auto")
-    assert "of the cells instead of 10%" in notes[0]
-
-
 @pytest.mark.parametrize("chunk", [(50, 8), (64, 40), (7, 3), (333, 5)])
 def test_blocks_find_what_random_rows_find(chunk):
     X, y = data()
@@ -175,7 +164,7 @@ UNSUITABLE = {
 @pytest.mark.parametrize("row_order", ["blocks", "stored"])
 @pytest.mark.parametrize("kind", UNSUITABLE)
 def test_unsuitable_orders_are_never_silent(kind, row_order):
-    for seed in range(5):
+    for seed in range(3):
         X, y = UNSUITABLE[kind](*data(20_000, seed=seed))
         plan = Plan.paper(20_000, 40, 2, alpha=1.1)
         with pytest.warns(UserWarning, match="not in random order") as caught:
@@ -221,7 +210,7 @@ def test_classes_that_come_in_batches():
 @pytest.mark.parametrize("chunk", [(50, 8), (2, 40), (400, 10)])
 def test_shuffled_data_raise_no_alarm(row_order, chunk):
     """Warnings are errors here. Constant, sparse and heavy-tailed columns, gaps, classes."""
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         X, y = data(4000, seed=seed)
         X[:, 10] = 1e6
@@ -240,10 +229,10 @@ def test_shuffled_data_raise_no_alarm(row_order, chunk):
 
 @pytest.mark.parametrize(("m", "groups"), [(40, 4), (256, 8), (640, 16)])
 def test_chance_stays_below_the_bound(m, groups):
-    """Sixty thousand shuffled features of every kind, and not one false alarm."""
+    """Shuffled features of every kind, and not one false alarm."""
     rng = np.random.default_rng(7)
     alarm, alarm_of_mean = variation_bound(m, groups, 300), variation_bound(m, groups, 1, sparse=False)
-    for _ in range(200):
+    for _ in range(60):
         X = rng.standard_normal((m, 300))
         X[:, 50:100] = rng.standard_cauchy((m, 50))
         X[:, 100:250] = rng.random((m, 150)) < rng.integers(1, 30, 150) / m
@@ -295,21 +284,6 @@ def test_floors_where_the_store_was_shuffled():
     assert result.detection_floor() == pytest.approx(random.detection_floor(), rel=0.5)
     with pytest.raises(ValueError, match="not a simple random sample"):
         screen(Chunked(X), y, plan, row_order="blocks", random_state=0).detection_floor()
-
-
-def test_intervals_where_rows_are_no_random_sample():
-    X, y = data(20_000)
-    plan = Plan.paper(20_000, 40, 2)
-    for order in ("blocks", "stored"):
-        result = screen(Chunked(X), y, plan, row_order=order, random_state=0)
-        with pytest.raises(ValueError, match=r"no confidence intervals: .* not a simple random sample"):
-            result.interval()
-        full = screen(
-            Chunked(X), y, plan, row_order=order, pvalues=True, random_state=0
-        )  # of which all rows are read at last
-        np.testing.assert_allclose(full.interval(), screen(X, y, Plan.exact(20_000, 40, 2)).interval())
-    assert screen(Chunked(X), y, Plan.exact(20_000, 40, 2), row_order="blocks").interval().shape == (2, 2)
-    assert screen(Chunked(X, shuffled=True), y, plan).interval().shape == (2, 2)
 
 
 @pytest.mark.parametrize("law", ["normal", "cauchy", "sparse"])
@@ -396,12 +370,3 @@ def test_a_failing_read_leaves_what_is_known():
     with pytest.raises(OSError, match="the disk has gone") as caught:
         screen(Failing(X, 0, fail), y, Plan.paper(20_000, 60, 2), row_order="random")
     assert not hasattr(caught.value, "partial")
-
-
-def test_subsamples_of_a_chunked_source_read_whole_blocks():
-    X, y = data(20_000)
-    source = Chunked(X, (100, 8))
-    result = SIS(2, max_samples=1000, random_state=0).fit(source, y).result_
-    assert result.parameters["row_order"] == "blocks"
-    assert result.rounds[0].n_rows == 1000
-    assert count_rows(source.reads[-1]) <= 1000

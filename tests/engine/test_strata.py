@@ -157,14 +157,3 @@ def test_a_uniform_sample_of_ten_billion_rows_has_hypergeometric_counts():
     shares = np.array(sizes) / sum(sizes)
     np.testing.assert_allclose(counts.mean(axis=0), 200 * shares, atol=1)
     np.testing.assert_allclose(counts.var(axis=0), 200 * shares * (1 - shares), rtol=0.2)
-
-
-def test_few_rows_of_many_take_little_time_and_memory():
-    """Rows are sorted by stratum once, for all steps."""
-    n = 3_000_000
-    codes = np.zeros(n, np.uint8)
-    codes[::1000] = 1
-    strata, _ = by_distance(codes)
-    steps = list(strata.draw([1000, 2000], "random", np.random.default_rng(0), lazy=False))
-    assert sum(map(len, steps)) == 2000
-    assert (codes[np.concatenate(steps)] == 1).sum() == strata.design.allocate(2000)[1]
