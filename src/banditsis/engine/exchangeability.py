@@ -29,8 +29,8 @@ from banditsis.sources.base import Source
 ERROR = 1e-5
 #: A design effect of the response below this is harmless, even if it is significant.
 DESIGN_EFFECT_TOLERANCE = 2.0
-#: The most common class labels that are compared.
-MAX_LABELS = 20
+#: Kinds of NumPy's dtypes that are numbers; others have class labels, the most common of which are compared.
+NUMBERS, MAX_LABELS = "fiub", 20
 #: Size of the samples that are read again: features, and rows in runs of consecutive ones.
 PROBE_COLUMNS, PROBE_RUNS, PROBE_ROWS = 256, 16, 512
 MAX_GROUPS, MIN_GROUPS, ROWS_PER_GROUP = 16, 4, 32
@@ -159,10 +159,11 @@ def _find_difference(
     source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
 ) -> str | None:
     (n, p), m = source.shape, count_rows(rows)
-    views = [view for column in y.T for view in response_views(column)]
-    if blocks and any(differs_between_blocks(view, source.block_edges(), len(views)) for view in views):
+    views = (view for column in y.T for view in response_views(column))
+    n_tests = y.shape[1] * (2 if y.dtype.kind in NUMBERS else MAX_LABELS)
+    if blocks and any(differs_between_blocks(view, source.block_edges(), n_tests) for view in views):
         return f"the response differs between blocks of {source.block_rows:,} rows"
-    if not blocks and any(differs_in_rows(view, rows, len(views)) for view in views):
+    if not blocks and any(differs_in_rows(view, rows, n_tests) for view in views):
         return f"the response in the first {m:,} rows differs from the rest"
     columns, cuts = spread(slice(0, p), PROBE_COLUMNS), group_cuts(source, rows)
     if groups is None and not source.shuffled and len(cuts) > 2:
@@ -198,7 +199,7 @@ def response_views(y: Array) -> Iterator[Array]:
     >>> list(response_views(np.array([1.0, 2.0, 3.0, 4.0, 1e9])))
     [array([-2., -1.,  0.,  1.,  4.]), array([2., 1., 0., 1., 4.])]
     """
-    if y.dtype.kind not in "fiub":
+    if y.dtype.kind not in NUMBERS:
         labels, counts = np.unique(y, return_counts=True)
         yield from (y == label for label in labels[np.argsort(-counts)[:MAX_LABELS]])
         return

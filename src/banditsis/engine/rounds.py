@@ -150,7 +150,8 @@ def _next_round(
 ) -> Found:
     """Read new rows, score the features of each response and keep the best."""
     started, state, statistic = clock(), found.state, found.state.statistic
-    features = [state.features(left) for left in found.left]
+    everything = state.features(slice(None))
+    features = [everything if isinstance(left, slice) else everything[left] for left in found.left]
     sizes, q = [len(some) for some in features], len(features)
     if count_rows(rows):
         share = sum(sizes) / state.n_columns

@@ -23,6 +23,8 @@ from banditsis.statistics.linear import SUMS_OF_THREAD, LinearStatistic
 from banditsis.statistics.null_distributions import NullDistribution
 
 SUMS_AT_ONCE = 1 << 15
+#: More sums of groups of rows would take much memory; a few features are then read again.
+MAX_GROUP_SUMS = 1 << 25
 
 #: Positions among the columns of a state.
 Positions: TypeAlias = "Indices | slice"
@@ -128,8 +130,9 @@ class SumState:
         """Add new rows to the sums, in place; groups of rows begin and end at the positions ``cuts``."""
         statistic, groups = self.statistic, None
         grouped, edges = self.strata.group(rows)
-        if cuts is not None and (len(cuts) < 3 or statistic.layout.weighted):
-            cuts = None  # one group, or weighted squares, do not show how features vary
+        if cuts is not None:  # one group, or weighted squares, do not show how features vary
+            useful = len(cuts) > 2 and not statistic.layout.weighted
+            cuts = cuts if useful and len(cuts) * self.sums.size < MAX_GROUP_SUMS else None
         sums = self.sums if cuts is None else statistic.make_sums(len(cuts) - 1, self.n_columns)
         context = SumContext(self.calibration, sums, workers, tick)
         finer = edges if cuts is None else cuts
