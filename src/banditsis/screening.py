@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -182,19 +182,25 @@ def screen(
     announce_compilation(progress)
     with Workers(n_workers) as workers, one_blas_thread(use_blas):
         runs = make_runs(source, responses, plan, settings, getattr(progress, "round_done", None))
-        traces: dict[int, Trace] = {}
-        with show_progress(progress, sum(run.n_cells for run in runs)) as tick:
-            try:
-                for run in runs:
-                    for found in screen_rounds(run, workers, tick):
-                        traces.update(zip(run.members, found, strict=True))
-            except KeyboardInterrupt:
-                raise Interrupted(_partial_results(runs, traces, "interrupted", single)) from None
-            except Exception as error:
-                attach_partial(error, _partial_results(runs, traces, "ended by an error", single))
-                raise
+        traces = _run_all(runs, workers, progress, single)
     results: list[Any] = flag_features([r for r in _results(runs, traces) if r is not None], source)
     return results[0] if single else ScreeningResults(results)
+
+
+def _run_all(runs: Sequence[Run], workers: Workers, progress: Progress, single: bool) -> dict[int, Trace]:
+    """What is known about each response at the end; an error has what is known when it is raised."""
+    traces: dict[int, Trace] = {}
+    with show_progress(progress, sum(run.n_cells for run in runs)) as tick:
+        try:
+            for run in runs:
+                for found in screen_rounds(run, workers, tick):
+                    traces.update(zip(run.members, found, strict=True))
+        except KeyboardInterrupt:
+            raise Interrupted(_partial_results(runs, traces, "interrupted", single)) from None
+        except Exception as error:
+            attach_partial(error, _partial_results(runs, traces, "ended by an error", single))
+            raise
+    return traces
 
 
 def _choose_statistic(statistic: StatisticLike, y: Any) -> tuple[Any, list[str]]:
@@ -251,23 +257,18 @@ def _known_rows(
 
 
 def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) -> PlanLike:
-    """Check a plan, or have it checked when it is made."""
+    """Check a plan, or have it checked when it is made; it keeps enough features to choose from."""
     if callable(plan) and not isinstance(plan, Plan):
-        return lambda design: _check_candidates(
-            check_plan(plan(design), Plan, (design.n_rows, shape[1])), n_choose
-        )
-    return _check_candidates(check_plan(plan, Plan, shape), n_choose)
-
-
-def _check_candidates(plan: Plan, n_choose: int | None) -> Plan:
-    """Check that a plan keeps enough features to choose from, and not too many to compare."""
-    if n_choose is not None and not check_integer("n_choose", n_choose, 1) <= plan.n_keep <= MAX_CANDIDATES:
-        kept = f"keeps {plan.n_keep:,}" if plan.n_keep else "sets no number of features to keep"
+        return lambda design: cast(Plan, _check_plan(plan(design), (design.n_rows, shape[1]), n_choose))
+    checked = check_plan(plan, Plan, shape)
+    n_keep = checked.n_keep
+    if n_choose is not None and not check_integer("n_choose", n_choose, 1) <= n_keep <= MAX_CANDIDATES:
+        kept = f"keeps {n_keep:,}" if n_keep else "sets no number of features to keep"
         raise ValueError(
             f"n_choose = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} features, but "
             f"this one {kept}."
         )
-    return plan
+    return checked
 
 
 def _results(
@@ -296,6 +297,7 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
             f"{count(n_missing, 'feature')} {were(n_missing)} present in fewer than "
             f"{run.statistic.min_present} of the rows read and scored 0: {listed}{', …' * (n_missing > 5)}."
         ]
+    trace.scores.flags.writeable = False
     used = {name: sys.modules.get(name) for name in ("banditsis", "numpy", "numba")}
     return ScreeningResult(
         scores=trace.scores,

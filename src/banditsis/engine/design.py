@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeAlias
 from banditsis.core.validation import check_guarantee_possible
 from banditsis.engine.sampling import reads_rows_cheaply, resolve_row_order, slower_than_exact
 from banditsis.engine.settings import Settings
-from banditsis.engine.strata import Strata
+from banditsis.engine.strata import N_STRATA, Strata
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic
+from banditsis.statistics.base import RowSizes, Statistic
 
 #: A plan, or a function that makes it from the sampling design.
 PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign], Plan]"
@@ -57,8 +57,9 @@ def choose_design(
     first = made.steps[0].n_rows
     if _is_uniform(made, n, settings) or not strata.is_worthwhile(first):
         strata = Strata.uniform(n)
-        if made.by_evidence and first < n and statistic is not None:
-            strata = find_outliers(source, statistic, row_order)
+        row_sizes = statistic.row_sizes() if made.by_evidence and first < n and statistic else None
+        if row_sizes is not None:  # outliers are read in any case
+            strata = _divide(source, row_sizes, row_order, 1)
     elif not source.shuffled:
         row_order = "random"
     row_order, made, remarks = resolve_row_order(source, made, row_order)
@@ -76,29 +77,25 @@ def _is_uniform(plan: Plan, n: int, settings: Settings) -> bool:
     return plan.steps[0].n_rows >= n or (plan.uniform and settings.sampling == "auto")
 
 
-def find_outliers(source: Source, statistic: Statistic, row_order: str) -> Strata:
-    """Strata of the outliers of the response, with all other rows in one stratum; or those of the source."""
-    row_sizes = statistic.row_sizes()
-    assert row_sizes is not None  # scores are correlations with one response
-    if source.stratum_sizes and row_order != "random":
-        return Strata.stored(source.stratum_sizes, row_sizes)
-    return Strata.by_size(source.shape[0], row_sizes, 1)
-
-
 def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
     """Strata of rows by the response; a single one if rows are to be drawn uniformly."""
-    n = source.shape[0]
     if sampling == "uniform":
-        return Strata.uniform(n)
+        return Strata.uniform(source.shape[0])
     reason = _why_uniform(source, statistic, sampling, row_order)
     row_sizes = statistic.row_sizes() if reason is None else None
     if row_sizes is not None:
-        stored = source.stratum_sizes and row_order != "random"
-        return Strata.stored(source.stratum_sizes, row_sizes) if stored else Strata.by_size(n, row_sizes)
+        return _divide(source, row_sizes, row_order, N_STRATA)
     if sampling == "stratified":
         reason = reason or f"the statistic {statistic.name!r} needs a uniform sample"
         raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
-    return Strata.uniform(n)
+    return Strata.uniform(source.shape[0])
+
+
+def _divide(source: Source, row_sizes: RowSizes, row_order: str, n_strata: int) -> Strata:
+    """The strata of the source, or some by the size of rows, with others for outliers."""
+    if source.stratum_sizes and row_order != "random":
+        return Strata.stored(source.stratum_sizes, row_sizes)
+    return Strata.by_size(source.shape[0], row_sizes, n_strata)
 
 
 def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:

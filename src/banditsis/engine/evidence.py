@@ -171,18 +171,8 @@ def measure_variance_inflation(
     Each selected feature has its own κ too, around the correlation in the population; there influences are
     divided by 1 less the leverage of the row in the regression on y (MacKinnon and White 1985, HC3).
 
-    Parameters
-    ----------
-    source, statistic, response
-        The features, the statistic with its responses, and which of the responses.
-    read : sequence of rows
-        The rows that were read, in the order of the steps.
-    strata : Strata
-        The strata of all rows.
-    selected : ndarray of int
-        The features with the largest scores, best first.
-    n_cells : int
-        Number of cells that were read.
+    ``read`` are the rows of each step, ``selected`` the features with the largest scores, best first, and
+    ``n_cells`` the cells read so far.
     """
     if not isinstance(statistic, LinearStatistic) or not statistic.is_correlation:
         return None

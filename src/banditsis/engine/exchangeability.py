@@ -130,18 +130,8 @@ def warn_if_not_exchangeable(
 ) -> list[str]:
     """Warn, and return the warning, if the rows of the first pass do not represent all rows.
 
-    Parameters
-    ----------
-    source : Source
-        The features.
-    y : ndarray of shape (n, q)
-        The responses.
-    rows : slice or ndarray
-        The rows of the first pass.
-    row_order : {"blocks", "stored"}
-        How they were chosen.
-    groups : GroupSums, optional
-        Sums of that pass; without them, a few features are read again.
+    ``y`` are the responses in all rows, and ``groups`` are sums of the first pass. Without these, a few
+    features are read again.
     """
     difference = _find_difference(source, y, rows, row_order == "blocks", groups)
     if difference is None:

@@ -40,15 +40,8 @@ MAX_DESIGN_EFFECT = 0.95
 class Strata:
     """The stratum of each row, and how many rows a sample has of each stratum.
 
-    Parameters
-    ----------
-    design : SamplingDesign
-        Sizes of the strata, and the allocation.
-    codes : ndarray of uint8
-        Stratum of each row.
-    rows : ndarray of int, optional
-        The rows of the first stratum, in order, then those of the second, and so on; by default they are
-        stored so.
+    ``codes`` are the stratum of each row, as uint8, and ``rows`` those of the first stratum, in order, then
+    those of the second, and so on; by default they are stored so.
     """
 
     def __init__(self, design: SamplingDesign, codes: Array, rows: Array | None = None) -> None:
