@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +47,6 @@ CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
 ROWS_OF_SUM = 7  # cells that can be added in the time in which the sum of a tile is added to the result
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
-MAX_WEIGHTS = 1 << 22  # that are computed at once
 # Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
 # first.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 21, 1 << 19
@@ -71,9 +69,8 @@ class ColumnStrip(NamedTuple):
 class ArraySource(Source):
     """A two-dimensional NumPy array, used without a copy.
 
-    Compiled kernels read float32 and float64 arrays in place. Other dtypes are
-    converted tile by tile, float16 to float32 and the rest to float64; integers that float64 would round are
-    shifted before.
+    Compiled kernels read float32 and float64 arrays in place. Other dtypes are converted tile by tile,
+    float16 to float32 and the rest to float64; integers that float64 would round are shifted before.
 
     Parameters
     ----------
@@ -101,14 +98,10 @@ class ArraySource(Source):
         if isinstance(columns if self.by_row else rows, slice):  # NumPy copies whole strips
             return self.array[rows, columns]
         rows, columns = as_indices(rows), as_indices(columns)
-        if self._flat is None:
+        if (cells := self._find_strips(rows, columns)) is None:
             return self.array[np.ix_(rows, columns)]
-        memory, stride = self._flat
-        starts, offsets = (rows * stride[0], columns * stride[1])
-        if not self.by_row:
-            starts, offsets = offsets, starts
-        block = np.empty((len(starts), len(offsets)), self.dtype)
-        kernels.gather.gather(memory, starts, offsets, 0, block)
+        block = np.empty((len(cells.starts), len(cells.offsets)), self.dtype)
+        kernels.gather.gather(cells.memory, cells.starts, cells.offsets, 0, block)
         return block if self.by_row else block.T
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
@@ -130,30 +123,22 @@ class ArraySource(Source):
         cells = self._find_strips(pilot, slice(0, p)) if self.by_row and p >= COLUMNS_AT_ONCE else None
         if cells is None or cells.offsets.size:
             return calibrate(self, rows, pilot, self._summing_dtype)
-        found = Calibration(np.empty(p, self.dtype), np.ones(p, self.dtype))
-        limits = safe_reach(self.dtype.itemsize)
+        shift, limits = np.empty(p, self.dtype), safe_reach(self.dtype.itemsize)
 
-        def calibrate_some(start: int) -> bool:
-            some = slice(start, start + COLUMNS_AT_ONCE)
-            buffer = np.empty((2, COLUMNS_AT_ONCE), self.dtype)
-            arguments = cells.memory, start + cells.starts, *limits, buffer, found.shift[some]
+        def find_shifts(start: int) -> bool:
+            buffer, here = np.empty((2, COLUMNS_AT_ONCE), self.dtype), shift[start : start + COLUMNS_AT_ONCE]
+            given = cells.memory, start + cells.starts, *limits, buffer, here
             with np.errstate(over="ignore", invalid="ignore"):  # as plain Python
-                return bool(kernels.row_moments.find_shifts(*arguments))
+                return bool(kernels.row_moments.find_shifts(*given))
 
-        safe = map_in_threads(calibrate_some, range(0, p, COLUMNS_AT_ONCE), 8)
-        return found if all(safe) else calibrate(self, rows, pilot, self._summing_dtype)
+        if all(map_in_threads(find_shifts, range(0, p, COLUMNS_AT_ONCE), 8)):
+            return Calibration(shift, np.ones_like(shift))
+        return calibrate(self, rows, pilot, self._summing_dtype)
 
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
         """Compute the tiles of all groups together, because those of one may be too few for all threads."""
-        for run in chunks(slice(0, count_rows(rows)), MAX_WEIGHTS):
-            some = take(rows, run.start, run.stop)
-            self._add_run(some, edges - run.start, columns, weights.part(run), context)
-
-    def _add_run(
-        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
-    ) -> None:
         n, out, calibration = count_rows(rows), context.out, context.calibration
         whole = columns is None or self._is_faster_whole(n, out)
         p = self.shape[1] if columns is None or whole else len(columns)
@@ -263,16 +248,17 @@ class ArraySource(Source):
 
     def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
         """The columns of each tile."""
-        pieces = list(chunks(slice(0, self.shape[1]) if columns is None or whole else columns, width))
-        ends = np.cumsum([0, *map(count_rows, pieces)])
-        if whole and columns is not None:
-            ends = np.searchsorted(columns, ends)
-        places = starmap(slice, pairwise(ends.tolist()))
-        return [
-            ColumnStrip(piece, place, columns[place] - piece.start if whole and columns is not None else None)
-            for piece, place in zip(pieces, places, strict=True)
-            if place.start < place.stop
-        ]
+        everything = slice(0, self.shape[1])
+        if columns is None or not whole:
+            pieces = list(chunks(everything if columns is None else columns, width))
+            ends = np.cumsum([0, *map(count_rows, pieces)]).tolist()
+            return [ColumnStrip(piece, slice(*ends[k : k + 2]), None) for k, piece in enumerate(pieces)]
+        strips = []
+        for piece in chunks(everything, width):
+            start, stop = np.searchsorted(columns, [piece.start, piece.stop]).tolist()
+            if start < stop:
+                strips.append(ColumnStrip(piece, slice(start, stop), columns[start:stop] - piece.start))
+        return strips
 
     def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
         """Rows and columns of a tile: small enough for the cache, large enough for a thread.

@@ -28,12 +28,12 @@ class FlatArray(NamedTuple):
 
 def flatten(array: Array) -> FlatArray | None:
     """View an array as flat memory; None if its alignment or order does not allow that."""
-    size = array.dtype.itemsize
-    steps = [stride // size for stride in array.strides]
-    if not array.flags.aligned or array.size == 0 or min(steps) < 0 or any(s % size for s in array.strides):
+    strides, size = array.strides, array.itemsize
+    if array.size == 0 or not array.flags.aligned or any(s < 0 or s % size for s in strides):
         return None
-    length = 1 + sum(step * (n - 1) for step, n in zip(steps, array.shape, strict=True))
-    return FlatArray(np.asarray(_Memory(length, array)), (steps[0], steps[1]))
+    down, across = strides[0] // size, strides[1] // size
+    length = 1 + down * (array.shape[0] - 1) + across * (array.shape[1] - 1)
+    return FlatArray(np.asarray(_Memory(length, array)), (down, across))
 
 
 class _Memory:
@@ -44,12 +44,9 @@ class _Memory:
 
     def __init__(self, length: int, owner: Array) -> None:
         self.owner = owner  # keeps the memory alive
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (owner.__array_interface__["data"][0], False),
-            "shape": (length,),
-            "typestr": owner.dtype.str,
-        }
+        address = owner.__array_interface__["data"][0], False
+        changed = {"data": address, "shape": (length,), "strides": None}
+        self.__array_interface__ = owner.__array_interface__ | changed
 
 
 class Strips(NamedTuple):
@@ -89,10 +86,10 @@ def add_products(
     out: Floats,
     place: int = 0,
 ) -> None:
-    """Add the sums of each group of rows of a tile to the columns of ``out`` from ``place`` on.
+    """Add the sums of each group of rows of a tile to ``out``, groups × lines × columns.
 
-    Kernels read the strips, which may have offsets for plain weights only. Matrix products need the block,
-    and start at the first column.
+    Kernels read the strips; matrix products need the block. For plain weights, strips may have offsets, and
+    ``out`` more columns: those of the tile are the columns from ``place`` on.
     """
     if weights.is_plain:
         _add_moments(strips, shift, weights, edges, out, place)
@@ -215,7 +212,7 @@ def _add_matrix_products(strips: Strips, block: Array, shift: Array, weights: We
         one = Weights.of(linear[rows, :1], fourth=weights.fourth)
         _add_group(strips.take_rows(rows), None, shift, one, plain)
         w = linear[rows].T.astype(x.dtype)
-        if v is None and _is_near_zero(shift, plain[2] / rows.stop):
+        if v is None and (np.square(shift, dtype=np.float64) <= 4 * plain[2] / rows.stop).all():
             # Σ(x - s)w = Σxw - sΣw needs no shifted copy, and loses no digits if s is not larger than x - s.
             out[1 : q + 1] += w @ x
             unshifted += w.sum(axis=1, dtype=np.float64)
@@ -232,7 +229,3 @@ def _add_matrix_products(strips: Strips, block: Array, shift: Array, weights: We
         out[q + 1] += plain[2]
     if weights.fourth:
         out[-1] += plain[-1]
-
-
-def _is_near_zero(shift: Array, mean_square: Floats) -> bool:
-    return bool((np.square(shift, dtype=np.float64) <= 4 * mean_square).all())

@@ -115,29 +115,27 @@ class SparseSource(BlockSource):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        chosen = np.arange(self.shape[1]) if columns is None else columns
+        chosen = as_indices(slice(0, self.shape[1]) if columns is None else columns)
         shifted = context.calibration.shift[chosen] != 0
-        if shifted.any():
-            shape = context.out.shape[:2]
-            dense, rest = (np.zeros((*shape, np.count_nonzero(some))) for some in (shifted, ~shifted))
-            super().add_sums(rows, edges, chosen[shifted], weights, context._replace(out=dense))
-            if rest.size:
-                self.add_sums(rows, edges, chosen[~shifted], weights, context._replace(out=rest))
-            context.out[..., shifted] += dense
-            context.out[..., ~shifted] += rest
+        if not shifted.any():
+            tiles = self._stored_tiles(rows, edges, chosen, weights, context)
+            add_tiles(tiles, context, 8 * context.workers.n_jobs)
             return
-        add_tiles(self._stored(rows, edges, columns, weights, context), context, 8 * context.workers.n_jobs)
+        for some, add_sums in ((shifted, super().add_sums), (~shifted, self.add_sums)):
+            if some.any():
+                out = np.zeros((*context.out.shape[:2], np.count_nonzero(some)))
+                add_sums(rows, edges, chosen[some], weights, context._replace(out=out))
+                context.out[..., some] += out
 
-    def _stored(
-        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    def _stored_tiles(
+        self, rows: Rows, edges: Indices, columns: Indices, weights: Weights, context: SumContext
     ) -> Iterator[Tile]:
         """Tiles of the stored cells of columns that are not shifted."""
         make_tiles = self._row_tiles if self.by_row else self._column_tiles
-        chosen = np.arange(self.shape[1]) if columns is None else columns
-        scale = context.calibration.scale[chosen]
+        scale = context.calibration.scale[columns]
         for g, group in split_groups(edges):
             some = as_indices(take(rows, group.start, group.stop))
-            yield from make_tiles(some, chosen, scale, weights.part(group), context.out[g : g + 1])
+            yield from make_tiles(some, columns, scale, weights.part(group), context.out[g : g + 1])
 
     def _column_tiles(
         self, rows: Indices, columns: Indices, scale: Floats, weights: Weights, out: Floats
@@ -168,22 +166,19 @@ class SparseSource(BlockSource):
     ) -> None:
         """Add the sums of the stored cells of some rows, or columns if the matrix is stored by column."""
         sums = np.zeros((len(scale), w.n_lines))  # the sums of a column are neighbours in memory
-        if w.n_linear == 1 and not w.weighted and (scale == 1).all():
+        linear, v, presence = w.arrays
+        given: tuple[Any, ...]
+        if w.n_linear == 1 and v is None and (scale == 1).all():
             kernel = kernels.sparse.row_moments if self.by_row else kernels.sparse.column_moments
-            given: tuple[Any, ...] = (
-                positions,
-                np.ascontiguousarray(w.linear[:, 0]),
-                fourth_line(w, sums.T),
-                w.presence,
-            )
+            given = positions, np.ascontiguousarray(linear[:, 0]), fourth_line(w, sums.T), presence
         else:
             kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
-            presence = np.empty((len(w.linear), 0)) if w.presence is None else w.presence
-            v = np.empty(0) if w.v is None else np.ascontiguousarray(w.v)
-            given = scale, positions, w.padded(np.dtype(np.float64)), v, presence
+            row_weights = np.empty(0) if v is None else np.ascontiguousarray(v)
+            values = np.empty((len(linear), 0)) if presence is None else presence
+            given = scale, positions, w.padded(np.dtype(np.float64)), row_weights, values
         kernel(*self.cells, strips, *given, sums)
-        if w.presence is not None:  # of all rows; kernels subtract those of missing cells
-            sums[:, w.n_linear + 2 :][:, : w.n_presence] += w.presence.sum(axis=0)
+        if presence is not None:  # of all rows; kernels subtract those of missing cells
+            sums[:, w.n_linear + 2 :][:, : w.n_presence] += presence.sum(axis=0)
         out[0, :, start : start + len(scale)] += sums.T
 
     def _read_tile(
@@ -238,32 +233,10 @@ def _compress(matrix: Any) -> Any:
 
 def _check_structure(matrix: Any) -> None:
     """Raise if the arrays of a matrix do not describe one."""
-    if matrix.format == "bsr":
-        matrix.check_format(full_check=True)
-    elif matrix.format == "coo":
-        for indices, length in zip(matrix.coords, matrix.shape, strict=True):
-            _check_indices(indices, length)
-    elif matrix.format in ("csr", "csc"):
-        n_lines, length = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
-        starts, n_stored = matrix.indptr, min(len(matrix.indices), len(matrix.data))
-        if (
-            len(starts) != n_lines + 1
-            or starts[0] != 0
-            or starts[-1] > n_stored
-            or (np.diff(starts) < 0).any()
-        ):
-            raise ValueError(
-                f"the sparse matrix is damaged: its index pointer must rise from 0 to at most {n_stored:,}, "
-                f"the number of stored cells, and have {n_lines + 1:,} entries; build the matrix again."
-            )
-        _check_indices(matrix.indices, length)
-
-
-def _check_indices(indices: Array, length: int) -> None:
-    unsigned = indices.view(f"u{indices.itemsize}")  # a negative index is a large one
-    if indices.size and unsigned.max() >= length:
-        bad = indices[unsigned.argmax()]
-        raise ValueError(
-            f"the sparse matrix is damaged: it has index {bad:,}, and indices must be from 0 to "
-            f"{length - 1:,}; build the matrix again."
-        )
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo":
+            type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
+    except ValueError as error:
+        raise ValueError(f"the sparse matrix is damaged: {error}; build it again.") from error

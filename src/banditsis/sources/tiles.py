@@ -23,19 +23,6 @@ class Tile:
     add: Callable[[Floats, int], None]
     part: Floats = field(init=False)
 
-    def run(self) -> None:
-        """Compute the sums."""
-        self.part = np.zeros((*self.result.shape[:2], self.place.stop - self.place.start))
-        self.add(self.part, 0)
-
-    def finish(self) -> None:
-        """Add the sums to the result."""
-        self.result[..., self.place] += self.part
-
-    def run_in_place(self) -> None:
-        """Add the sums to the result at once, because no other tile has these columns."""
-        self.add(self.result, self.place.start)
-
 
 def add_tiles(
     tiles: Iterator[Tile],
@@ -50,10 +37,16 @@ def add_tiles(
     If no two tiles ``overlap`` in the result, they are added in parallel.
     """
 
+    def run(tile: Tile) -> None:
+        if not overlap:
+            tile.add(tile.result, tile.place.start)
+            return
+        tile.part = np.zeros((*tile.result.shape[:2], tile.place.stop - tile.place.start))
+        tile.add(tile.part, 0)
+
     def finish(tile: Tile) -> None:
         if overlap:
-            tile.finish()
+            tile.result[..., tile.place] += tile.part
         context.tick(tile.n_rows * (tile.place.stop - tile.place.start))
 
-    run = Tile.run if overlap else Tile.run_in_place
     context.workers.run_in_order(tiles, run, finish, max_waiting, max_threads)
