@@ -257,7 +257,7 @@ def test_nan_is_found_and_named():
         (lambda: Interactions(open_source(X), names="ab"), r"2 names.* 70 columns"),
         (lambda: Interactions(GAP, center=True), r"center=True.*'x5'"),
         (lambda: Interactions(X, center=[1.0, 2.0, 3.0]), r"70 columns.*\(3,\)"),
-        (lambda: Interactions(X[:, :2], center=[0.0, np.nan]), "finite means, got nan"),
+        (lambda: Interactions(X[:, :2], center=[0.0, np.nan]), "finite mean for each.* with NaN"),
         (lambda: Interactions(X[:0], center=True), r"no rows.*center=source\.means"),
     ],
 )

@@ -86,13 +86,12 @@ class BaseColumns:
 
 def _check_means(center: ArrayLike, m: int) -> Floats:
     means = np.array(center, dtype=np.float64)
-    if means.shape != (m,):
+    gaps = "" if np.isfinite(means).all() else " with NaN or infinity"
+    if means.shape != (m,) or gaps:
         raise ValueError(
-            f"center must be True, False or a mean for each of the {m:,} columns, got an array of shape "
-            f"{means.shape}."
+            f"center must be True, False or a finite mean for each of the {m:,} columns, got an array{gaps} "
+            f"of shape {means.shape}."
         )
-    if not np.isfinite(means).all():
-        raise ValueError(f"center must have finite means, got {means[~np.isfinite(means)][0]}.")
     return means
 
 

@@ -27,16 +27,14 @@ SQUARED_ROWS = 256
 MULTIPLY, TAKE, PAIR, CELL = 2.3e-11, 1.5e-9, 1e-8, 2.3e-10
 
 
-def pair_seconds(n_rows: int, n_pairs: int, n_lines: int = 3) -> float:
-    """Expected time to sum pairs one by one."""
-    return n_pairs * (PAIR * -(-n_rows // PAIR_ROWS) + CELL * n_lines / 3 * n_rows)
-
-
-def product_seconds(n_rows: int, m: int, n_pairs: int, n_lines: int, dtype: np.dtype) -> float:
-    """Expected time to sum some pairs of m columns by matrix products."""
-    flops = n_rows * m**2 / 2 * n_lines
-    taken = n_lines * -(-n_rows // ROWS[dtype.itemsize])
-    return flops * MULTIPLY * dtype.itemsize / 4 + taken * n_pairs * TAKE
+def expected_seconds(
+    n_rows: int, m: int, n_features: int, dtype: np.dtype, n_lines: int = 3
+) -> tuple[float, float]:
+    """Expected times to sum some features of m columns one by one, and by matrix products of all columns."""
+    one_by_one = n_features * (PAIR * -(-n_rows // PAIR_ROWS) + CELL * n_lines / 3 * n_rows)
+    multiplying = n_rows * m**2 / 2 * n_lines * MULTIPLY * dtype.itemsize / 4
+    taking = n_lines * -(-n_rows // ROWS[dtype.itemsize]) * n_features * TAKE
+    return one_by_one, multiplying + taking
 
 
 class Triangle(NamedTuple):

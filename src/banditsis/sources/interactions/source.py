@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
-from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows
+from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows, split_groups
 from banditsis.sources.interactions import gram
 from banditsis.sources.interactions.columns import BaseColumns, find_overflow
 from banditsis.sources.interactions.features import PairCalibration, PairNames, PairOrder, calibrate_pairs
@@ -124,10 +123,9 @@ class Interactions(Source):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        for out, (start, stop) in zip(context.out, pairwise(edges.tolist()), strict=True):
-            if start < stop:
-                group, part = take(rows, start, stop), weights.part(slice(start, stop))
-                self._add_group(group, columns, part, context._replace(out=out))
+        for g, group in split_groups(edges):
+            some, part = take(rows, group.start, group.stop), weights.part(group)
+            self._add_group(some, columns, part, context._replace(out=context.out[g]))
 
     def _add_group(self, rows: Rows, columns: Columns, weights: Weights, context: SumContext) -> None:
         """Add the sums of some rows, each feature in the way that is faster."""
@@ -154,15 +152,14 @@ class Interactions(Source):
     def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, ...]) -> bool:
         """Whether summing so few features one by one is faster than multiplying all columns."""
         n_lines, p = shape
-        all_pairs = gram.product_seconds(n_rows, self.base.n_columns, p, n_lines, self.dtype)
-        return gram.pair_seconds(n_rows, p, n_lines) < all_pairs
+        by_pair, by_product = gram.expected_seconds(n_rows, self.base.n_columns, p, self.dtype, n_lines)
+        return by_pair < by_product
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """The time of the arithmetic, which costs more than reading, expressed in bytes."""
-        by_pair = gram.pair_seconds(n_rows, n_columns)
-        all_pairs = gram.product_seconds(n_rows, self.base.n_columns, n_columns, 3, self.dtype)
+        seconds = min(gram.expected_seconds(n_rows, self.base.n_columns, n_columns, self.dtype))
         # Callers count scattered bytes twice, but the time does not depend on the order of rows.
-        return BYTES_PER_SECOND * min(by_pair, all_pairs) / (2 if scattered else 1)
+        return BYTES_PER_SECOND * seconds / (2 if scattered else 1)
 
 
 def _recipe(main_effects: bool, squares: bool, center: bool | ArrayLike) -> str:
