@@ -51,8 +51,8 @@ CUDA_TYPES = {
 THREADS, TALL, WARP, WIDE = 128, 4, 32, 2
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
 N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 16
-#: Weights that are on the GPU at once; the host computes the next ones while the GPU works.
-MAX_WEIGHTS = 1 << 24
+#: Cells that are summed at once, and weights; the host computes the next weights while the GPU works.
+MAX_CELLS, MAX_WEIGHTS = 1 << 30, 1 << 24
 
 
 class Pieces(NamedTuple):
@@ -162,7 +162,7 @@ class GpuSource(Source):
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
         cupy, n, (calibration, out, _, tick) = import_cupy(), count_rows(rows), context
-        step = max(PRODUCT_ROWS, MAX_WEIGHTS // weights.n_lines)
+        step = max(PRODUCT_ROWS, min(MAX_CELLS // out.shape[-1], MAX_WEIGHTS // weights.n_lines))
         with self.array.device:
             total = cupy.zeros(out.shape)
             chosen = None if columns is None else cupy.asarray(columns, np.int64)
