@@ -12,15 +12,12 @@ from pathlib import Path
 import cupy
 import numpy as np
 import torch
-from paper.movielens import N_MOVIES, make_standin
-from paper.table2 import split
 from scipy.special import stdtr
 
-from banditsis import SIS, BanditSIS, Interactions, Plan, screen
+from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.core.parallel import Workers
 from banditsis.sources.base import SumContext
 from banditsis.sources.gpu.source import GpuSource
-from banditsis.sources.views import RowSubset
 from banditsis.statistics.families import Pearson
 from reporting import Figure, at_least, at_most, collect, publish
 from timing import interleaved
@@ -57,12 +54,13 @@ def free() -> None:
 def make_pass(X: cupy.ndarray, Y: np.ndarray) -> Callable[[], None]:
     """The sums of all cells, without what precedes and follows them."""
     source, n = GpuSource(X), len(X)
-    statistic = source.place(Pearson.bind(Y, False)).calibrate(slice(0, n))
-    calibration, out = source.calibrate(slice(0, n)), np.zeros((statistic.n_sums, X.shape[1]))
+    statistic = Pearson.bind(Y, False).calibrate(slice(0, n))
+    calibration, out = source.calibrate(slice(0, n)), np.zeros((1, statistic.n_sums, X.shape[1]))
 
     def run() -> None:
         with Workers(16) as workers:
-            source.sums(slice(0, n), None, statistic.weights, SumContext(calibration, out, workers))
+            context, weights = SumContext(calibration, out, workers), statistic.weights(slice(0, n))
+            source.add_sums(slice(0, n), np.array([0, n]), None, weights, context)
 
     return run
 
@@ -137,29 +135,6 @@ def many_responses() -> Iterator[Figure]:
     yield at_least(f"{what}: share of GEMM", best["gemm"] / best["ours"], 0.7)
 
 
-def interactions() -> Iterator[Figure]:
-    """As many users, movies and tags as in the paper's Table 2, each user with rows of its own."""
-    free()
-    X, rng = make_standin(n_movies=N_MOVIES).X, np.random.default_rng(0)
-    stars = X[:, :50] @ rng.standard_normal((50, 100)) + rng.standard_normal((N_MOVIES, 100))
-    sources = {"gpu": Interactions(cupy.asarray(X)), "cpu": Interactions(X)}
-    splits = [split(N_MOVIES, k)[0] for k in range(100)]
-    plan = Plan.exact(len(splits[0]), sources["gpu"].shape[1], 100)
-
-    def screen_users(where: str, n_users: int = 100) -> list:
-        return [
-            screen(RowSubset(sources[where], rows), stars[rows, k], plan)
-            for k, rows in enumerate(splits[:n_users])
-        ]
-
-    best = interleaved(3, gpu=lambda: screen_users("gpu"), cpu=lambda: screen_users("cpu", 10))
-    what = f"Interactions, 100 users, exact (CPU of this machine {10 * best['cpu']:.1f} s)"
-    yield at_most(what, best["gpu"], 2.0, " s")
-    pairs = zip(screen_users("gpu", 5), screen_users("cpu", 5), strict=True)
-    worst = max(np.abs(a.scores - b.scores).max() for a, b in pairs)
-    yield Figure("  scores, GPU against CPU", f"{worst:.1e}", "≤ 1e-5", worst <= 1e-5)
-
-
 def accuracy() -> Iterator[Figure]:
     for dtype, goal in (("float64", 1e-10), ("float32", 1e-5), ("float16", 1e-5)):
         worst = 0.0
@@ -207,7 +182,6 @@ PARTS = {
     "bandwidth": bandwidth,
     "accuracy": accuracy,
     "many": many_responses,
-    "interactions": interactions,
     "nominal": nominal_pass,
 }
 

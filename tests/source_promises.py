@@ -15,6 +15,7 @@ from banditsis.statistics import Weights, find_statistic
 rng = np.random.default_rng(0)
 N, P = 301, 23
 X = rng.standard_normal((N, P)) + 3
+X[:, 8:14] *= np.random.default_rng(1).random((N, 6)) < 0.15  # mostly zeros
 GAPS = np.where(rng.random(X.shape) < 0.1, np.nan, X)
 NAMES = [f"f{j}" for j in range(P)]
 NUMBERS = X[:, :3].sum(axis=1) + rng.standard_normal(N)

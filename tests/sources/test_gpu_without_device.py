@@ -1,16 +1,30 @@
-"""What can be promised about arrays on a GPU without one: dispatch, messages, and how work is cut."""
+"""What can be promised about arrays on a GPU without one: all but the kernels, with NumPy in CuPy's place."""
 
 import sys
 import types
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from banditsis import SIS, BanditSIS, IterativeSIS, Plan, open_source, screen
+from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen
 from banditsis.core.validation import is_on_gpu, to_memory
-from banditsis.sources.gpu.source import MAX_PIECE, N_BLOCKS, Pieces
+from banditsis.sources.gpu import source as gpu
+from source_promises import (  # noqa: F401 - the tests of sources are run here
+    GAPS,
+    NAMES,
+    P,
+    X,
+    test_cost_grows_with_what_is_read,
+    test_fourth_powers,
+    test_groups_of_rows_have_their_own_sums,
+    test_read,
+    test_same_selection_from_every_source,
+    test_shape_and_names,
+    test_sums,
+)
 
 y = np.random.default_rng(0).standard_normal(100)
 
@@ -20,7 +34,7 @@ class Tensor:
 
     shape, ndim, dtype = (100, 5), 2, np.dtype("float32")
 
-    def __init__(self, kind):
+    def __init__(self, kind=2):
         self.kind = kind
 
     def __dlpack_device__(self):
@@ -30,17 +44,84 @@ class Tensor:
         raise AssertionError("read")
 
 
+class Placed(np.ndarray):
+    """An array as if it were on a device."""
+
+    device = nullcontext()
+
+    def get(self, out=None):
+        if out is None:
+            return np.array(self)
+        out[...] = self
+        return out
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def _placed(function):
+    return lambda *args, **options: function(*args, **options).view(Placed)
+
+
+def _launch(kernel, grid, block, array, row_stride, column_stride, rows, first, columns, *rest):
+    """What the kernels of moments.cu compute, from the same arguments."""
+    is_copy = kernel.startswith("copy")
+    p, scale, shift = rest[1:4] if is_copy else rest[:3]
+    n = rest[0] if is_copy else rest[6][-1]
+    rows = np.arange(first, first + n) if rows is None else rows
+    columns = np.arange(p) if columns is None else columns
+    z = np.asarray(array)[np.ix_(rows, columns)].astype(float) * scale[columns] - shift[columns]
+    if is_copy:
+        _, filled, present = rest[4:]
+        filled[:] = z if present is None else np.nan_to_num(z)
+        if present is not None:
+            present[:] = np.isfinite(z)
+        return
+    w, v, skip, edges, _, parts = rest[3:]
+    z = np.nan_to_num(z) if skip else z
+    w, v = (np.full(n, fill) if a is None else np.ravel(a) for a, fill in ((w, 0.0), (v, 1.0)))
+    for piece in range(len(parts)):
+        k = slice(edges[piece], edges[piece + 1])
+        lines = [z[k].sum(axis=0), w[k] @ z[k], v[k] @ z[k] ** 2, (z[k] ** 4).sum(axis=0)]
+        parts[piece] = lines[: parts.shape[1]]
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """NumPy in CuPy's place."""
+    names = ("asarray", "zeros", "empty", "empty_like", "arange", "stack", "ascontiguousarray")
+    module = types.SimpleNamespace(ndarray=Placed, **{name: _placed(getattr(np, name)) for name in names})
+    runtime = types.SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=OSError)
+    module.cuda = types.SimpleNamespace(runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupyx", types.SimpleNamespace(empty_pinned=np.empty))
+    monkeypatch.setattr("banditsis.sources.gpu.device._check_devices", lambda cupy: None)
+    monkeypatch.setattr(gpu, "find_kernel", lambda name: name)
+    monkeypatch.setattr(gpu, "launch", _launch)
+    return module
+
+
+@pytest.fixture(params=[("C", None), ("F", None), ("C", 50)], ids=["by row", "by column", "in parts"])
+def build(request, cupy, monkeypatch):
+    order, size = request.param
+    if size is not None:
+        monkeypatch.setattr(gpu, "MAX_WEIGHTS", 1)
+        monkeypatch.setattr(gpu, "PRODUCT_ROWS", size)
+        monkeypatch.setattr(gpu, "PRODUCT_CELLS", 7 * size)
+    return lambda X: open_source(cupy.asarray(X, order=order), NAMES)
+
+
+def test_products_of_columns_are_screened_in_memory(cupy):
+    on_gpu, in_memory = Interactions(cupy.asarray(X)), Interactions(X)
+    np.testing.assert_array_equal(on_gpu.read(slice(0, 9), None), in_memory.read(slice(0, 9), None))
+
+
 def test_where_an_array_is():
     assert is_on_gpu(Tensor(2))
     assert is_on_gpu(Tensor(13))
     assert not is_on_gpu(Tensor(1))  # of the CPU
     assert not is_on_gpu(y)
     assert to_memory(y) is y
-
-
-@pytest.fixture
-def no_cupy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)
 
 
 @pytest.mark.parametrize(
@@ -54,32 +135,27 @@ def no_cupy(monkeypatch):
         lambda X: SIS(2).fit(np.zeros((100, 5)), y, covariates=X),
     ],
 )
-def test_cupy_is_asked_for(no_cupy, use):
+def test_cupy_is_asked_for(monkeypatch, use):
+    monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match=r"needs CuPy: pip install 'banditsis\[gpu\]'"):
-        use(Tensor(2))
+        use(Tensor())
 
 
-@pytest.mark.parametrize("found", [0, "no CUDA-capable device is detected"])
-def test_a_machine_without_a_device_is_explained(monkeypatch, found):
-    """CuPy cannot be installed everywhere, so its answer is played."""
-
+def test_a_machine_without_a_device_is_explained(monkeypatch):
     def count():
-        if found:
-            raise OSError(found)
-        return 0
+        raise OSError("no CUDA-capable device is detected")
 
     cupy = types.ModuleType("cupy")
-    cupy.cuda = types.SimpleNamespace(
-        runtime=types.SimpleNamespace(getDeviceCount=count, CUDARuntimeError=OSError)
-    )
+    runtime = types.SimpleNamespace(getDeviceCount=count, CUDARuntimeError=OSError)
+    cupy.cuda = types.SimpleNamespace(runtime=runtime)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     with pytest.raises(RuntimeError, match=r"finds no CUDA device.*pass NumPy arrays"):
-        open_source(Tensor(2))
+        open_source(Tensor())
 
 
 def test_a_lasso_needs_memory_of_the_host():
     with pytest.raises(TypeError, match=r"X\.get\(\)"):
-        IterativeSIS(2).fit(Tensor(2), y)
+        IterativeSIS(2).fit(Tensor(), y)
 
 
 @given(
@@ -87,15 +163,15 @@ def test_a_lasso_needs_memory_of_the_host():
     st.sampled_from([4, 32, 128]),
     st.integers(1, 300_000),
 )
-def test_pieces_cover_the_rows_and_do_not_cross_strata(sizes, width, p):
-    strata = np.cumsum([0, *sizes]).tolist()
-    pieces = Pieces.cut(strata, width, p)
+def test_pieces_cover_the_rows_and_do_not_cross_groups(sizes, width, p):
+    groups = np.cumsum([0, *sizes]).tolist()
+    pieces = gpu.Pieces.cut(groups, width, p)
     assert pieces.edges[0] == 0
-    assert pieces.edges[-1] == strata[-1]
+    assert pieces.edges[-1] == groups[-1]
     heights = np.diff(pieces.edges)
     assert (heights > 0).all()
-    assert heights.max() <= MAX_PIECE
-    np.testing.assert_array_equal(pieces.edges[pieces.strata], strata)
+    assert heights.max() <= gpu.MAX_PIECE
+    np.testing.assert_array_equal(pieces.edges[pieces.groups], groups)
     # Enough for all multiprocessors, but the partial sums stay small.
     n_blocks = len(heights) * -(-p // width)
-    assert n_blocks <= 4 * N_BLOCKS + (len(sizes) + strata[-1] // MAX_PIECE + 1) * -(-p // width)
+    assert n_blocks <= 4 * gpu.N_BLOCKS + (len(sizes) + groups[-1] // gpu.MAX_PIECE + 1) * -(-p // width)

@@ -13,7 +13,7 @@ from banditsis.core.arrays import spread
 from banditsis.core.parallel import Workers
 from banditsis.sources.base import PILOT_ROWS, SumContext
 from banditsis.sources.views import RowSubset
-from banditsis.statistics import Weights
+from banditsis.statistics.weights import Weights
 
 N, M = 400, 70
 rng = np.random.default_rng(0)
@@ -42,13 +42,10 @@ def compare(source, built, y, tolerance, **options):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 1e-4)])
 def test_scores_are_those_of_the_built_products(squares, main_effects, dtype, tolerance):
     x = X.astype(dtype)
-    source, built = (
-        Interactions(x, main_effects=main_effects, squares=squares),
-        build(x, squares, main_effects),
-    )
+    source = Interactions(x, main_effects=main_effects, squares=squares)
+    built = build(x, squares, main_effects)
     assert source.shape == built.shape
     np.testing.assert_allclose(source.read(slice(0, N), None), built, rtol=1e-5)
-    compare(source, built, Y[:, 0], tolerance)
     compare(source, built, Y, tolerance)
     compare(source, built, CLASSES, tolerance, statistic="anova")
 
@@ -65,12 +62,11 @@ def test_other_statistics(statistic, few, monkeypatch):
         compare(Interactions(x), build(x), y, 1e-9, statistic=statistic, covariates=X[:, 40:42])
 
 
-@pytest.mark.parametrize("offset", [3.0, 50.0, 300.0, 1e4, 1e8])
+@pytest.mark.parametrize("offset", [50.0, 1e4, 1e8])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 1e-4)])
 def test_columns_far_from_zero(offset, dtype, tolerance):
     x = (rng.standard_normal((N, 20)) + offset).astype(dtype)
     y = x[:, 3] - offset + rng.standard_normal(N)
-    compare(Interactions(x), build(x), y, tolerance)
     compare(Interactions(x), build(x), np.column_stack([y, -(y**2)]), tolerance)
     compare(Interactions(x), build(x), CLASSES, tolerance, statistic="anova")
 
@@ -90,7 +86,7 @@ def test_products_without_variance_score_zero(dtype):
     assert by_name["x1 × x6"] == pytest.approx(by_name["x6"], abs=1e-6)
 
 
-@pytest.mark.parametrize(("dtype", "scale"), [("f8", 1e90), ("f8", 1e-90), ("f4", 1e12), ("f4", 1e-12)])
+@pytest.mark.parametrize(("dtype", "scale"), [("f8", 1e35), ("f8", 1e-35), ("f4", 1e12), ("f4", 1e-12)])
 def test_scores_do_not_depend_on_the_scale(dtype, scale):
     scales = np.where(np.arange(12) % 2, scale, 1.0)
     plan = Plan.exact(N, 78, 5)
@@ -122,6 +118,17 @@ def test_missing_values_pairwise(offset, share):
     compare(Interactions(gaps), built, CLASSES, 1e-9, missing="pairwise", statistic="anova")
 
 
+def sum_all(source, rows, columns, weights):
+    """The sums of one group of rows, and their calibration."""
+    calibration, n = source.calibrate(rows), len(np.arange(N)[rows])
+    p = source.shape[1] if columns is None else len(columns)
+    out = np.zeros((1, weights.n_lines, p))
+    with Workers(2) as workers:
+        context = SumContext(calibration, out, workers)
+        source.add_sums(rows, np.array([0, n]), columns, weights, context)
+    return out[0], calibration
+
+
 @pytest.mark.parametrize("every", [1, 2, 50])
 @pytest.mark.parametrize("few", [True, False])
 def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypatch):
@@ -129,23 +136,18 @@ def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypa
     monkeypatch.setattr(Interactions, "_is_faster_by_pair", lambda *arguments: few)
     x, rows = X + 1e4 * (np.arange(M) % 5 == 4), np.arange(0, N, 3)
     source = Interactions(x, squares=True)
-    calibration = source.calibrate(rows)
-    assert len(calibration.flat) == 14 * 15 // 2
     columns = None if every == 1 else np.arange(0, source.shape[1], every)
+    v = np.linspace(0.5, 2, N)[rows]
+    out, calibration = sum_all(source, rows, columns, Weights.of(Y[rows], v, fourth=True))
+    assert len(calibration.flat) == 14 * 15 // 2
     z = (build(x, squares=True) - calibration.shift)[rows]
     z = z if columns is None else z[:, columns]
-    for fourth in (False, True):
-        out = np.ones((5 + fourth, z.shape[1]))
-        with Workers(2) as workers:
-            source.sums(
-                rows, columns, Weights.of(Y, fourth=fourth).part, SumContext(calibration, out, workers)
-            )
-        expected = np.vstack([z.sum(axis=0), Y[rows].T @ z, (z * z).sum(axis=0)])
-        np.testing.assert_allclose(out[:5] - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
-    np.testing.assert_allclose(out[5] - 1, (z**4).sum(axis=0), rtol=1e-9)
+    expected = np.vstack([v @ z, Y[rows].T @ z, v @ (z * z)])
+    np.testing.assert_allclose(out[:5], expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
+    np.testing.assert_allclose(out[5], (z**4).sum(axis=0), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e5), ("f4", 1e-5), ("f8", 1e30), ("f8", 1e-60)])
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e5), ("f4", 1e-5), ("f8", 1e30), ("f8", 1e-30)])
 @pytest.mark.parametrize("few", [True, False])
 def test_fourth_powers_of_products_of_large_and_small_cells(dtype, size, few, monkeypatch):
     """In float32, eighth powers of the columns are out of range, and their squares and products are not."""
@@ -153,15 +155,10 @@ def test_fourth_powers_of_products_of_large_and_small_cells(dtype, size, few, mo
     x = (X * np.where(np.arange(M) % 2, size, 1.0)).astype(dtype)
     x[:, 1] = 0
     x[np.setdiff1d(np.arange(5, N, 40), spread(slice(0, N), PILOT_ROWS)), 1] = size
-    source = Interactions(x, squares=True)
-    rows = slice(0, N)
-    calibration = source.calibrate(rows)
-    assert calibration.base_scale[1] == 1
-    z = build(x.astype("f8"), squares=True) * calibration.scale - calibration.shift
-    out = np.zeros((4, z.shape[1]))
-    with Workers(2) as workers:
-        weights = Weights.of(Y[:, :1], fourth=True)
-        source.sums(rows, None, weights.part, SumContext(calibration, out, workers))
+    out, calibration = sum_all(
+        Interactions(x, squares=True), slice(0, N), None, Weights.of(Y[:, :1], fourth=True)
+    )
+    z = build(x.astype("f8"), squares=True) - calibration.shift
     np.testing.assert_allclose(out[3], (z**4).sum(axis=0), rtol=1e-5 if dtype == "f4" else 1e-12)
 
 
@@ -174,22 +171,14 @@ def test_result_does_not_depend_on_threads():
     np.testing.assert_array_equal(one.scores, three.scores)
 
 
-def test_layouts(layout):
-    x = X[:, :30].astype("f4")
-    plan = Plan.paper(N, 465, 5)
-    plain = screen(Interactions(x), Y[:, 0], plan, random_state=0)
-    other = screen(Interactions(layout(x)), Y[:, 0], plan, random_state=0)
-    np.testing.assert_allclose(other.scores, plain.scores, atol=1e-6)
+TAGS = (rng.random((N, 40)) < 0.1).astype(float)
 
 
-SPARSE = (rng.random((N, 40)) < 0.1).astype(float)
-
-
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix, sp.coo_array])
+@pytest.mark.parametrize("form", [np.asfortranarray, sp.csr_array, sp.csc_matrix, sp.coo_array])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "?"])
-def test_sparse_tags(form, dtype):
-    y = SPARSE[:, 2] * SPARSE[:, 3] + 0.1 * Y[:, 2]
-    source, built = Interactions(form(SPARSE.astype(dtype))), build(SPARSE)
+def test_forms_and_dtypes_of_the_columns(form, dtype):
+    y = TAGS[:, 2] * TAGS[:, 3] + 0.1 * Y[:, 2]
+    source, built = Interactions(form(TAGS.astype(dtype))), build(TAGS)
     tolerance = 1e-4 if source.dtype == np.float32 else 1e-9
     compare(source, built, y, tolerance)
     plan = Plan.paper(*built.shape, 3, alpha=0.5)
@@ -235,16 +224,6 @@ def test_names_are_made_on_demand():
     assert list(source.names) == [*letters, *products]
 
 
-def test_a_result_does_not_keep_the_data():
-    big = np.zeros((2000, 100))
-    big[:, :5] = rng.standard_normal((2000, 5))
-    source = Interactions(big)
-    result = screen(source, big[:, 0] + big[:, 1], Plan.exact(*source.shape, 3))
-    again = pickle.loads(pickle.dumps(result))
-    assert len(pickle.dumps(result)) < big.nbytes / 5
-    assert again.selected_names == result.selected_names
-
-
 @pytest.mark.parametrize("estimator", [SIS(3), BanditSIS(3, random_state=0)])
 def test_estimators_select_transform_and_name(estimator):
     source = Interactions(X, names=[f"t{j}" for j in range(M)])
@@ -252,46 +231,48 @@ def test_estimators_select_transform_and_name(estimator):
     kept = fitted.transform(source)
     assert kept.shape == (N, 3)
     assert "t3 × t9" in fitted.get_feature_names_out()
-    assert "t3 × t9" in fitted.result_.selected_names
+    result = pickle.dumps(fitted.result_)
+    assert len(result) < X.nbytes / 2  # without the data
+    assert "t3 × t9" in pickle.loads(result).selected_names
     place = fitted.get_feature_names_out().tolist().index("t3 × t9")
     np.testing.assert_array_equal(kept[:, place], X[:, 3] * X[:, 9])
-    fresh = Interactions(X[:5], names=[f"t{j}" for j in range(M)])
-    assert fitted.transform(fresh).shape == (5, 3)
     with pytest.raises(ValueError, match="is not among the 15 features here"):
         fitted.transform(Interactions(X[:, :5]))
 
 
+GAP = np.where((np.arange(N) == 17)[:, None] & (np.arange(M) == 5), np.nan, X)
+
+
 def test_nan_is_found_and_named():
-    x = np.tile(X, (1, 2))
-    x[17, 5] = np.nan
-    source = Interactions(x, names=[f"t{j}" for j in range(2 * M)])
+    source = Interactions(GAP, names=[f"t{j}" for j in range(M)])
     with pytest.raises(ValueError, match=r"NaN.*'t5'.* 17\b.*pairwise"):
         screen(source, Y[:, 0], Plan.exact(*source.shape, 5))
-    with pytest.raises(ValueError, match=r"center=True.*'t5'"):
-        Interactions(x, names=[f"t{j}" for j in range(2 * M)], center=True)
 
 
-def test_no_pairs_and_wrong_names_raise():
-    with pytest.raises(ValueError, match="no pairs"):
-        Interactions(X[:, :1], main_effects=False)
-    for base in (X, open_source(X), sp.csr_array(X)):
-        with pytest.raises(ValueError, match=r"2 names.* 70 columns"):
-            Interactions(base, names=iter("ab"))
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Interactions(X[:, :1], main_effects=False), "no pairs"),
+        (lambda: Interactions(X, names=iter("ab")), r"2 names.* 70 columns"),
+        (lambda: Interactions(open_source(X), names="ab"), r"2 names.* 70 columns"),
+        (lambda: Interactions(GAP, center=True), r"center=True.*'x5'"),
+        (lambda: Interactions(X, center=[1.0, 2.0, 3.0]), r"70 columns.*\(3,\)"),
+        (lambda: Interactions(X[:, :2], center=[0.0, np.nan]), "finite mean for each.* with NaN"),
+        (lambda: Interactions(X[:0], center=True), r"no rows.*center=source\.means"),
+    ],
+)
+def test_arguments_that_do_not_fit_raise(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_a_note_says_where_everything_would_be_as_fast():
     small = Interactions(X)
     plan = Plan.paper(*small.shape, 5, alpha=0.2)
     assert any("exact" in note for note in screen(small, Y[:, 0], plan).notes)
-    wide = Interactions(np.zeros((13_815, 1_128), np.float32))
-    costs = [
-        sum(
-            2 * wide.bytes_touched(rows, left, scattered=True)
-            for rows, left in [(142, 636_756), (9, 318_428), (11, 159_264)]
-        ),
-        wide.bytes_touched(13_815, 636_756, scattered=False),
-    ]
-    assert costs[0] < costs[1] / 10
+    wide, rounds = Interactions(np.zeros((13_815, 1_128), np.float32)), [(142, 636_756), (9, 318_428)]
+    some = sum(2 * wide.bytes_touched(*cells, scattered=True) for cells in rounds)
+    assert some < wide.bytes_touched(13_815, 636_756, scattered=False) / 10
 
 
 def test_new_rows_are_centred_by_the_means_of_the_fit():
@@ -311,42 +292,19 @@ def test_new_rows_are_centred_by_the_means_of_the_fit():
     assert SIS(5).fit(RowSubset(fitted, np.arange(200)), Y[:200, 0]).transform(fitted).shape == (300, 5)
 
 
-def test_bad_means_raise():
-    with pytest.raises(ValueError, match=r"70 columns.*\(3,\)"):
-        Interactions(X, center=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="finite means, got nan"):
-        Interactions(X[:, :2], center=[0.0, np.nan])
-    with pytest.raises(ValueError, match=r"no rows.*center=source\.means"):
-        Interactions(X[:0], center=True)
-    assert Interactions(X[:0], center=X.mean(axis=0)).shape[0] == 0
-
-
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
-@pytest.mark.parametrize(("dtype", "size", "remedy"), [("f4", 1e25, ".*float64"), ("f8", 1e200, "")])
+@pytest.mark.parametrize(("dtype", "size", "remedy"), [("f4", 1e25, ".*float64"), ("f8", 1e100, "")])
 def test_products_that_overflow_raise(dtype, size, remedy, missing):
-    """In small data and in large data, in any row, and in new rows."""
-    message = rf"overflow {np.dtype(dtype)}: rescale 'x0' and 'x1'{remedy}"
-    small = X[:, :5].astype(dtype)
-    small[7, :2] = size
-    with pytest.raises(ValueError, match=message):
-        screen(Interactions(small), Y[:, 0], Plan.exact(N, 15, 2), missing=missing)
-    big = rng.standard_normal((12_000, 15)).astype(dtype)  # over a million cells with products
-    big[11_000, :2] = -size
-    source = Interactions(big)
-    with pytest.raises(ValueError, match=message):
-        screen(source, big[:, 3], Plan.exact(*source.shape, 2), missing=missing)
-    selector = SIS(30).fit(Interactions(X[:, :8].astype(dtype)), Y[:, 0])
-    with pytest.raises(ValueError, match=message):
-        selector.set_params(missing=missing).transform(Interactions(np.c_[small, small[:, 2:]]))
-
-
-def test_only_products_that_are_features_can_overflow():
-    x = X[:, :5].astype("f4")
-    x[7, 2] = 1e25
+    """In any row, and in new rows; the columns themselves may be as large."""
+    message = rf"overflow {np.dtype(dtype)}: rescale 'x[01]' and 'x[01]'{remedy}"
+    x = X[:, :5].astype(dtype)
+    x[7, 0] = size
     assert np.isfinite(Interactions(x).read(slice(0, 10), None)).all()
-    with pytest.raises(ValueError, match=r"overflow float32: rescale 'x2', or"):
-        screen(Interactions(x, squares=True), Y[:, 0], Plan.exact(N, 20, 2))
-    x[::2, 0] *= 1e25
-    x[1::2, 1] *= 1e25  # of other rows
-    x[7, 2] = 0
-    assert len(screen(Interactions(x), Y[:, 0], Plan.exact(N, 15, 2)).selected) == 2
+    with pytest.raises(ValueError, match=r"rescale 'x0'(,|\.)"):
+        screen(Interactions(x, squares=True), Y[:, 0], Plan.exact(N, 20, 2), missing=missing)
+    x[300, 1] = -size
+    with pytest.raises(ValueError, match=message):
+        screen(Interactions(x), Y[:, 0], Plan.exact(N, 15, 2), missing=missing)
+    selector = SIS(15, missing=missing).fit(Interactions(X[:, :5].astype(dtype)), Y[:, 0])
+    with pytest.raises(ValueError, match=message):
+        selector.transform(Interactions(x))

@@ -1,34 +1,18 @@
-"""Features that are products of two of m columns: the pair of a feature, and sums over pairs.
+"""Features that are products of two of m columns.
 
 Pairs are numbered row by row through the upper triangle: feature ``offsets[i]`` is the first pair of column
-i, with column ``i + lead`` (``lead`` is 0 with squares, 1 without), and ``offsets[m]`` is the number of
-features. Features before ``offsets[0]`` are the columns themselves.
+i, with column ``i + lead`` (``lead`` is 0 with squares, 1 without).
 """
 
 from __future__ import annotations
 
 from banditsis.core.arrays import Array
-from banditsis.kernels.compile import elementwise, reduction, unfused_reduction
-
-
-@elementwise
-def find_pairs(features: Array, offsets: Array, lead: int, first: Array, second: Array) -> None:
-    """Fill the two columns of each of the sorted features; the partner of a column itself is m."""
-    m = offsets.size - 1
-    i = 0
-    for t in range(features.size):
-        feature = features[t]
-        if feature < offsets[0]:
-            first[t], second[t] = feature, m
-            continue
-        while feature >= offsets[i + 1]:
-            i += 1
-        first[t], second[t] = i, feature - offsets[i] + i + lead
+from banditsis.kernels.compile import elementwise, unfused_reduction
 
 
 @elementwise
 def multiply(block: Array, first: Array, second: Array, out: Array) -> None:
-    """Fill ``out[k, t] = block[k, first[t]] · block[k, second[t]]``; column m of the block is all 1."""
+    """Fill ``out[k, t] = block[k, first[t]] · block[k, second[t]]``."""
     for k in range(block.shape[0]):
         line, cells = block[k], out[k]
         for t in range(first.size):
@@ -43,14 +27,13 @@ def moments(
 
     ``Σz⁴`` is added to ``fourth`` (pairs,) unless it is None; Numba compiles the two cases separately.
     """
-    weight = w[0]
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
         s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(weight.size):
+        for k in range(w.size):
             z = a[k] * b[k] - s
             s0 += z
-            s1 += z * weight[k]
+            s1 += z * w[k]
             u = z * z
             s2 += u
             if fourth is not None:
@@ -63,37 +46,52 @@ def moments(
 
 
 @unfused_reduction
-def moments_of_many(
+def weighted_moments(
     base: Array,
     first: Array,
     second: Array,
     shift: Array,
-    w: Array,
-    z: Array,
+    linear: Array,
+    v: Array,
+    presence: Array,
+    work: Array,
     fourth: Array | None,
     out: Array,
 ) -> None:
-    """The same for several weights: w is (q, rows), ``out`` (lines, pairs), and ``z`` scratch (rows,)."""
+    """Add the lines that :class:`Weights` promises; ``linear`` and ``presence`` are (columns, rows).
+
+    If ``presence`` has columns, missing cells are left out of all sums. ``work`` is scratch (2, rows).
+    """
+    q, z, present = linear.shape[0], work[0], work[1]
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
-        s0, s2, s3 = 0.0, 0.0, 0.0
-        for k in range(z.size):
+        for k in range(v.size):
             z[k] = a[k] * b[k] - s
-            s0 += z[k]
+        if presence.shape[0] > 0:
+            for k in range(v.size):
+                present[k] = 1.0 if z[k] == z[k] else 0.0
+                z[k] = z[k] if z[k] == z[k] else 0.0
+        s0, s2, s3 = 0.0, 0.0, 0.0
+        for k in range(v.size):
             u = z[k] * z[k]
-            s2 += u
+            s0 += v[k] * z[k]
+            s2 += v[k] * u
             if fourth is not None:
                 s3 += u * u
         out[0, t] += s0
-        out[w.shape[0] + 1, t] += s2
+        out[q + 1, t] += s2
         if fourth is not None:
             fourth[t] += s3
-        for j in range(w.shape[0]):
-            line = w[j]
-            s1 = 0.0
-            for k in range(z.size):
-                s1 += z[k] * line[k]
-            out[j + 1, t] += s1
+        for j in range(q):
+            w, total = linear[j], 0.0
+            for k in range(v.size):
+                total += w[k] * z[k]
+            out[j + 1, t] += total
+        for j in range(presence.shape[0]):
+            w, total = presence[j], 0.0
+            for k in range(v.size):
+                total += w[k] * present[k]
+            out[q + 2 + j, t] += total
 
 
 @elementwise
@@ -114,28 +112,3 @@ def add_picked(product: Array, top: int, first: Array, second: Array, out: Array
     """Add the elements of some pairs to their sums."""
     for t in range(first.size):
         out[t] += product[first[t] - top, second[t] - top]
-
-
-@reduction
-def find_flat(
-    mean: Array, square: Array, top: int, offsets: Array, lead: int, least: float, found: Array
-) -> int:
-    """Find features whose variance is less than ``least`` times their mean square, too small for plain sums.
-
-    ``mean`` and ``square`` hold means over the pilot rows, as in :func:`add_triangle`. Features are written
-    to ``found`` while there is room; returns the number of features found.
-    """
-    n_found = 0
-    for i in range(mean.shape[0]):
-        mu, sq = mean[i, i + lead :], square[i, i + lead :]
-        count = 0
-        for j in range(mu.size):
-            count += sq[j] - mu[j] * mu[j] < least * sq[j]
-        if count == 0:
-            continue
-        for j in range(mu.size):
-            if sq[j] - mu[j] * mu[j] < least * sq[j]:
-                if n_found < found.size:
-                    found[n_found] = offsets[top + i] + j
-                n_found += 1
-    return n_found

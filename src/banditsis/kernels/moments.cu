@@ -1,7 +1,7 @@
 // Sums over rows of cells on a GPU.
 //
 // Each block sums a piece of the rows for a few columns: cells in their own precision over short runs, and
-// these in double precision. `combine` adds the pieces in order, so results do not depend on the schedule.
+// these in double precision. Pieces are then added in order, so results do not depend on the schedule.
 // Cell (i, c) is X[r * row_stride + k * column_stride], where r is the i-th row and k the c-th column that was
 // asked for. If rows are not LISTED they follow each other from the first. Rows have a weight w and a weight v
 // of their squares, which may be null for 0 and 1; if sums are PLAIN, w is given, v is null, and no cell is missing.
@@ -125,17 +125,6 @@ __global__ void by_column(const T *X, index row_stride, index column_stride, con
       }
       __syncthreads();
     }
-}
-
-// Add the pieces of each stratum to its sums. Line l of a piece is line places[l] of the sums; -1 is left out.
-__global__ void combine(const double *pieces, const index *edges, index n_lines, index p, const index *places,
-                        index n_sums, double *out) {
-  index j = blockIdx.x * (index)blockDim.x + threadIdx.x, place = j < n_lines * p ? places[j / p] : -1;
-  if (place < 0) return;
-  double sum = 0;
-#pragma unroll 32
-  for (index piece = edges[blockIdx.y]; piece < edges[blockIdx.y + 1]; piece++) sum += pieces[piece * n_lines * p + j];
-  out[(blockIdx.y * n_sums + place) * p + j % p] += sum;
 }
 
 // Cells, scaled and shifted, for matrix products: missing ones are 0, and `present` (unless null) tells them.

@@ -21,40 +21,44 @@ def column_moments(
     indptr: Array,
     indices: Array,
     data: Array,
-    first: int,
-    stop: int,
+    columns: Array,
+    place: Array,
     y: Array,
     fourth: Array | None,
     presence: Array | None,
     out: Array,
 ) -> None:
-    """Add ``Σx, Σxy, Σx²`` over all rows to ``out``, and Σx⁴ to ``fourth``, for columns from first to stop.
+    """Add ``Σx, Σxy, Σx²`` of some columns to ``out`` (columns, lines), and Σx⁴ to ``fourth``.
 
     Columns are short, so the cost of starting a loop dominates. Slices, unsigned indices, whose sign need not
     be tested, and scalar code make it three times as fast.
     """
-    end = np.uint64(indptr[first])
-    for j in range(first, stop):
-        start, end = end, np.uint64(indptr[j + 1])
+    for k in range(columns.size):
+        start, end = np.uint64(indptr[columns[k]]), np.uint64(indptr[columns[k] + 1])
         values, rows = data[start:end], indices[start:end]
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         for t in range(values.size):
-            x = np.float64(values[t])
+            i = rows[t]
+            if place.size:
+                i = place[i]
+                if i < 0:
+                    continue
+            x, at = np.float64(values[t]), np.uint64(i)
             if presence is not None and x != x:
                 for r in range(presence.shape[1]):
-                    out[3 + r, j - first] -= presence[np.uint64(rows[t]), r]
+                    out[k, 3 + r] -= presence[at, r]
                 continue
             a += x
-            b += x * y[np.uint64(rows[t])]
+            b += x * y[at]
             u = x * x
             c += u
             if fourth is not None:
                 d += u * u
-        out[0, j - first] += a
-        out[1, j - first] += b
-        out[2, j - first] += c
+        out[k, 0] += a
+        out[k, 1] += b
+        out[k, 2] += c
         if fourth is not None:
-            fourth[j - first] += d
+            fourth[k] += d
 
 
 @elementwise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, starmap
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,23 +39,14 @@ from banditsis.sources.base import (
     safe_reach,
     summing_dtype,
 )
-from banditsis.sources.products import (
-    NO_OFFSETS,
-    FlatArray,
-    Strips,
-    add_by_stratum,
-    add_moments,
-    fits_kernels,
-    flatten,
-)
-from banditsis.sources.tiles import Job, TileJob, add_tiles
+from banditsis.sources.products import Strips, add_products, fits_kernels, flatten
+from banditsis.sources.tiles import Tile, add_tiles
 from banditsis.statistics.weights import Weights
 
 CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
 ROWS_OF_SUM = 7  # cells that can be added in the time in which the sum of a tile is added to the result
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
-MAX_WEIGHTS = 1 << 22  # that are computed at once
 # Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
 # first.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 21, 1 << 19
@@ -66,16 +57,20 @@ MAX_PIECES = 32  # into which a small job is cut
 # computing them takes little time compared to reading that many columns.
 ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 256
 
-#: The columns of a tile, where they belong in the result, and which of them do.
-ColumnStrip: TypeAlias = "tuple[Indices | slice, slice, Indices | slice]"
+
+class ColumnStrip(NamedTuple):
+    """The columns of a tile, where they belong in the result, and which of them do; None for all."""
+
+    columns: Indices | slice
+    place: slice
+    picked: Indices | None
 
 
 class ArraySource(Source):
     """A two-dimensional NumPy array, used without a copy.
 
-    Compiled kernels read float32 and float64 arrays in place. Other dtypes are
-    converted tile by tile, float16 to float32 and the rest to float64; integers that float64 would round are
-    shifted before.
+    Compiled kernels read float32 and float64 arrays in place. Other dtypes are converted tile by tile,
+    float16 to float32 and the rest to float64; integers that float64 would round are shifted before.
 
     Parameters
     ----------
@@ -103,14 +98,10 @@ class ArraySource(Source):
         if isinstance(columns if self.by_row else rows, slice):  # NumPy copies whole strips
             return self.array[rows, columns]
         rows, columns = as_indices(rows), as_indices(columns)
-        if self._flat is None:
+        if (cells := self._find_strips(rows, columns)) is None:
             return self.array[np.ix_(rows, columns)]
-        memory, first, stride = self._flat
-        starts, offsets = (rows * stride[0], columns * stride[1])
-        if not self.by_row:
-            starts, offsets = offsets, starts
-        block = np.empty((len(starts), len(offsets)), self.dtype)
-        kernels.gather.gather(memory, first + starts, offsets, 0, block)
+        block = np.empty((len(cells.starts), len(cells.offsets)), self.dtype)
+        kernels.gather.gather(cells.memory, cells.starts, cells.offsets, 0, block)
         return block if self.by_row else block.T
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
@@ -129,236 +120,105 @@ class ArraySource(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         pilot, p = spread(rows, PILOT_ROWS), self.shape[1]
         # For few columns the kernel would take longer to compile than it saves.
-        if p < COLUMNS_AT_ONCE or not (self.by_row and self._is_in_strips(self._flat, pilot, slice(0, p))):
+        cells = self._find_strips(pilot, slice(0, p)) if self.by_row and p >= COLUMNS_AT_ONCE else None
+        if cells is None or cells.offsets.size:
             return calibrate(self, rows, pilot, self._summing_dtype)
-        assert self._flat is not None
-        memory, starts, _ = self._strips(self._flat, pilot, slice(0, p))
-        found = Calibration(np.empty(p, self.dtype), np.ones(p, self.dtype))
-        limits = safe_reach(self.dtype.itemsize)
+        shift, limits = np.empty(p, self.dtype), safe_reach(self.dtype.itemsize)
 
-        def calibrate_some(start: int) -> bool:
-            some = slice(start, start + COLUMNS_AT_ONCE)
-            buffer = np.empty((2, COLUMNS_AT_ONCE), self.dtype)
-            arguments = memory, start + starts, *limits, buffer, found.shift[some]
+        def find_shifts(start: int) -> bool:
+            buffer, here = np.empty((2, COLUMNS_AT_ONCE), self.dtype), shift[start : start + COLUMNS_AT_ONCE]
+            given = cells.memory, start + cells.starts, *limits, buffer, here
             with np.errstate(over="ignore", invalid="ignore"):  # as plain Python
-                return bool(kernels.row_moments.find_shifts(*arguments))
+                return bool(kernels.row_moments.find_shifts(*given))
 
-        safe = map_in_threads(calibrate_some, range(0, p, COLUMNS_AT_ONCE), 8)
-        return found if all(safe) else calibrate(self, rows, pilot, self._summing_dtype)
+        if all(map_in_threads(find_shifts, range(0, p, COLUMNS_AT_ONCE), 8)):
+            return Calibration(shift, np.ones_like(shift))
+        return calibrate(self, rows, pilot, self._summing_dtype)
 
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
         """Compute the tiles of all groups together, because those of one may be too few for all threads."""
-        whole = columns is None or self._is_faster_whole(edges[-1], context.out)
+        n, out, calibration = count_rows(rows), context.out, context.calibration
+        whole = columns is None or self._is_faster_whole(n, out)
         p = self.shape[1] if columns is None or whole else len(columns)
-        cells = CELLS_IN_PLACE if whole else CELLS_PACKED
-        for start in range(0, edges[-1], MAX_WEIGHTS):
-            run = take(rows, start, start + MAX_WEIGHTS)
-            shape = self._tile_shape(run, p, whole, weights)
-            strips = self._column_strips(columns, whole, shape[1])
-            run_weights = weights.part(slice(start, start + count_rows(run)))
-            jobs = self._jobs(run, edges - start, strips, shape[0], run_weights, context)
-            waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * context.out.shape[1] * min(p, shape[1]))
-            add_tiles(
-                jobs,
-                context,
-                min(waiting, 64),
-                overlap=shape[0] < count_rows(run),
-                max_threads=1 + count_rows(run) * p // cells,
-            )
+        height, width = self._tile_shape(rows, p, whole, weights)
+        strips = self._column_strips(columns, whole, width)
+        if weights.is_plain:
+            weights = self._plain_weights(n, weights)
 
-    def _jobs(
-        self,
-        rows: Rows,
-        edges: Indices,
-        strips: Sequence[ColumnStrip],
-        height: int,
-        weights: Weights,
-        context: SumContext,
-    ) -> Iterator[TileJob]:
-        """The jobs of all tiles; the rows of each group end at the next edge."""
-        calibration, n_sums, y = context.calibration, context.out.shape[1], None
-        if weights.is_plain and self._flat is not None and calibration.is_unscaled:
-            y = self._plain_weights(count_rows(rows), weights)
-            starts, offsets = self._addresses(self._flat, rows, strips, height)
-            # Whether no other tile has the same columns; kernels are compiled for contiguous results only.
-            alone = height >= count_rows(rows) and context.out.flags.c_contiguous
-        for i in range(0, count_rows(rows), height):
-            part = take(rows, i, i + height)
-            n = count_rows(part)
-            # Only the groups of which the tile has rows have sums.
-            begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
-            inner = np.minimum(np.maximum(edges[begin : end + 1] - i, 0), n)
-            part_weights, shape = weights.part(slice(i, i + n)), (end - begin, n_sums)
-            for number, (strip, place, picked) in enumerate(strips):
-                in_place = y is not None and alone and isinstance(picked, slice)
-                out = context.out[begin:end] if in_place else np.zeros((*shape, count_rows(strip)))
-                job: Job = (self._add_tile, part, strip, inner, part_weights, calibration, out)
-                if y is not None:
-                    here = starts[:n] if isinstance(part, slice) else starts[i : i + n]
-                    where = here, offsets[number], place.start if in_place else 0
-                    sums = calibration.shift[strip], y[i : i + n], inner, weights.fourth, out
-                    job = self._add_plain, part, strip, *where, *sums
-                yield TileJob(n, context.out[begin:end, :, place], job, None if in_place else picked)
+        def tiles() -> Iterator[Tile]:
+            for i in range(0, n, height):
+                part = slice(i, min(i + height, n))
+                # Only the groups of which the tile has rows have sums.
+                begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, part.stop)
+                inner = np.clip(edges[begin : end + 1] - i, 0, part.stop - i)
+                shared = take(rows, i, part.stop), inner, weights.part(part), calibration
+                for strip in strips:
+                    yield Tile(part.stop - i, out[begin:end], strip.place, partial(self._add, strip, *shared))
 
-    def _addresses(
-        self, flat: FlatArray, rows: Rows, strips: Sequence[ColumnStrip], height: int
-    ) -> tuple[Indices, list[Indices]]:
-        """Where rows begin in memory, and where the columns of each strip are relative to that.
-
-        Consecutive rows are relative to the first of a tile. Tiles share the addresses, because threads that
-        compute with short arrays wait for each other.
-        """
-        starts = flat.stride[0] * as_indices(slice(0, height) if isinstance(rows, slice) else rows)
-        unit = flat.stride[1]
-        return starts, [
-            NO_OFFSETS if self._is_in_strips(flat, rows, strip) and self.by_row else unit * as_indices(strip)
-            for strip, _, _ in strips
-        ]
-
-    def _plain_weights(self, n_rows: int, weights: Weights) -> Array:
-        """The only weights of some rows, in the dtype of the data."""
-        parts = map_in_threads(
-            lambda part: weights.part(part).linear[:, 0].astype(self.dtype),
-            chunks(slice(0, n_rows), ROWS_BY_COLUMN),
-            4,
+        add_tiles(
+            tiles(),
+            context,
+            min(64, MAX_PARTIAL_SUMS // (out.shape[0] * out.shape[1] * min(p, width))),
+            overlap=height < n,
+            max_threads=1 + n * p // (CELLS_IN_PLACE if whole else CELLS_PACKED),
         )
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _is_faster_whole(self, n_rows: int, out: Floats) -> bool:
-        """Whether reading whole rows is faster than packing some of their cells."""
-        n_strata, n_lines, n_columns = out.shape
-        cost = 1 + ROWS_OF_SUM * n_strata * n_lines / max(n_rows, 1)  # of a cell
-        return n_lines <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1] * cost
+    def _add(
+        self,
+        strip: ColumnStrip,
+        rows: Rows,
+        edges: Indices,
+        weights: Weights,
+        calibration: Calibration,
+        out: Floats,
+        start: int,
+    ) -> None:
+        """Add the sums of a tile to the columns of ``out`` from ``start`` on."""
+        here, block = calibration.take(strip.columns), None
+        shift, unscaled = here.shift, calibration.is_unscaled or here.is_unscaled
+        cells = self._find_strips(rows, strip.columns) if unscaled and fits_kernels(weights) else None
+        if cells is None or (cells.offsets.size and not weights.is_plain):
+            block, shift = self._copy(rows, strip.columns, here)
+            cells = self._strips_of(block)
+        given = cells, block, shift, weights.computed, edges
+        if weights.is_plain and strip.picked is None and out.flags.c_contiguous:
+            add_products(*given, out, start)
+            return
+        part = np.zeros((*out.shape[:2], len(shift)))  # kernels are compiled for contiguous results only
+        add_products(*given, part)
+        picked = part if strip.picked is None else part[..., strip.picked]
+        out[..., start : start + picked.shape[-1]] += picked
 
-    def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
-        """The columns of each tile, where they belong in the result, and which of them do."""
-        p = self.shape[1] if columns is None or whole else len(columns)
-        ranges = [slice(j, min(j + width, p)) for j in range(0, p, width)]
-        if columns is None:
-            return [(strip, strip, slice(None)) for strip in ranges]
-        if not whole:
-            return [(columns[strip], strip, slice(None)) for strip in ranges]
-        ends = np.searchsorted(columns, [0, *(strip.stop for strip in ranges)]).tolist()
-        places = starmap(slice, pairwise(ends))
-        strips = zip(ranges, places, strict=True)
-        return [
-            (strip, place, columns[place] - strip.start)
-            for strip, place in strips
-            if place.start < place.stop
-        ]
-
-    def _is_in_strips(self, flat: FlatArray | None, rows: Rows, columns: Columns | slice) -> bool:
-        """Whether kernels can read these cells in place."""
-        if flat is None:
-            return False
-        if self.by_row:
-            return flat.stride[1] == 1 and not isinstance(columns, np.ndarray)
-        return flat.stride[0] == 1 and isinstance(rows, slice)
-
-    def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
-        """Rows and columns of a tile: small enough for the cache, large enough for a thread.
-
-        They do not depend on the number of threads.
-        """
-        n = count_rows(rows)
-        if not fits_kernels(weights):
-            # Tall tiles, because the products of each tile have to be added up.
-            return 8192, 2048 if n > 8192 else 1024
-        in_place = whole and self._is_in_strips(self._flat, rows, slice(0, 1))
+    def _find_strips(self, rows: Rows, columns: Indices | slice) -> Strips | None:
+        """Where some cells are in memory; None if kernels cannot read them there."""
+        if self._flat is None:
+            return None
+        (memory, stride), lines = self._flat, (rows, columns)
         if not self.by_row:
-            return (
-                (ROWS_BY_COLUMN, COLUMNS_BY_COLUMN)
-                if in_place
-                else (n, max(4, min(CELLS_IN_PLACE // n, 128)))
-            )
-        n_strips = -(-p // MAX_STRIP)  # partial sums stay in the cache
-        most, cells, unit = CELLS_PACKED * 2, CELLS_PACKED, 8
-        if in_place:
-            most, cells, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, kernels.row_moments.PANEL
-        n_pieces = _count_pieces(n * p, cells)
-        if n_strips > 8:
-            n_strips = _round_up(n_strips, MAX_PIECES)
-        elif not in_place:  # the sums of tiles side by side need not be added up
-            n_strips = max(n_strips, min(n_pieces, p // MIN_STRIP))
-        width = _round_up(p / n_strips, 16)
-        height = _round_up(n / max(1, n_pieces // n_strips), unit)
-        return min(max(unit, most // width // unit * unit), height), width
+            stride, lines = stride[::-1], lines[::-1]
+        across, along = lines
+        if stride[1] == 1 and isinstance(along, slice):
+            return Strips(memory, stride[0] * as_indices(across) + along.start, self.by_row)
+        return Strips(memory, stride[0] * as_indices(across), self.by_row, stride[1] * as_indices(along))
 
-    def _add_tile(
-        self,
-        rows: Rows,
-        columns: Indices | slice,
-        edges: Indices,
-        w: Weights,
-        calibration: Calibration,
-        out: Floats,
-    ) -> None:
-        """Sum a tile, whose groups are the first dimension of ``out``."""
-        calibration, w = calibration.take(columns), w.computed
-        unscaled = self._flat is not None and calibration.is_unscaled
-        if unscaled and fits_kernels(w) and self._is_in_strips(self._flat, rows, columns):
-            assert self._flat is not None
-            strips = self._strips(self._flat, rows, columns)
-            add_by_stratum(None, strips, calibration.shift, w, edges, out)
-        else:
-            self._add_copied(rows, columns, edges, calibration, w, out)
-
-    def _add_plain(
-        self,
-        rows: Rows,
-        columns: Indices | slice,
-        starts: Indices,
-        offsets: Indices,
-        place: int,
-        shift: Array,
-        y: Array,
-        edges: Indices,
-        fourth: bool,
-        out: Floats,
-    ) -> None:
-        """Sum a tile with a single weight for each row; cells that are not contiguous are packed first.
-
-        See :meth:`_addresses` for those of its rows and columns, and :func:`add_moments` for the rest.
-        """
-        flat = self._flat
+    def _strips_of(self, block: Array) -> Strips:
+        """The strips of a block, which are contiguous."""
+        flat = flatten(block)
         assert flat is not None
-        first = flat.first + (flat.stride[0] * rows.start if isinstance(rows, slice) else 0)
-        across, along = (starts, offsets) if self.by_row else (offsets, starts)
-        if self._is_in_strips(flat, rows, columns):
-            first += columns.start if self.by_row and isinstance(columns, slice) else 0
-            along = NO_OFFSETS
-        memory = flat.memory
-        if min(flat.stride) > 0:
-            memory = memory[first:]
-        else:  # cells before the first
-            across = across + first
-        add_moments(Strips(memory, across, self.by_row), shift, y, edges, fourth, out, place, along)
+        n_strips, step = (len(block), flat.stride[0]) if self.by_row else (block.shape[1], flat.stride[1])
+        return Strips(flat.memory, step * np.arange(n_strips), self.by_row)
 
-    def _add_copied(
-        self,
-        rows: Rows,
-        columns: Indices | slice,
-        edges: Indices,
-        calibration: Calibration,
-        w: Weights,
-        out: Floats,
-    ) -> None:
-        """Sum a tile that is converted, scaled, copied or multiplied as a matrix."""
-        block = self.read(rows, columns)
-        shift = calibration.shift
+    def _copy(self, rows: Rows, columns: Indices | slice, calibration: Calibration) -> tuple[Array, Array]:
+        """Cells in the dtype of partial sums, scaled, in contiguous strips; and what is left of the shift."""
+        block, shift = self.read(rows, columns), calibration.shift
         if is_wide_integer(block.dtype) and (wide := np.abs(shift) > MAX_EXACT_INTEGER).any():
             block, shift = subtract_integers(block, np.where(wide, shift, 0.0)), np.where(wide, 0.0, shift)
         contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
         if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
             block = self._convert(block)
-        if not calibration.is_unscaled:
-            block = block * calibration.scale
-        flat = flatten(block)
-        assert flat is not None
-        strips = self._strips(flat, slice(0, block.shape[0]), slice(0, block.shape[1]))
-        add_by_stratum(block, strips, shift, w, edges, out)
+        return block if calibration.is_unscaled else block * calibration.scale, shift
 
     def _convert(self, block: Array) -> Array:
         """A contiguous copy of a block in the dtype of partial sums."""
@@ -367,17 +227,65 @@ class ArraySource(Source):
             flat = flatten(halves if halves.strides[1] == 2 else np.ascontiguousarray(halves))
             if flat is not None:
                 tile = np.empty(halves.shape, np.float32)
-                starts = flat.first + flat.stride[0] * np.arange(len(tile))
-                kernels.half.convert(flat.memory, starts, tile)
+                kernels.half.convert(flat.memory, flat.stride[0] * np.arange(len(tile)), tile)
                 return tile if self.by_row else tile.T
         return np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
 
-    def _strips(self, flat: FlatArray, rows: Rows, columns: Indices | slice) -> Strips:
-        """The strips of some cells; the index along a strip must be a slice."""
-        across, along = (rows, columns) if self.by_row else (columns, rows)
-        step, unit = flat.stride if self.by_row else flat.stride[::-1]
-        assert isinstance(along, slice)
-        return Strips(flat.memory, flat.first + step * as_indices(across) + unit * along.start, self.by_row)
+    def _plain_weights(self, n_rows: int, weights: Weights) -> Weights:
+        """The only weights of some rows in the dtype of the data, computed by all threads."""
+        parts = map_in_threads(
+            lambda part: weights.part(part).linear.astype(self._summing_dtype),
+            chunks(slice(0, n_rows), ROWS_BY_COLUMN),
+            4,
+        )
+        return Weights.of(parts[0] if len(parts) == 1 else np.concatenate(parts), fourth=weights.fourth)
+
+    def _is_faster_whole(self, n_rows: int, out: Floats) -> bool:
+        """Whether reading whole rows is faster than packing some of their cells."""
+        n_groups, n_lines, n_columns = out.shape
+        cost = 1 + ROWS_OF_SUM * n_groups * n_lines / max(n_rows, 1)  # of a cell
+        return n_lines <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1] * cost
+
+    def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
+        """The columns of each tile."""
+        everything = slice(0, self.shape[1])
+        if columns is None or not whole:
+            pieces = list(chunks(everything if columns is None else columns, width))
+            ends = np.cumsum([0, *map(count_rows, pieces)]).tolist()
+            return [ColumnStrip(piece, slice(*ends[k : k + 2]), None) for k, piece in enumerate(pieces)]
+        strips = []
+        for piece in chunks(everything, width):
+            start, stop = np.searchsorted(columns, [piece.start, piece.stop]).tolist()
+            if start < stop:
+                strips.append(ColumnStrip(piece, slice(start, stop), columns[start:stop] - piece.start))
+        return strips
+
+    def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
+        """Rows and columns of a tile: small enough for the cache, large enough for a thread.
+
+        They do not depend on the number of threads.
+        """
+        n, cells = count_rows(rows), self._find_strips(take(rows, 0, 1), slice(0, 1))
+        if not fits_kernels(weights):
+            # Tall tiles, because the products of each tile have to be added up.
+            return 8192, 2048 if n > 8192 else 1024
+        in_place = whole and cells is not None and cells.offsets.size == 0
+        if not self.by_row:
+            if in_place and isinstance(rows, slice):
+                return ROWS_BY_COLUMN, COLUMNS_BY_COLUMN
+            return n, max(4, min(CELLS_IN_PLACE // n, 128))
+        n_strips = -(-p // MAX_STRIP)  # partial sums stay in the cache
+        most, cells_at_once, unit = CELLS_PACKED * 2, CELLS_PACKED, 8
+        if in_place:
+            most, cells_at_once, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, kernels.row_moments.PANEL
+        n_pieces = _count_pieces(n * p, cells_at_once)
+        if n_strips > 8:
+            n_strips = _round_up(n_strips, MAX_PIECES)
+        elif not in_place:  # the sums of tiles side by side need not be added up
+            n_strips = max(n_strips, min(n_pieces, p // MIN_STRIP))
+        width = _round_up(p / n_strips, 16)
+        height = _round_up(n / max(1, n_pieces // n_strips), unit)
+        return min(max(unit, most // width // unit * unit), height), width
 
     def release(self) -> None:
         owner: Any = self.array

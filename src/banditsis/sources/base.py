@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from banditsis.core.arrays import (
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.weights import Weights
-
-#: For sources that have not moved to :meth:`Source.add_sums` yet.
-WeightFunction: TypeAlias = Callable[[Rows], Weights]
 
 
 @dataclass(frozen=True)

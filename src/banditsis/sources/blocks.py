@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +21,7 @@ from banditsis.sources.base import (
     split_groups,
     summing_dtype,
 )
-from banditsis.sources.tiles import TileJob, add_tiles
+from banditsis.sources.tiles import Tile, add_tiles
 from banditsis.statistics.weights import Weights
 
 TILE_CELLS = 1 << 22  # 16 MB in float32
@@ -48,32 +49,27 @@ class BlockSource(Source):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        tiles = self._tile_jobs(rows, edges, columns, weights, context)
+        tiles = self._tiles(rows, edges, columns, weights, context)
         add_tiles(tiles, context, 8 * context.workers.n_jobs)
 
-    def _tile_jobs(
+    def _tiles(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
-    ) -> Iterator[TileJob]:
-        p = self.shape[1] if columns is None else len(columns)
-        width = self.tile_columns(p)
-        chosen = slice(0, p) if columns is None else columns
+    ) -> Iterator[Tile]:
+        chosen = slice(0, self.shape[1]) if columns is None else columns
+        width = self.tile_columns(count_rows(chosen))
         for g, group in split_groups(edges):
-            out, stop = context.out[g], group.start
-            for run in self._row_runs(
-                take(rows, group.start, group.stop), max(1, self.cells_at_once // width)
-            ):
+            stop = group.start
+            for run in self._row_runs(take(rows, stop, group.stop), max(1, self.cells_at_once // width)):
                 start, stop = stop, stop + count_rows(run)
-                run_weights = self._prepare_weights(run, weights.part(slice(start, stop)))
-                position = slice(0, 0)
-                for tile_columns in cut(chosen, width, self.chunk[1]):
-                    position = slice(position.stop, position.stop + count_rows(tile_columns))
-                    part = np.zeros((len(out), position.stop - position.start))
-                    job = self._add, run, tile_columns, position, run_weights, context.calibration, part
-                    yield TileJob(count_rows(run), out[:, position], job)
+                prepared, end = self._prepare_weights(run, weights.part(slice(start, stop))), 0
+                for some in cut(chosen, width, self.chunk[1]):
+                    place = slice(end, end := end + count_rows(some))
+                    add = partial(self._add, run, some, prepared, context.calibration.take(some))
+                    yield Tile(stop - start, context.out[g : g + 1], place, add)
 
     def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
-        """What :meth:`_add` needs to know of the weights of some rows, computed once for all tiles."""
-        return weights.computed
+        """What :meth:`_add` needs to know of the weights of some rows, which tiles side by side share."""
+        return weights
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
@@ -94,17 +90,16 @@ class BlockSource(Source):
         self,
         rows: Rows,
         columns: Indices | slice,
-        position: slice,
         weights: Any,
         calibration: Calibration,
-        part: Floats,
+        out: Floats,
+        start: int,
     ) -> None:
-        """Read a tile and add its sums to ``part``, which belongs at ``position`` of the result."""
-        block, rest = self._read_tile(rows, columns, calibration.take(columns))
-        tile = ArraySource(block)
-        n = tile.shape[0]
-        context = SumContext(rest, part[None], Workers(1))
-        tile.add_sums(slice(0, n), np.array([0, n]), None, weights, context)
+        """Read a tile and add its sums to the columns of ``out`` from ``start`` on."""
+        block, rest = self._read_tile(rows, columns, calibration)
+        tile, edges = ArraySource(block), np.array([0, len(block)])
+        context = SumContext(rest, out[..., start : start + block.shape[1]], Workers(1))
+        tile.add_sums(slice(0, len(block)), edges, None, weights.computed, context)
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration

@@ -99,25 +99,24 @@ class GenotypeSource(BlockSource):
     def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
         samples = as_indices(rows)
         is_dense = samples[-1] - samples[0] < MAX_SPAN * len(samples)
-        if weights.weighted or not is_dense:
-            return weights.computed
-        return GenotypeWeights.prepare(samples, weights)
+        return weights if weights.weighted or not is_dense else GenotypeWeights.prepare(samples, weights)
 
     def _add(
         self,
         rows: Rows,
         columns: Indices | slice,
-        position: slice,
         weights: Any,
         calibration: Calibration,
-        part: Floats,
+        out: Floats,
+        start: int,
     ) -> None:
         if isinstance(weights, Weights):
-            super()._add(rows, columns, position, weights, calibration, part)
+            super()._add(rows, columns, weights, calibration, out, start)
             return
         self._check_size()
         packed = self._packed[columns, weights.start : weights.start + len(weights.mask)]
-        weights.fill(packed, calibration.shift[columns].astype(np.float64), part)  # the scale is always 1
+        shift = calibration.shift.astype(np.float64)  # the scale is always 1
+        out[0, :, start : start + len(shift)] += weights.sums(packed, shift)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return super().bytes_touched(n_rows, n_columns, scattered=scattered) / (4 * self.dtype.itemsize)
@@ -153,9 +152,9 @@ class GenotypeWeights(NamedTuple):
         spread_linear = np.ascontiguousarray(spread[:, : linear.shape[1]])
         return cls(weights, start, mask, spread_linear, spread, values.sum(axis=0))
 
-    def fill(self, packed: Array, shift: Floats, out: Floats) -> None:
-        """Fill the lines of the sums that :class:`Weights` lists; z is a number of copies less the shift."""
-        w, (n, q) = self.weights, self.weights.linear.shape
+    def sums(self, packed: Array, shift: Floats) -> Floats:
+        """The lines of sums that :class:`Weights` lists; z is a number of copies less the shift."""
+        w, n, q = self.weights, count_rows(self.weights.rows), self.weights.n_linear
         width = packed.shape[1]
         chosen = np.empty((len(packed), len(self.mask)), np.uint8)
         chosen[:, width:] = 0  # samples that are left out have two copies
@@ -163,18 +162,19 @@ class GenotypeWeights(NamedTuple):
         missing, one, none = _count(chosen)
         two = n - missing - one - none
         present = np.repeat(self.totals[None], len(packed), axis=0)
-        if w.presence is not None and missing.any():
+        if w.n_presence and missing.any():
             kernels.genotypes.subtract_missing(chosen, self.values, present)
         present = present.T
-        out[0] = one + 2 * two - shift * (n - missing)
-        out[1 : q + 1] = _multiply(chosen, self.linear).T - shift * present[:q]
-        out[q + 1] = one * (1 - shift) ** 2 + two * (2 - shift) ** 2 + none * shift**2
+        sums = np.empty((w.n_lines, len(packed)))
+        sums[0] = one + 2 * two - shift * (n - missing)
+        sums[1 : q + 1] = _multiply(chosen, self.linear).T - shift * present[:q]
+        sums[q + 1] = one * (1 - shift) ** 2 + two * (2 - shift) ** 2 + none * shift**2
+        sums[q + 2 : q + 2 + w.n_presence] = present[q:]
         if w.fourth:
-            out[-1] = one * (1 - shift) ** 4 + two * (2 - shift) ** 4 + none * shift**4
-        if w.presence is not None:
-            out[q + 2 : len(out) - w.fourth] = present[q:]
-        else:
-            out[:, missing > 0] = np.nan
+            sums[-1] = one * (1 - shift) ** 4 + two * (2 - shift) ** 4 + none * shift**4
+        if not w.n_presence:
+            sums[:, missing > 0] = np.nan
+        return sums
 
 
 def _count(packed: Array) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread
-from banditsis.sources.array import ArraySource
+from banditsis.sources.array import ArraySource, ColumnStrip
 from banditsis.sources.base import PILOT_ROWS, Calibration
 from banditsis.sources.blocks import chunk_bytes
 
@@ -55,13 +55,9 @@ class MappedSource(ArraySource):
         self._prepare(spread(rows, PILOT_ROWS), slice(0, self.shape[1]))
         return super().calibrate(rows)
 
-    def _add_tile(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
-        self._prepare(rows, columns)
-        super()._add_tile(rows, columns, *args)
-
-    def _add_plain(self, rows: Rows, columns: Indices | slice, *args: Any) -> None:
-        self._prepare(rows, columns)
-        super()._add_plain(rows, columns, *args)
+    def _add(self, strip: ColumnStrip, rows: Rows, *args: Any) -> None:
+        self._prepare(rows, strip.columns)
+        super()._add(strip, rows, *args)
 
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
         """Check that the file still has these cells, and request scattered ones from the disk together.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Array, Floats, Indices, chunks
+from banditsis.sources.base import split_groups
 from banditsis.statistics.weights import Weights
 
 #: Columns of weights up to which one pass of a kernel is faster than matrix products.
@@ -21,23 +20,20 @@ NO_OFFSETS: Indices = np.empty(0, np.intp)
 
 
 class FlatArray(NamedTuple):
-    """A 2-D array as flat memory: cell (i, j) is ``memory[first + i·stride[0] + j·stride[1]]``."""
+    """A 2-D array as flat memory: cell (i, j) is ``memory[i * stride[0] + j * stride[1]]``."""
 
     memory: Array
-    first: int
     stride: tuple[int, int]
 
 
 def flatten(array: Array) -> FlatArray | None:
-    """View an array as flat memory; None if its alignment does not allow that."""
-    size = array.dtype.itemsize
-    if not array.flags.aligned or any(s % size for s in array.strides) or array.size == 0:
+    """View an array as flat memory; None if its alignment or order does not allow that."""
+    strides, size = array.strides, array.itemsize
+    if array.size == 0 or not array.flags.aligned or any(s < 0 or s % size for s in strides):
         return None
-    low, high = byte_bounds(array)
-    first = (array.__array_interface__["data"][0] - low) // size
-    # The view starts at the lowest address, which is the last cell along a negative stride.
-    memory = np.asarray(_Memory(low, (high - low) // size, array))
-    return FlatArray(memory, first, (array.strides[0] // size, array.strides[1] // size))
+    down, across = strides[0] // size, strides[1] // size
+    length = 1 + down * (array.shape[0] - 1) + across * (array.shape[1] - 1)
+    return FlatArray(np.asarray(_Memory(length, array)), (down, across))
 
 
 class _Memory:
@@ -46,25 +42,26 @@ class _Memory:
     Numba would compile kernels separately for memory that is read-only.
     """
 
-    def __init__(self, address: int, size: int, owner: Array) -> None:
+    def __init__(self, length: int, owner: Array) -> None:
         self.owner = owner  # keeps the memory alive
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address, False),
-            "shape": (size,),
-            "typestr": owner.dtype.str,
-        }
+        address = owner.__array_interface__["data"][0], False
+        changed = {"data": address, "shape": (length,), "strides": None}
+        self.__array_interface__ = owner.__array_interface__ | changed
 
 
 class Strips(NamedTuple):
-    """A tile as contiguous strips of memory: its rows if ``along_rows``, else its columns."""
+    """A tile as strips of memory: its rows if ``along_rows``, else its columns.
+
+    Cell j of strip k is ``memory[starts[k] + offsets[j]]``, or ``memory[starts[k] + j]`` without offsets.
+    """
 
     memory: Array
     starts: Indices
     along_rows: bool
+    offsets: Indices = NO_OFFSETS
 
     def take_rows(self, rows: slice) -> Strips:
-        """The strips of some rows of the tile."""
+        """The strips, without offsets, of some rows of the tile."""
         return self._replace(starts=self.starts[rows] if self.along_rows else self.starts + rows.start)
 
 
@@ -80,31 +77,40 @@ def _is_plain_pairwise(weights: Weights) -> bool:
     return not weights.weighted and weights.n_linear == 1 and weights.n_presence == 3
 
 
-def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile to ``out``; kernels read its strips, and matrix products need its block."""
+def add_products(
+    strips: Strips,
+    block: Array | None,
+    shift: Array,
+    weights: Weights,
+    edges: Indices,
+    out: Floats,
+    place: int = 0,
+) -> None:
+    """Add the sums of each group of rows of a tile to ``out``, groups × lines × columns.
+
+    Kernels read the strips; matrix products need the block. For plain weights, strips may have offsets, and
+    ``out`` more columns: those of the tile are the columns from ``place`` on.
+    """
     if weights.is_plain:
-        y = _first_weights(weights, shift)
-        add_moments(strips, shift, y, np.array([0, len(y)]), weights.fourth, out[None])
+        _add_moments(strips, shift, weights, edges, out, place)
+        return
+    for g, group in split_groups(edges):
+        cells = None if block is None else block[group]
+        _add_group(strips.take_rows(group), cells, shift, weights.part(group), out[g])
+
+
+def _add_group(strips: Strips, block: Array | None, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums of some rows to ``out``, lines × columns."""
+    if weights.is_plain:
+        _add_moments(strips, shift, weights, np.array([0, len(weights.linear)]), out[None])
     elif _is_plain_pairwise(weights):
         _add_plain_pairwise(strips, shift, weights, out)
     elif fits_kernels(weights):
         _add_several(strips, shift, weights, out)
     else:
         assert block is not None
-        add = _add_present if weights.presence is not None else _add_matrix_products
-        add(block, strips, shift, weights, out)
-
-
-def add_by_stratum(
-    block: Array | None, strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats
-) -> None:
-    """Add the sums of each stratum of a tile to its part of ``out``; its rows end at the next edge."""
-    if weights.is_plain:
-        add_moments(strips, shift, _first_weights(weights, shift), edges, weights.fourth, out)
-        return
-    for part, sums in zip(starmap(slice, pairwise(edges.tolist())), out, strict=True):
-        cells = None if block is None else block[part]
-        add_products(cells, strips.take_rows(part), shift, weights.part(part), sums)
+        add = _add_present if weights.n_presence else _add_matrix_products
+        add(strips, block, shift, weights, out)
 
 
 def fourth_line(weights: Weights, out: Floats) -> Floats | None:
@@ -112,27 +118,19 @@ def fourth_line(weights: Weights, out: Floats) -> Floats | None:
     return out[-1] if weights.fourth else None
 
 
-def add_moments(
-    strips: Strips,
-    shift: Array,
-    y: Array,
-    edges: Indices,
-    with_fourth: bool,
-    out: Floats,
-    place: int = 0,
-    offsets: Indices = NO_OFFSETS,
+def _add_moments(
+    strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats, place: int = 0
 ) -> None:
-    """Add the sums of the strata of a tile for a single weight y of each row, in the dtype of the data.
+    """Add the sums of groups of rows for a single weight of each row, in the dtype of the data.
 
-    The columns of ``out`` from ``place`` on are those of the tile. With offsets, cell j of strip k is
-    ``memory[starts[k] + offsets[j]]``: cells are copied to a buffer that stays in the cache, a few strips at
-    a time.
+    Cells with offsets are copied to a buffer that stays in the cache, a few strips at a time.
     """
-    fourth = out if with_fourth else None
-    buffer = np.empty((24 if strips.along_rows else 4, offsets.size), strips.memory.dtype)
+    memory, starts, along_rows, offsets = strips
+    fourth, y = out if weights.fourth else None, _first_weights(weights, shift)
+    buffer = np.empty((24 if along_rows else 4, offsets.size), memory.dtype)
     buffer_starts = np.arange(len(buffer)) * offsets.size
-    arguments = strips.memory, strips.starts, offsets, shift, y, edges, buffer, buffer_starts
-    if strips.along_rows:
+    arguments = memory, starts, offsets, shift, y, edges, buffer, buffer_starts
+    if along_rows:
         part = np.empty((out.shape[1], len(shift)), shift.dtype)
         kernels.row_moments.moments(*arguments, part, fourth, place, out)
     else:
@@ -147,7 +145,7 @@ def _add_plain_pairwise(strips: Strips, shift: Array, weights: Weights, out: Flo
     """Add the sums of a tile over its present cells in one pass."""
     assert weights.presence is not None
     presence = np.ascontiguousarray(weights.presence.T, dtype=shift.dtype)
-    (memory, starts, along_rows), fourth = strips, fourth_line(weights, out)
+    (memory, starts, along_rows, _), fourth = strips, fourth_line(weights, out)
     arguments = memory, starts, shift, _first_weights(weights, shift), presence
     if along_rows:
         kernels.missing.moments_by_row(*arguments, np.empty((6, len(shift)), shift.dtype), out)
@@ -163,7 +161,7 @@ def _add_plain_pairwise(strips: Strips, shift: Array, weights: Weights, out: Flo
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for a few columns of linear weights."""
-    q, (memory, starts, along_rows) = weights.linear.shape[1], strips
+    q, (memory, starts, along_rows, _) = weights.n_linear, strips
     columns = weights.padded(shift.dtype, kernels.weighted_moments.GROUP, along_rows)
     square = None if weights.v is None else weights.v.astype(shift.dtype)
     fourth, total = fourth_line(weights, out), out[: q + 2]
@@ -175,65 +173,59 @@ def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) ->
         kernels.weighted_moments.by_column(memory, starts, shift, columns, square, fourth, total)
 
 
-def _add_present(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+def _add_present(strips: Strips, block: Array, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile over its present cells.
 
     The tile is copied a few rows at a time, with missing cells replaced by the shift, which adds 0 to sums of
     z. The sums of presence are those of all rows less those of the missing cells, which are usually few.
     """
-    along_rows, presence = strips.along_rows, weights.presence
-    complete, q = Weights.of(weights.linear, weights.v, fourth=weights.fourth), weights.n_linear
+    along_rows, (linear, v, presence) = strips.along_rows, weights.arrays
+    complete, n_lines = Weights.of(linear, v, fourth=weights.fourth), weights.n_linear + 2
     assert presence is not None
-    lines = [*range(q + 2), *([len(out) - 1] if weights.fourth else [])]
+    lines = [*range(n_lines), *([len(out) - 1] if weights.fourth else [])]
     total = np.zeros((len(lines), len(shift)))
     step = kernels.row_moments.PANEL if along_rows and fits_kernels(complete) else ROWS_OF_PRODUCT
-    absent = np.zeros((len(shift), presence.shape[1]))  # the sums of a column are neighbours in memory
-    for i in range(0, len(block), step):
-        rows = slice(i, i + step)
+    absent = np.zeros((len(shift), weights.n_presence))  # the sums of a column are neighbours in memory
+    for rows in chunks(slice(0, len(block)), step):
         part = np.array(block[rows], order="C" if along_rows else "F")
         n_strips, length = part.shape if along_rows else part.shape[::-1]
         flat = part.ravel(order="K")
         cells = np.flatnonzero(np.isnan(flat))
         kernels.missing.replace(flat, length, cells, shift, presence[rows], along_rows, absent)
         here = Strips(flat, np.arange(n_strips) * length, along_rows)
-        add_products(part, here, shift, complete.part(rows), total)
+        _add_group(here, part, shift, complete.part(rows), total)
     out[lines] += total
-    out[q + 2 : q + 2 + presence.shape[1]] += presence.sum(axis=0)[:, None] - absent.T
+    out[n_lines : n_lines + weights.n_presence] += presence.sum(axis=0)[:, None] - absent.T
 
 
-def _add_matrix_products(block: Array, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+def _add_matrix_products(strips: Strips, block: Array, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for many columns of linear weights to ``out``.
 
     The unweighted sums come from kernels, which add in float64. The others come from matrix products of at
     most 1024 rows in the dtype of the data.
     """
-    q, weighted = weights.linear.shape[1], weights.v is not None
+    (linear, v, _), q = weights.arrays, weights.n_linear
     plain = np.zeros((3 + weights.fourth, len(shift)))
     unshifted = np.zeros(q)  # the sums of the weights of rows that were not shifted
-    for i in range(0, len(block), ROWS_OF_PRODUCT):
-        rows = slice(i, i + ROWS_OF_PRODUCT)
-        part, x = weights.part(rows), block[rows]
-        y, edges = _first_weights(part, shift), np.array([0, len(x)])
-        add_moments(strips.take_rows(rows), shift, y, edges, weights.fourth, plain[None])
-        w = part.linear.T.astype(x.dtype)
-        if not weighted and _is_near_zero(shift, plain[2] / (i + len(x))):
+    for rows in chunks(slice(0, len(block)), ROWS_OF_PRODUCT):
+        x = block[rows]
+        one = Weights.of(linear[rows, :1], fourth=weights.fourth)
+        _add_group(strips.take_rows(rows), None, shift, one, plain)
+        w = linear[rows].T.astype(x.dtype)
+        if v is None and (np.square(shift, dtype=np.float64) <= 4 * plain[2] / rows.stop).all():
             # Σ(x - s)w = Σxw - sΣw needs no shifted copy, and loses no digits if s is not larger than x - s.
             out[1 : q + 1] += w @ x
             unshifted += w.sum(axis=1, dtype=np.float64)
             continue
         z = np.subtract(x, shift)
         out[1 : q + 1] += w @ z
-        if part.v is not None:
-            v = part.v.astype(x.dtype)
-            out[0] += v @ z
-            out[q + 1] += v @ np.square(z, out=z)
+        if v is not None:
+            row_weights = v[rows].astype(x.dtype)
+            out[0] += row_weights @ z
+            out[q + 1] += row_weights @ np.square(z, out=z)
     out[1 : q + 1] -= np.outer(unshifted, shift)
-    if not weighted:
+    if v is None:
         out[0] += plain[0]
         out[q + 1] += plain[2]
     if weights.fourth:
         out[-1] += plain[-1]
-
-
-def _is_near_zero(shift: Array, mean_square: Floats) -> bool:
-    return bool((np.square(shift, dtype=np.float64) <= 4 * mean_square).all())

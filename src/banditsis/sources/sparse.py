@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from banditsis.core.arrays import (
     Indices,
     Rows,
     as_indices,
-    count_rows,
     is_wide_integer,
     spread,
     take,
@@ -34,7 +33,7 @@ from banditsis.sources.base import (
 )
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.products import fourth_line
-from banditsis.sources.tiles import Job, TileJob, add_tiles
+from banditsis.sources.tiles import Tile, add_tiles
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.weights import Weights
 
@@ -116,91 +115,77 @@ class SparseSource(BlockSource):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        chosen = np.arange(self.shape[1]) if columns is None else columns
+        chosen = as_indices(slice(0, self.shape[1]) if columns is None else columns)
         shifted = context.calibration.shift[chosen] != 0
-        if shifted.any():
-            shape = context.out.shape[:2]
-            dense, rest = (np.zeros((*shape, np.count_nonzero(some))) for some in (shifted, ~shifted))
-            super().add_sums(rows, edges, chosen[shifted], weights, context._replace(out=dense))
-            if rest.size:
-                self.add_sums(rows, edges, chosen[~shifted], weights, context._replace(out=rest))
-            context.out[..., shifted] += dense
-            context.out[..., ~shifted] += rest
+        if not shifted.any():
+            tiles = self._stored_tiles(rows, edges, chosen, weights, context)
+            add_tiles(tiles, context, 8 * context.workers.n_jobs)
             return
-        add_tiles(self._jobs(rows, edges, columns, weights, context), context, 8 * context.workers.n_jobs)
+        for some, add_sums in ((shifted, super().add_sums), (~shifted, self.add_sums)):
+            if some.any():
+                out = np.zeros((*context.out.shape[:2], np.count_nonzero(some)))
+                add_sums(rows, edges, chosen[some], weights, context._replace(out=out))
+                context.out[..., some] += out
 
-    def _jobs(
-        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
-    ) -> Iterator[TileJob]:
-        make_jobs = self._row_jobs if self.by_row else self._column_jobs
+    def _stored_tiles(
+        self, rows: Rows, edges: Indices, columns: Indices, weights: Weights, context: SumContext
+    ) -> Iterator[Tile]:
+        """Tiles of the stored cells of columns that are not shifted."""
+        make_tiles = self._row_tiles if self.by_row else self._column_tiles
+        scale = context.calibration.scale[columns]
         for g, group in split_groups(edges):
-            part, out = take(rows, group.start, group.stop), context.out[g]
-            yield from make_jobs(part, columns, weights.part(group), context._replace(out=out))
+            some = as_indices(take(rows, group.start, group.stop))
+            yield from make_tiles(some, columns, scale, weights.part(group), context.out[g : g + 1])
+
+    def _column_tiles(
+        self, rows: Indices, columns: Indices, scale: Floats, weights: Weights, out: Floats
+    ) -> Iterator[Tile]:
+        """Tiles of columns with about the same number of stored cells."""
+        indptr, positions = self.cells[0], _positions(rows, self.shape[0])
+        cost = np.cumsum(indptr[columns + 1] - indptr[columns] + 16)  # a column has a cost of its own
+        cuts = np.searchsorted(cost, np.arange(STORED_PER_TILE, cost[-1], STORED_PER_TILE))
+        for tile in starmap(slice, pairwise(np.unique([0, *cuts, len(columns)]).tolist())):
+            add = partial(self._add_stored, columns[tile], scale[tile], positions, weights)
+            yield Tile(len(rows), out, tile, add)
+
+    def _row_tiles(
+        self, rows: Indices, columns: Indices, scale: Floats, weights: Weights, out: Floats
+    ) -> Iterator[Tile]:
+        """Tiles of rows, each over all columns."""
+        indptr, positions = self.cells[0], _positions(columns, self.shape[1])
+        stored, n_sums = int((indptr[rows + 1] - indptr[rows]).sum()), out.size
+        # Few tiles, because each has its own sums, which have to be cleared and added up.
+        worthwhile = stored // (4 * n_sums + STORED_PER_TILE)
+        n_tiles = max(1, min(16, worthwhile, MAX_PARTIAL_SUMS // n_sums))
+        for tile in starmap(slice, pairwise(np.linspace(0, len(rows), n_tiles + 1).astype(int).tolist())):
+            add = partial(self._add_stored, rows[tile], scale, positions, weights.part(tile))
+            yield Tile(tile.stop - tile.start, out, slice(0, len(scale)), add)
+
+    def _add_stored(
+        self, strips: Indices, scale: Floats, positions: Array, w: Weights, out: Floats, start: int
+    ) -> None:
+        """Add the sums of the stored cells of some rows, or columns if the matrix is stored by column."""
+        sums = np.zeros((len(scale), w.n_lines))  # the sums of a column are neighbours in memory
+        linear, v, presence = w.arrays
+        given: tuple[Any, ...]
+        if w.n_linear == 1 and v is None and (scale == 1).all():
+            kernel = kernels.sparse.row_moments if self.by_row else kernels.sparse.column_moments
+            given = positions, np.ascontiguousarray(linear[:, 0]), fourth_line(w, sums.T), presence
+        else:
+            kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
+            row_weights = np.empty(0) if v is None else np.ascontiguousarray(v)
+            values = np.empty((len(linear), 0)) if presence is None else presence
+            given = scale, positions, w.padded(np.dtype(np.float64)), row_weights, values
+        kernel(*self.cells, strips, *given, sums)
+        if presence is not None:  # of all rows; kernels subtract those of missing cells
+            sums[:, w.n_linear + 2 :][:, : w.n_presence] += presence.sum(axis=0)
+        out[0, :, start : start + len(scale)] += sums.T
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration
     ) -> tuple[Array, Calibration]:
         """Cells of nearly full columns in float64, as their shifts are: kernels need both in one dtype."""
         return self.read(rows, columns).astype(np.float64), calibration
-
-    def _column_jobs(
-        self, rows: Rows, columns: Columns, w: Weights, context: SumContext
-    ) -> Iterator[TileJob]:
-        """Tiles of columns with about the same number of stored cells."""
-        w, indptr = w.computed, self.cells[0]
-        positions = _positions(as_indices(rows), self.shape[0])
-        chosen = np.arange(self.shape[1]) if columns is None else columns
-        scale = context.calibration.scale[chosen]
-        cost = np.cumsum(indptr[chosen + 1] - indptr[chosen] + 16)  # a column has a cost of its own
-        cuts = np.unique(np.searchsorted(cost, np.arange(0, cost[-1], STORED_PER_TILE)))
-        edges = [0, *(int(cut) for cut in cuts if cut > 0), len(chosen)]
-        baseline = _baseline(w, len(context.out))
-        simple = columns is None and not positions.size and _is_simple(w, scale)
-        for start, stop in pairwise(edges):
-            if start == stop:
-                continue
-            out, tile = np.repeat(baseline[:, None], stop - start, axis=1), slice(start, stop)
-            if simple:
-                y = np.ascontiguousarray(w.linear[:, 0])
-                lines = fourth_line(w, out), w.presence, out
-                job: Job = (kernels.sparse.column_moments, *self.cells, start, stop, y, *lines)
-            else:
-                job = (self._add_strips, chosen[tile], scale[tile], positions, w, out)
-            yield TileJob(count_rows(rows), context.out[:, tile], job)
-
-    def _row_jobs(
-        self, rows: Rows, columns: Columns, weights: Weights, context: SumContext
-    ) -> Iterator[TileJob]:
-        """Tiles of rows, each over all columns."""
-        n_sums, width = context.out.shape
-        row_indices, indptr = as_indices(rows), self.cells[0]
-        positions = ALL if columns is None else _positions(columns, self.shape[1])
-        scale = context.calibration.scale if columns is None else context.calibration.scale[columns]
-        stored = int((indptr[row_indices + 1] - indptr[row_indices]).sum())
-        # Few tiles, because each has its own sums, which have to be cleared and added up.
-        worthwhile = stored // (4 * n_sums * width + STORED_PER_TILE)
-        n_tiles = max(1, min(16, worthwhile, MAX_PARTIAL_SUMS // (n_sums * width)))
-        edges = np.linspace(0, len(row_indices), n_tiles + 1).astype(int)
-        for start, stop in pairwise(edges.tolist()):
-            tile = row_indices[start:stop]
-            w = weights.part(slice(start, stop)).computed
-            out = np.repeat(_baseline(w, n_sums)[:, None], width, axis=1)
-            job = self._add_strips, tile, scale, positions, w, out
-            yield TileJob(stop - start, context.out, job)
-
-    def _add_strips(self, strips: Indices, scale: Floats, positions: Array, w: Weights, out: Floats) -> None:
-        """Add the sums of some rows, or columns if the matrix is stored by column."""
-        sums = np.zeros(out.shape[::-1])  # the sums of a column are neighbours in memory
-        if self.by_row and _is_simple(w, scale):
-            y, fourth = np.ascontiguousarray(w.linear[:, 0]), fourth_line(w, sums.T)
-            kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, w.presence, sums)
-        else:
-            kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
-            presence = np.empty((len(w.linear), 0)) if w.presence is None else w.presence
-            v = np.empty(0) if w.v is None else np.ascontiguousarray(w.v)
-            columns = w.padded(np.dtype(np.float64))
-            kernel(*self.cells, strips, scale, positions, columns, v, presence, sums)
-        out += sums.T
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """Bytes of the stored cells and their indices, of whole rows or whole columns."""
@@ -209,23 +194,10 @@ class SparseSource(BlockSource):
         return float(max(1.0, share * len(data)) * (data.itemsize + indices.itemsize))
 
 
-def _baseline(w: Weights, n_sums: int) -> Floats:
-    """The sums of a column without stored cells: 0, except for those of the presence mask."""
-    sums = np.zeros(n_sums)
-    if w.presence is not None:
-        sums[w.linear.shape[1] + 2 : n_sums - w.fourth] = w.presence.sum(axis=0)
-    return sums
-
-
 def _scale(size: Floats) -> Floats:
     """A power of two, almost always 1, that keeps squares of values of this size in range."""
     exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))[1]
     return np.where(is_unsafe(exponent, 8), np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
-
-
-def _is_simple(w: Weights, scale: Floats) -> bool:
-    """Whether there is one column of linear weights, and no scales."""
-    return w.linear.shape[1] == 1 and w.v is None and bool((scale == 1).all())
 
 
 def _positions(chosen: Indices, length: int) -> Array:
@@ -261,32 +233,10 @@ def _compress(matrix: Any) -> Any:
 
 def _check_structure(matrix: Any) -> None:
     """Raise if the arrays of a matrix do not describe one."""
-    if matrix.format == "bsr":
-        matrix.check_format(full_check=True)
-    elif matrix.format == "coo":
-        for indices, length in zip(matrix.coords, matrix.shape, strict=True):
-            _check_indices(indices, length)
-    elif matrix.format in ("csr", "csc"):
-        n_lines, length = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
-        starts, n_stored = matrix.indptr, min(len(matrix.indices), len(matrix.data))
-        if (
-            len(starts) != n_lines + 1
-            or starts[0] != 0
-            or starts[-1] > n_stored
-            or (np.diff(starts) < 0).any()
-        ):
-            raise ValueError(
-                f"the sparse matrix is damaged: its index pointer must rise from 0 to at most {n_stored:,}, "
-                f"the number of stored cells, and have {n_lines + 1:,} entries; build the matrix again."
-            )
-        _check_indices(matrix.indices, length)
-
-
-def _check_indices(indices: Array, length: int) -> None:
-    unsigned = indices.view(f"u{indices.itemsize}")  # a negative index is a large one
-    if indices.size and unsigned.max() >= length:
-        bad = indices[unsigned.argmax()]
-        raise ValueError(
-            f"the sparse matrix is damaged: it has index {bad:,}, and indices must be from 0 to "
-            f"{length - 1:,}; build the matrix again."
-        )
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo":
+            type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
+    except ValueError as error:
+        raise ValueError(f"the sparse matrix is damaged: {error}; build it again.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from banditsis.core.arrays import (
     Floats,
     Indices,
     Rows,
+    as_indices,
     count_rows,
     is_wide_integer,
     spread,
@@ -78,20 +78,6 @@ class Table(NamedTuple):
         return sorted(found - {None}, key=str)
 
 
-class Scratch(threading.local):
-    """Memory of a thread for the cells of one tile after the other: new memory would be slower."""
-
-    def __init__(self) -> None:
-        self.cells = np.empty(0, np.uint8)
-
-    def take(self, n_rows: int, n_columns: int, dtype: np.dtype) -> Array:
-        """An uninitialised block, stored by column, that is valid until the next one is taken."""
-        size = n_rows * n_columns * dtype.itemsize
-        if self.cells.size < size:
-            self.cells = np.empty(size, np.uint8)
-        return self.cells[:size].view(dtype).reshape((n_rows, n_columns), order="F")
-
-
 class TableSource(BlockSource):
     """Features of a table that is read by row group; ``levels`` are those of one-hot encoded columns."""
 
@@ -120,7 +106,6 @@ class TableSource(BlockSource):
         sizes = [(dtype or self.dtype).itemsize for dtype in self.stored]
         self._stored_share = sum(sizes) / max(1, len(sizes) * self.dtype.itemsize)
         self.chunk = int(np.median(lengths)), 1
-        self._scratch = Scratch()
 
     def block_edges(self) -> Indices:
         return super().block_edges() if self.block_rows == 1 else self.edges
@@ -128,10 +113,24 @@ class TableSource(BlockSource):
     def tile_columns(self, n_columns: int) -> int:
         return min(n_columns, max(MIN_COLUMNS, super().tile_columns(n_columns)))
 
-    def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        n_columns = self.shape[1] if columns is None else count_rows(columns)
-        block = np.empty((count_rows(rows), n_columns), self.dtype, order="F")
-        self._fill(block, rows, columns, np.zeros(n_columns))
+    def read(self, rows: Rows, columns: Columns | slice, origin: Floats | None = None) -> Array:
+        """Cells, less an integer for each column that is subtracted before they are converted to floats."""
+        chosen = as_indices(slice(0, self.shape[1]) if columns is None else columns)
+        block = np.empty((count_rows(rows), len(chosen)), self.dtype, order="F")
+        origin = np.zeros(len(chosen)) if origin is None else origin
+        places: dict[int, list[int]] = {}  # of the features made of each column
+        for k, j in enumerate(chosen.tolist()):
+            places.setdefault(self.features[j].column, []).append(k)
+        stored, stop = sorted(places), 0
+        for group, inside in split_rows(rows, self.edges):
+            part = block[stop : (stop := stop + count_rows(inside))]
+            for column, values in zip(stored, self._load(group, stored, inside), strict=True):
+                for k in places[column]:
+                    level = self.features[chosen[k]].level
+                    if level is not None:
+                        part[:, k] = values == level
+                    else:
+                        part[:, k] = subtract_integers(values, origin[k]) if origin[k] else values
         return block
 
     def _read_tile(
@@ -139,31 +138,7 @@ class TableSource(BlockSource):
     ) -> tuple[Array, Calibration]:
         shift = calibration.shift
         origin = np.where(self.is_wide[columns] & (np.abs(shift) > MAX_EXACT_INTEGER), shift, 0.0)
-        block = self._scratch.take(count_rows(rows), len(shift), self.dtype)
-        self._fill(block, rows, columns, origin)
-        return block, Calibration(shift - origin, calibration.scale)
-
-    def _fill(self, block: Array, rows: Rows, columns: Columns | slice, origin: Floats) -> None:
-        """Fill a block with cells, less an integer that is subtracted before they are converted to floats."""
-        features = self.features
-        if columns is not None:
-            features = features[columns] if isinstance(columns, slice) else [features[j] for j in columns]
-        order = sorted(range(len(features)), key=lambda k: features[k].column)
-        stored = list(dict.fromkeys(features[k].column for k in order))
-        place = slice(0, 0)
-        for group, inside in split_rows(rows, self.edges):
-            place = slice(place.stop, place.stop + count_rows(inside))
-            loaded, current = self._load(group, stored, inside), -1
-            for k in order:
-                column, level = features[k]
-                if column != current:
-                    current, values = column, next(loaded)
-                if level is not None:
-                    block[place, k] = values == level
-                elif origin[k] == 0:
-                    block[place, k] = values
-                else:
-                    block[place, k] = subtract_integers(values, origin[k])
+        return self.read(rows, columns, origin), Calibration(shift - origin, calibration.scale)
 
     def calibrate(self, rows: Rows) -> Calibration:
         # Reading the first rows of a row group is cheaper than reading the whole group.

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from banditsis.core.arrays import Floats, Indices
+import numpy as np
+
+from banditsis.core.arrays import Floats
 from banditsis.sources.base import SumContext
 
-#: A function and its arguments; the last one is filled by the call.
-Job: TypeAlias = "tuple[Any, ...]"
 
-
-class TileJob(NamedTuple):
-    """A call that computes the sums of a tile, and where they belong."""
+@dataclass
+class Tile:
+    """Cells that one call sums, and where the sums belong."""
 
     n_rows: int
-    #: the part of the result to which the sums are added
+    #: groups × lines × columns of the result, and the columns that the tile has sums of
     result: Floats
-    job: Job
-    #: the columns of the tile that are part of the result; None if the call adds them itself
-    picked: Indices | slice | None = slice(None)
-
-    def run(self) -> None:
-        """Compute the sums."""
-        function, *args = self.job
-        function(*args)
-
-    def add(self) -> None:
-        """Add the sums to the result."""
-        if self.picked is not None:
-            result = self.result
-            result += self.job[-1][..., self.picked]
-
-    def run_and_add(self) -> None:
-        """Do both."""
-        self.run()
-        self.add()
+    place: slice
+    #: ``add(out, start)`` adds the sums of the tile to the columns of an array from ``start`` on
+    add: Callable[[Floats, int], None]
+    part: Floats = field(init=False)
 
 
 def add_tiles(
-    jobs: Iterator[TileJob],
+    tiles: Iterator[Tile],
     context: SumContext,
     max_waiting: int,
     *,
@@ -52,10 +37,16 @@ def add_tiles(
     If no two tiles ``overlap`` in the result, they are added in parallel.
     """
 
-    def finish(tile: TileJob) -> None:
-        if overlap:
-            tile.add()
-        context.tick(tile.n_rows * tile.result.shape[-1])
+    def run(tile: Tile) -> None:
+        if not overlap:
+            tile.add(tile.result, tile.place.start)
+            return
+        tile.part = np.zeros((*tile.result.shape[:2], tile.place.stop - tile.place.start))
+        tile.add(tile.part, 0)
 
-    run = TileJob.run if overlap else TileJob.run_and_add
-    context.workers.run_in_order(jobs, run, finish, max_waiting, max_threads)
+    def finish(tile: Tile) -> None:
+        if overlap:
+            tile.result[..., tile.place] += tile.part
+        context.tick(tile.n_rows * (tile.place.stop - tile.place.start))
+
+    context.workers.run_in_order(tiles, run, finish, max_waiting, max_threads)

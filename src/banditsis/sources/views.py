@@ -63,11 +63,9 @@ class RowSubset(SourceView):
 
 def take_rows(source: Source, rows: Indices) -> RowSubset:
     """Some rows of a source that may itself be some rows of another."""
-    return (
-        RowSubset(source.base, source.rows[rows])
-        if isinstance(source, RowSubset)
-        else RowSubset(source, rows)
-    )
+    if isinstance(source, RowSubset):
+        return RowSubset(source.base, source.rows[rows])
+    return RowSubset(source, rows)
 
 
 class ColumnSubset(SourceView):
@@ -91,11 +89,6 @@ class ColumnSubset(SourceView):
             self.encoding = [base.encoding[k] for k in columns]
         self.annotations = {name: values[columns] for name, values in base.annotations.items()}
 
-    @classmethod
-    def without(cls, base: Source, column: int) -> ColumnSubset:
-        """All columns but one."""
-        return cls(base, np.delete(np.arange(base.shape[1]), column))
-
     def name(self, column: int) -> str:
         return self.base.name(int(self.columns[column]))
 
@@ -111,15 +104,9 @@ class ColumnSubset(SourceView):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        base_context = self._base_context(context)
-        self.base.add_sums(rows, edges, self._base_columns(columns), weights, base_context)
-
-    def _base_columns(self, columns: Columns) -> Indices:
-        return self.columns if columns is None else self.columns[columns]
-
-    def _base_context(self, context: SumContext) -> SumContext:
-        """The context with the calibration of all columns of the base."""
         shift = np.zeros(self.base.shape[1], context.calibration.shift.dtype)
         scale = np.ones_like(shift)
         shift[self.columns], scale[self.columns] = context.calibration.shift, context.calibration.scale
-        return context._replace(calibration=Calibration(shift, scale))
+        chosen = self.columns if columns is None else self.columns[columns]
+        base_context = context._replace(calibration=Calibration(shift, scale))
+        self.base.add_sums(rows, edges, chosen, weights, base_context)

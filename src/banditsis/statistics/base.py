@@ -29,7 +29,6 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Rows, chunks, count_rows, take
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.saddlepoint import ScoreParts
-from banditsis.statistics.weights import Weights as Weights
 
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10

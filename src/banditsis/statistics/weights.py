@@ -80,30 +80,31 @@ class Weights:
     @cached_property
     def computed(self) -> Weights:
         """The same weights, computed now: parts of them share the arrays."""
-        return Weights.of(*self._arrays, fourth=self.fourth)
+        return Weights.of(*self.arrays, fourth=self.fourth)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Arrays are sent to other processes, and not what computes them."""
-        return Weights.of, (*self._arrays, self.fourth)
+        return Weights.of, (*self.arrays, self.fourth)
 
     @cached_property
-    def _arrays(self) -> WeightArrays:
+    def arrays(self) -> WeightArrays:
+        """``linear``, ``v`` and ``presence``."""
         return self.compute(self.rows)
 
     @property
     def linear(self) -> Floats:
         """The weights of z, one column for each line of sums."""
-        return self._arrays[0]
+        return self.arrays[0]
 
     @property
     def v(self) -> Floats | None:
         """The weights of the rows; None if all are 1."""
-        return self._arrays[1]
+        return self.arrays[1]
 
     @property
     def presence(self) -> Floats | None:
         """What is summed over the rows in which a cell is present; None for complete data."""
-        return self._arrays[2]
+        return self.arrays[2]
 
     @property
     def is_plain(self) -> bool:
@@ -123,11 +124,10 @@ class Weights:
         """
         key = dtype, multiple, along_rows
         if key not in self._padded:
-            n, q = self.linear.shape
-            columns = np.zeros(
-                (n, -(-(q + 1) // multiple) * multiple), dtype, order="C" if along_rows else "F"
-            )
-            columns[:, 0], columns[:, 1 : q + 1] = 1 if self.v is None else self.v, self.linear
+            (linear, v, _), q = self.arrays, self.n_linear
+            n_columns = -(-(q + 1) // multiple) * multiple
+            columns = np.zeros((len(linear), n_columns), dtype, order="C" if along_rows else "F")
+            columns[:, 0], columns[:, 1 : q + 1] = 1 if v is None else v, linear
             self._padded[key] = columns if along_rows else columns.T
         return self._padded[key]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask
 from dask.base import get_scheduler
@@ -17,18 +17,7 @@ from banditsis.sources.base import ignore_progress
 
 #: Number of times that Dask runs a failed task again.
 RETRIES = 3
-LOST = (
-    "its result was lost and cannot be computed again (persist data that can be read again instead of using "
-    "client.scatter)"
-)
-
-
-class Watched(NamedTuple):
-    """A task whose end is reported: its name in messages, and the number of cells that it adds."""
-
-    task: Any
-    label: str
-    cells: int
+LOST = "its result was lost and cannot be computed again (use client.persist instead of client.scatter)"
 
 
 def task(what: str, function: Callable[..., Any], *given: Any) -> Any:
@@ -40,31 +29,27 @@ def task(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 def run(
     tasks: Sequence[Any],
-    watched: Sequence[Watched] = (),
+    parts: Sequence[tuple[Any, int]] = (),
     tick: Callable[[int], None] = ignore_progress,
 ) -> list[Any]:
-    """Compute some tasks.
-
-    Each of the watched tasks, which these need, is counted in the status of the run when it ends, and
-    ``tick`` is called with its cells.
-    """
-    by_key, n_done = {one.task.key: one for one in watched}, 0
+    """Compute some tasks; ``parts`` are tasks that these need, and the cells that ``tick`` then counts."""
+    cells, n_done = {part.key: n for part, n in parts}, 0
 
     def report(key: Any) -> None:
         nonlocal n_done
-        if key in by_key:
+        if key in cells:
             n_done += 1
-            status().detail = f"block {n_done:,} of {len(watched):,}"
-            tick(by_key[key].cells)
+            status().detail = f"block {n_done:,} of {len(cells):,}"
+            tick(cells[key])
 
-    client = find_client()
-    if client is not None:
-        return _run_on_cluster(client, list(tasks), by_key, report)
+    if (client := find_client()) is not None:
+        everything = {one.key: one for one in [*tasks, *(part for part, _ in parts)]}
+        return _run_on_cluster(client, everything, len(tasks), report)
     try:
         with Callback(posttask=lambda key, *_: report(key)):
             return list(dask.compute(*tasks))
     except Exception as error:
-        raise _failure("", error) from error
+        raise _failure(error) from error
 
 
 def find_client() -> Any:
@@ -74,15 +59,15 @@ def find_client() -> Any:
 
 
 def _run_on_cluster(
-    client: Any, tasks: list[Any], watched: Mapping[Any, Watched], report: Callable[[Any], None]
+    client: Any, tasks: dict[str, Any], n_results: int, report: Callable[[Any], None]
 ) -> list[Any]:
+    """Compute tasks, and return the results of the first of them."""
     from distributed import as_completed
 
-    needed = {one.key for one in tasks}
-    others = [one.task for key, one in watched.items() if key not in needed]
+    needed = set(list(tasks)[:n_results])
     # Weights and shifts have to be sent. If blocks are part of the graph, a note of the source says so.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        futures = client.compute([*tasks, *others], retries=RETRIES)
+        futures = client.compute(list(tasks.values()), retries=RETRIES)
     try:
         waiting = as_completed(futures)
         for future in waiting:
@@ -90,23 +75,22 @@ def _run_on_cluster(
                 waiting.add(future)
                 continue
             if future.status != "finished":
-                label = watched[future.key].label if future.key in watched else ""
-                raise _failure(label, future.exception() if future.status == "error" else LOST)
+                raise _failure(future.exception() if future.status == "error" else LOST)
             report(future.key)
             if future.key not in needed:  # the tasks that need it keep it alive
                 future.release()
-        return list(client.gather(futures[: len(tasks)]))
+        return list(client.gather(futures[:n_results]))
     except BaseException:
         client.cancel(futures)
         raise
 
 
-def _failure(label: str, reason: BaseException | str) -> RoundError:
+def _failure(reason: BaseException | str) -> RoundError:
     """An error that says which round failed, and why."""
     step = status().round
     what = f"round {step}" if step else "a step before the first round"
     why = reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
-    failure = RoundError(f"{what} could not be finished{f' ({label})' if label else ''}: {why}")
+    failure = RoundError(f"{what} could not be finished: {why}")
     failure.__cause__ = None if isinstance(reason, str) else reason
     return failure
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import dask
 import numpy as np
 from dask.core import flatten
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, take
 from banditsis.sources.array import check_names, line_bytes
-from banditsis.sources.base import Calibration, Source, SourceView, SumContext, WeightFunction
+from banditsis.sources.base import Calibration, Source, SourceView, SumContext, split_groups
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
 from banditsis.sources.dask import tasks
-from banditsis.sources.dask.running import Watched, find_client, run, task
+from banditsis.sources.dask.running import find_client, run, task
+from banditsis.statistics.weights import Weights
 
 #: Values of weights that are sent at once: 32 MB.
 MAX_WEIGHTS = 1 << 22
@@ -53,59 +54,43 @@ class TaskSource(Source):
         shift = np.concatenate([part.shift for part in parts])
         return Calibration(shift, np.concatenate([part.scale for part in parts]))
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        for _ in self.sums_by_group([rows], columns, weights, context):
-            pass
-
-    def sums_by_group(
-        self, groups: Iterable[Rows], columns: Columns, weights: WeightFunction, context: SumContext
-    ) -> Iterator[None]:
-        """Sum all groups at once, because workers would be idle between them."""
-        panels, n_lines, current = self._panels(columns, context), len(context.out), 0
-        pieces = [(k, *piece) for k, rows in enumerate(groups) for piece in split_rows(rows, self.row_edges)]
-        height = max((count_rows(rows) for *_, rows in pieces), default=1)
-        step = max(1, MAX_WEIGHTS // (height * n_lines))
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
+        """Sum the blocks of all groups at once, because workers would be idle between them."""
+        panels, everything = {}, slice(0, context.out.shape[-1])
+        listed = everything if columns is None else columns
+        for j, place, chosen in _split(listed, self.column_edges, everything):
+            calibration = context.calibration.take(shift_rows(chosen, int(self.column_edges[j])))
+            panels[j] = place, dask.delayed(tasks.Panel(chosen, calibration), traverse=False)
+        pieces = [
+            (b, g, positions, block_rows)
+            for g, group in split_groups(edges)
+            for b, positions, block_rows in _split(rows, self.row_edges, group)
+        ]
+        pieces.sort(key=lambda piece: piece[0])  # a block is loaded once, whatever its groups
+        height = max((count_rows(block_rows) for *_, block_rows in pieces), default=1)
+        step = max(1, MAX_WEIGHTS // (height * weights.n_lines))
         for start in range(0, len(pieces), step):
-            parts = self._parts(pieces[start : start + step], panels, weights)
-            totals = [_add_in_order([part.task for part in some]) for some in parts.values()]
-            watched = [part for some in parts.values() for part in some]
-            for (k, j), total in zip(parts, run(totals, watched, context.tick), strict=True):
-                for _ in range(current, k):  # those groups are complete
-                    yield
-                current = k
-                context.out[:, panels[j][1]] += total
-        yield
+            parts: dict[tuple[int, int], list[tuple[Any, int]]] = {}
+            for b, g, positions, block_rows in pieces[start : start + step]:
+                w = dask.delayed(weights.part(positions), traverse=False)  # sent once and shared
+                for j, (place, panel) in panels.items():
+                    part = task("sums", tasks.block_sums, self.blocks[b][j], panel, block_rows, w)
+                    parts.setdefault((g, j), []).append((part, count_rows(block_rows) * count_rows(place)))
+            totals = [_add_in_order([part for part, _ in listed]) for listed in parts.values()]
+            found = run(totals, list(chain.from_iterable(parts.values())), context.tick)
+            for (g, j), total in zip(parts, found, strict=True):
+                context.out[g, :, panels[j][0]] += total
 
-    def _panels(self, columns: Columns, context: SumContext) -> dict[int, tuple[Any, slice]]:
-        """What is summed of each block of columns, and its place in the sums."""
-        panels, edges, start = {}, self.column_edges, 0
-        for j, chosen in split_rows(slice(0, self.shape[1]) if columns is None else columns, edges):
-            calibration = context.calibration.take(shift_rows(chosen, int(edges[j])))
-            n, whole = count_rows(chosen), count_rows(chosen) == edges[j + 1] - edges[j]
-            panel = tasks.Panel(None if whole else as_indices(chosen), calibration, len(context.out))
-            panels[j] = dask.delayed(panel, traverse=False), slice(start, start + n)
-            start += n
-        return panels
 
-    def _parts(
-        self,
-        pieces: list[tuple[int, int, Rows]],
-        panels: dict[int, tuple[Any, slice]],
-        weights: WeightFunction,
-    ) -> dict[tuple[int, int], list[Watched]]:
-        """Tasks that sum blocks, by group and panel."""
-        parts: dict[tuple[int, int], list[Watched]] = {}
-        for k, b, rows in pieces:
-            first, last = int(self.row_edges[b]), int(self.row_edges[b + 1]) - 1
-            w: Any = weights(shift_rows(rows, first))
-            if len(panels) > 1:  # sent once and shared
-                w = dask.delayed(w, traverse=False)
-            for j, (panel, place) in panels.items():
-                part = task("sums", tasks.block_sums, self.blocks[b][j], panel, rows, w)
-                n_cells = count_rows(rows) * count_rows(place)
-                watched = Watched(part, f"block of rows {first:,} to {last:,}", n_cells)
-                parts.setdefault((k, j), []).append(watched)
-        return parts
+def _split(index: Rows, edges: Indices, within: slice) -> Iterator[tuple[int, slice, Rows]]:
+    """The rows (or columns) at some positions, by block: its number, their positions and numbers in it."""
+    start = within.start
+    for b, part in split_rows(take(index, start, within.stop), edges):
+        stop = start + count_rows(part)
+        yield b, slice(start, stop), part
+        start = stop
 
 
 def _add_in_order(parts: list[Any]) -> Any:
@@ -134,7 +119,7 @@ class DaskSource(TaskSource):
     data : dask.array.Array or dask.dataframe.DataFrame
         Rows × features. Unknown lengths of blocks are computed.
     names : sequence of str, optional
-        Names of the columns; by default those of the frame.
+        Names of the columns.
 
     Examples
     --------
@@ -147,11 +132,12 @@ class DaskSource(TaskSource):
     """
 
     def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
-        self.in_memory = _is_in_memory(data)
-        if hasattr(data, "columns") and names is None:
-            names = [str(name) for name in data.columns]
-        data, self.notes = _with_known_lengths(data)
-        if self.in_memory and _is_sent_to_cluster(data):
+        self.in_memory, self.notes = _is_in_memory(data), []
+        data = data.to_dask_array() if hasattr(data, "columns") else data  # which may join partitions
+        if np.isnan(sum(sum(sizes) for sizes in data.chunks)):
+            data = data.compute_chunk_sizes()
+            self.notes.append("the lengths of the blocks of X were computed once, before the first round.")
+        if self.in_memory and (client := find_client()) is not None and not client.futures_of(data):
             self.notes.append(
                 "the blocks of X are part of its graph and are sent in every round: call x.persist() once."
             )
@@ -160,14 +146,11 @@ class DaskSource(TaskSource):
         if data.dtype.kind not in "fiub":
             raise TypeError(f"X must hold numbers, got dtype {data.dtype}; encode it as numbers first.")
         self.blocks = data.to_delayed(optimize_graph=not self.in_memory).tolist()
-        self.row_edges, self.column_edges = (
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp) for sizes in data.chunks
-        )
+        self.row_edges, self.column_edges = (np.cumsum([0, *sizes], dtype=np.intp) for sizes in data.chunks)
         self.shape, self.dtype = data.shape, data.dtype
         self.names = check_names(names, self.shape[1])
         height, width = (max(1, int(np.median(sizes))) for sizes in data.chunks)
-        self.chunk = (height, width)
-        self.block_rows = 1 if self.in_memory else height
+        self.chunk, self.block_rows = (height, width), 1 if self.in_memory else height
 
     def block_edges(self) -> Indices:
         return self.row_edges
@@ -178,41 +161,16 @@ class DaskSource(TaskSource):
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
 
 
-def _with_known_lengths(data: Any) -> tuple[Any, list[str]]:
-    """The data as an array with known lengths of blocks, and a note if lengths were computed."""
-    blocks = "array's chunks"
-    if hasattr(data, "columns"):  # Dask may join partitions here, so lengths are those of the array's chunks
-        data, blocks = data.to_dask_array(), "frame's partitions"
-    if not np.isnan(np.concatenate([np.asarray(sizes, float) for sizes in data.chunks])).any():
-        return data, []
-    note = f"the lengths of the {blocks} were computed once, before the first round."
-    return data.compute_chunk_sizes(), [note]
-
-
 def _is_in_memory(data: Any) -> bool:
     """Whether every block is a future or a value, and not a task (which can be called)."""
     graph = dict(data.__dask_graph__())
     for key in flatten(data.__dask_keys__()):
-        if key not in graph:  # https://github.com/dask/dask/issues/12488
-            raise ValueError(
-                "partitions of X are missing. Dask loses some in persist() if columns of many Parquet files "
-                "were selected before: select them afterwards, as in frame.persist()[columns].persist()."
-            )
-        node: Any = graph[key]
+        node: Any = graph.get(key)
         while hasattr(node, "target"):  # another name of a block
             node = graph.get(node.target)
-        if callable(node) or isinstance(node, tuple):
+        if node is None or callable(node) or isinstance(node, tuple):
             return False
     return True
-
-
-def _is_sent_to_cluster(data: Any) -> bool:
-    """Whether blocks are values in this process, and a cluster computes."""
-    if find_client() is None:
-        return False
-    from distributed import futures_of
-
-    return not futures_of(data)
 
 
 class FileOnWorkers(TaskSource, SourceView):

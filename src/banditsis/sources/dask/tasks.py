@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import Workers, one_blas_thread
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext
 from banditsis.sources.blocks import shift_rows
 from banditsis.sources.views import ColumnSubset
-from banditsis.statistics.base import Weights
-
-Options: TypeAlias = tuple[tuple[str, Any], ...]
+from banditsis.statistics.weights import Weights
 
 
 class Window(NamedTuple):
-    """A block of consecutive rows of a file, which the worker opens itself."""
+    """A block of consecutive rows of a file, which the worker opens itself with some options."""
 
     path: str
-    options: Options
+    options: tuple[tuple[str, Any], ...]
     start: int
     stop: int
 
 
+class Panel(NamedTuple):
+    """The columns of a block that are summed, and their calibration."""
+
+    columns: Rows
+    calibration: Calibration
+
+
 @lru_cache(maxsize=8)
-def _open_file(path: str, options: Options) -> Source:
+def _open_file(path: str, options: tuple[tuple[str, Any], ...]) -> Source:
     """Open a file once in each worker."""
     from banditsis.formats.targets import open_data  # formats import sources
 
@@ -45,37 +50,21 @@ def _open_block(block: Any) -> tuple[Source, slice]:
     return source, slice(0, source.shape[0])
 
 
-class Panel(NamedTuple):
-    """The columns of a block that are summed (None for all), their calibration, and the lines of sums."""
-
-    columns: Columns
-    calibration: Calibration
-    n_lines: int
-
-
 def block_sums(block: Any, panel: Panel, rows: Rows, weights: Weights) -> Floats:
     """Sums of some rows of a block, by the same kernels as in memory, in one thread."""
     source, window = _open_block(block)
-    columns = source if panel.columns is None else ColumnSubset(source, panel.columns)
-    source_rows = shift_rows(rows, window.start)
-
-    def weights_of(some: Rows) -> Weights:
-        if isinstance(source_rows, slice) and isinstance(some, slice):
-            return weights.part(shift_rows(some, -source_rows.start))
-        return weights.part(np.searchsorted(as_indices(source_rows), as_indices(some)))
-
-    out = np.zeros((panel.n_lines, len(panel.calibration.shift)))
-    with one_blas_thread(weights.linear.shape[1] > 1), Workers(1) as workers:
-        columns.sums(source_rows, None, weights_of, SumContext(panel.calibration, out, workers))
-    return out
+    n, p = count_rows(rows), count_rows(panel.columns)
+    out = np.zeros((1, weights.n_lines, p))
+    columns = source if p == source.shape[1] else ColumnSubset(source, as_indices(panel.columns))
+    with one_blas_thread(weights.n_linear > 1), Workers(1) as workers:
+        context = SumContext(panel.calibration, out, workers)
+        columns.add_sums(shift_rows(rows, window.start), np.array([0, n]), None, weights, context)
+    return np.asarray(out[0])
 
 
 def add_up(parts: Sequence[Floats]) -> Floats:
     """Add the sums of several blocks in order."""
-    total = np.array(parts[0], dtype=np.float64)
-    for part in parts[1:]:
-        total += part
-    return total
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def calibrate_block(block: Any, rows: Rows) -> Calibration:

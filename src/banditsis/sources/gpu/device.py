@@ -1,23 +1,21 @@
-"""CuPy, its kernels, and its errors."""
+"""CuPy and its kernels, and what is copied to a GPU and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.core.formatting import format_bytes
+from banditsis.core.arrays import Array, Floats, Indices, chunks
 from banditsis.core.parallel import map_in_threads
+from banditsis.statistics.weights import Weights
 
 #: Rows and cells of a matrix product, whose sums are in the dtype of the data.
 PRODUCT_ROWS, PRODUCT_CELLS = 1 << 13, 1 << 27
-#: Cells that are copied to the host at once, and added to others there.
-PINNED_CELLS, ADDED_CELLS = 1 << 22, 1 << 17
+#: Cells that are copied to the host at once, and weights that a thread computes at once.
+PINNED_CELLS, WEIGHTS_OF_THREAD = 1 << 22, 1 << 17
 
 
 def import_cupy() -> Any:
@@ -35,13 +33,11 @@ def import_cupy() -> Any:
 @cache
 def _check_devices(cupy: Any) -> None:
     try:
-        n_devices = cupy.cuda.runtime.getDeviceCount()
+        cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise RuntimeError(
             f"CuPy finds no CUDA device ({error}): check the driver with nvidia-smi, or pass NumPy arrays."
         ) from error
-    if n_devices == 0:
-        raise RuntimeError("CuPy finds no CUDA device: pass NumPy arrays.")
 
 
 def from_device(data: Any) -> Any:
@@ -66,26 +62,31 @@ def take_columns(X: Any, columns: Indices, *, check_finite: bool) -> Any:
     return kept
 
 
-def add_sums(total: Any, out: Any) -> None:
-    """Add sums on the GPU to others, there or on the host."""
-    if not isinstance(out, np.ndarray):
-        out += total
-        return
-    if total.size <= ADDED_CELLS:
-        out += total.get()
-        return
-    p = total.shape[-1]
-    total, host = total.reshape(-1, p), out.reshape(-1, p)
-    assert np.may_share_memory(host, out)
-    n_lines, height = max(1, PINNED_CELLS // p), max(1, ADDED_CELLS // p)
-    for i in range(0, len(host), n_lines):
-        part, below = to_pinned(total[i : i + n_lines]), host[i : i + n_lines]
-        pieces = [
-            (slice(k, k + height), slice(j, j + ADDED_CELLS))
-            for k in range(0, len(part), height)
-            for j in range(0, p, ADDED_CELLS)
-        ]
-        map_in_threads(partial(_add_piece, below, part), pieces, 4)
+def place_weights(weights: Weights, n: int, dtype: np.dtype) -> tuple[Any, Any, Any]:
+    """The arrays ``linear``, ``v`` and ``presence`` of n rows, which threads compute, on the GPU."""
+    linear = np.empty((n, weights.n_linear), dtype)
+    v = np.empty(n, dtype) if weights.weighted else None
+    presence = np.empty((n, weights.n_presence), dtype) if weights.n_presence else None
+
+    def fill(rows: slice) -> None:
+        part = weights.part(rows)
+        linear[rows] = part.linear
+        if v is not None:
+            v[rows] = part.v
+        if presence is not None:
+            presence[rows] = part.presence
+
+    map_in_threads(fill, chunks(slice(0, n), max(1, WEIGHTS_OF_THREAD // weights.n_linear)))
+    placed = [None if array is None else import_cupy().asarray(array) for array in (linear, v, presence)]
+    return placed[0], placed[1], placed[2]
+
+
+def add_to_host(total: Any, out: Floats) -> None:
+    """Add sums on the GPU, groups × lines × columns, to those on the host."""
+    n_lines = max(1, PINNED_CELLS // total.shape[2])
+    for sums, host in zip(total, out, strict=True):
+        for lines in chunks(slice(0, len(host)), n_lines):
+            host[lines] += to_pinned(sums[lines])
 
 
 def to_pinned(array: Any) -> Array:
@@ -96,24 +97,6 @@ def to_pinned(array: Any) -> Array:
     import cupyx
 
     return np.asarray(array.get(out=cupyx.empty_pinned(array.shape, array.dtype)))
-
-
-def _add_piece(sums: Floats, part: Floats, piece: tuple[slice, slice]) -> None:
-    np.add(sums[piece], part[piece], out=sums[piece])
-
-
-@contextmanager
-def explain_lack_of_memory(cupy: Any, needed: int) -> Iterator[None]:
-    """Say how much memory the sums need if an allocation fails."""
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        free, total = cupy.cuda.runtime.memGetInfo()
-        raise MemoryError(
-            f"screening needs about {format_bytes(3 * needed + 4 * PRODUCT_CELLS)} of GPU memory besides X, "
-            f"but {format_bytes(free)} of {format_bytes(total)} are free: delete other arrays, screen fewer "
-            "responses at once, or pass NumPy arrays."
-        ) from error
 
 
 @cache

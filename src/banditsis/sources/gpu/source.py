@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import (
-    Array,
-    Columns,
-    Indices,
-    Rows,
-    as_indices,
-    chunks,
-    count_rows,
-    spread,
-    take,
-)
+from banditsis.core.arrays import Array, Columns, Indices, Rows, chunks, count_rows, spread, take
 from banditsis.sources.array import array_bytes, check_names
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
     Source,
     SumContext,
-    WeightFunction,
     calibrate,
+    split_groups,
     summing_dtype,
 )
 from banditsis.sources.gpu.device import (
     PRODUCT_CELLS,
     PRODUCT_ROWS,
-    add_sums,
-    explain_lack_of_memory,
+    add_to_host,
     find_kernel,
     from_device,
     import_cupy,
     launch,
+    place_weights,
     to_pinned,
 )
-from banditsis.sources.gpu.weights import GpuPearson, make_matrices, place_matrices
-from banditsis.statistics.base import Statistic, Weights
-from banditsis.statistics.families import Pearson
+from banditsis.statistics.weights import Weights
 
 #: Names of the types of cells in CUDA, and how many cells a thread loads at once.
 CUDA_TYPES = {
@@ -64,8 +51,8 @@ CUDA_TYPES = {
 THREADS, TALL, WARP, WIDE = 128, 4, 32, 2
 #: Blocks that keep every multiprocessor busy to the end, and rows of a piece, which have partial sums.
 N_BLOCKS, MIN_PIECE, MAX_PIECE = 1 << 14, 64, 1 << 16
-#: Weights that are on the GPU at once.
-MAX_WEIGHTS = 1 << 27
+#: Cells that are summed at once, and weights; the host computes the next weights while the GPU works.
+MAX_CELLS, MAX_WEIGHTS = 1 << 30, 1 << 24
 
 
 class Pieces(NamedTuple):
@@ -73,25 +60,47 @@ class Pieces(NamedTuple):
 
     #: where pieces begin among the rows, and where the last one ends
     edges: Indices
-    #: where strata begin among the pieces, and where the last one ends
-    strata: Sequence[int]
+    #: where groups begin among the pieces, and where the last one ends
+    groups: Sequence[int]
 
     @classmethod
     def cut(cls, edges: Sequence[int], n_columns_of_block: int, p: int) -> Pieces:
-        """Cut each stratum into pieces of equal length, whose sums fit in memory.
+        """Cut each group into pieces of equal length, whose sums fit in memory.
 
         They depend on the shape alone, so the sums are always added in the same order.
 
         Examples
         --------
         >>> Pieces.cut([0, 100, 100, 160], 128, 1000)
-        Pieces(edges=array([  0,  64, 100, 160]), strata=[0, 2, 2, 3])
+        Pieces(edges=array([  0,  64, 100, 160]), groups=[0, 2, 2, 3])
         """
         n_strips = -(-p // n_columns_of_block)
         height = min(max(edges[-1] * n_strips // N_BLOCKS, MIN_PIECE), MAX_PIECE)
         starts = [np.arange(a, b, height, dtype=np.int64) for a, b in pairwise(edges)]
-        strata = list(accumulate(map(len, starts), initial=0))
-        return cls(np.concatenate([*starts, np.array(edges[-1:], np.int64)]), strata)
+        groups = list(accumulate(map(len, starts), initial=0))
+        return cls(np.concatenate([*starts, np.array(edges[-1:], np.int64)]), groups)
+
+
+class Cells(NamedTuple):
+    """Some cells of a source, as kernels need them."""
+
+    #: numbers of the rows on the GPU; None if they follow each other from the first
+    rows: Any
+    first: int
+    #: numbers of the columns on the GPU; None for all
+    columns: Any
+    p: int
+    #: of all columns of the source
+    scale: Any
+    shift: Any
+
+    def take(self, rows: slice, columns: slice) -> Cells:
+        """Some rows and columns, by their positions."""
+        chosen, p = self.columns, columns.stop - columns.start
+        if p < self.p:
+            chosen = import_cupy().arange(*columns.indices(self.p)) if chosen is None else chosen[columns]
+        listed = None if self.rows is None else self.rows[rows]
+        return self._replace(rows=listed, first=self.first + rows.start, columns=chosen, p=p)
 
 
 class GpuSource(Source):
@@ -126,211 +135,117 @@ class GpuSource(Source):
         self._stride = tuple(step // self.dtype.itemsize for step in self.array.strides)
         self.by_row = abs(self._stride[0]) >= abs(self._stride[1])
         self._summing_dtype = summing_dtype(self.dtype)
-        #: names of both types in CUDA, and how many cells a thread loads at once
+        #: names of both types in CUDA
         self._types = [CUDA_TYPES[dtype.name][0] for dtype in (self.dtype, self._summing_dtype)]
-        self._n_together = CUDA_TYPES[self.dtype.name][1]
-        self._calibration: tuple[Calibration, Any, Any] | None = None
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         with self.array.device:
-            return np.asarray(self.read_on_device(rows, columns).get())
-
-    def read_on_device(self, rows: Rows, columns: Columns | slice) -> Any:
-        """As :meth:`read`, but the block stays on the GPU."""
-        cupy, columns = import_cupy(), slice(None) if columns is None else columns
-        with self.array.device:
-            rows, columns = (k if isinstance(k, slice) else cupy.asarray(k) for k in (rows, columns))
-            if isinstance(rows, slice) or isinstance(columns, slice):
-                return self.array[rows, columns]
-            return self.array[rows[:, None], columns]
+            return np.asarray(self._read(rows, columns).get())
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
         with self.array.device:
-            lines = import_cupy().ascontiguousarray(self.read_on_device(rows, columns).T)
-            return list(to_pinned(lines))
+            return list(to_pinned(import_cupy().ascontiguousarray(self._read(rows, columns).T)))
 
-    def place(self, statistic: Statistic) -> Statistic:
-        if (
-            type(statistic) is not Pearson
-            or statistic.rank
-            or statistic.layout.weighted
-            or statistic.pairwise
-        ):
-            return statistic
-        cupy, kind = import_cupy(), statistic.y.dtype.kind
-        with self.array.device:
-            on_gpu = cupy.asarray(statistic.y if kind == "f" else statistic.y.astype(np.float64))
-        return GpuPearson(statistic.y, False).copy_with(on_gpu=on_gpu)
+    def _read(self, rows: Rows, columns: Columns | slice) -> Any:
+        """A block of cells on the GPU."""
+        cupy, columns = import_cupy(), slice(None) if columns is None else columns
+        rows, columns = (k if isinstance(k, slice) else cupy.asarray(k) for k in (rows, columns))
+        if isinstance(rows, slice) or isinstance(columns, slice):
+            return self.array[rows, columns]
+        return self.array[rows[:, None], columns]
 
     def calibrate(self, rows: Rows) -> Calibration:
         found = calibrate(self, rows, spread(rows, PILOT_ROWS), self._summing_dtype)
         return found if self.dtype.kind == "f" else Calibration(np.rint(found.shift), found.scale)
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        self.sums_by_stratum([rows], columns, weights, context._replace(out=context.out[None]))
-
-    def sums_by_stratum(
-        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        cupy = import_cupy()
-        rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
-        edges = list(accumulate(map(count_rows, strata), initial=0))  # faster than short arrays
-        kind = weights(take(rows, 0, 1))
-        step = max(PRODUCT_ROWS, MAX_WEIGHTS // sum(m.shape[1] for m in make_matrices(kind) if m is not None))
-        with self.array.device, explain_lack_of_memory(cupy, context.out.nbytes):
-            total = cupy.zeros(context.out.shape)
-            cells = self._cells(columns, context.calibration)
-            for start in range(0, edges[-1], step):
-                run = take(rows, start, start + step)
-                inner = [min(max(edge - start, 0), count_rows(run)) for edge in edges]
-                listed = cells.with_rows(run)
-                matrices = place_matrices(run, weights, self._summing_dtype)
-                if kind.is_plain:
-                    places = range(total.shape[1])
-                    self._add_moments(listed, inner, total, places, matrices[0], fourth=kind.fourth)
-                else:
-                    self._add_products(listed, inner, total, kind, *matrices)
-            add_sums(total, context.out)
-        context.tick(edges[-1] * context.out.shape[-1])
+        cupy, n, (calibration, out, _, tick) = import_cupy(), count_rows(rows), context
+        step = max(PRODUCT_ROWS, min(MAX_CELLS // out.shape[-1], MAX_WEIGHTS // weights.n_lines))
+        with self.array.device:
+            total = cupy.zeros(out.shape)
+            chosen = None if columns is None else cupy.asarray(columns, np.int64)
+            placed = [cupy.asarray(a, self._summing_dtype) for a in (calibration.scale, calibration.shift)]
+            for start in range(0, n, step):
+                part = take(rows, start, start + step)
+                first = part.start if isinstance(part, slice) else 0
+                listed = None if isinstance(part, slice) else cupy.asarray(part, np.int64)
+                cells = Cells(listed, first, chosen, out.shape[-1], *placed)
+                inner = np.clip(edges - start, 0, count_rows(part))
+                self._add(cells, inner, weights.part(slice(start, start + count_rows(part))), total)
+            add_to_host(total, out)
+        tick(n * out.shape[-1])
 
-    def _cells(self, columns: Columns, calibration: Calibration) -> Cells:
-        """Some columns and their calibration, on the GPU."""
-        cupy = import_cupy()
-        if self._calibration is None or self._calibration[0] is not calibration:
-            scale, shift = (
-                cupy.asarray(a, self._summing_dtype) for a in (calibration.scale, calibration.shift)
-            )
-            self._calibration = calibration, scale, shift
-        p = self.shape[1] if columns is None else len(columns)
-        listed = None if columns is None else cupy.asarray(columns, np.int64)
-        return Cells(self, slice(0, 0), None, listed, p, *self._calibration[1:])
+    def _add(self, cells: Cells, edges: Indices, weights: Weights, total: Any) -> None:
+        """Add the sums of each group of some rows to its part of the total."""
+        q, s = weights.n_linear, weights.n_presence
+        linear, v, presence = place_weights(weights, int(edges[-1]), self._summing_dtype)
+        w = linear if weights.is_plain else v
+        moments = self._moments(cells, edges.tolist(), w, v, weights)
+        if weights.is_plain:
+            total += moments
+            return
+        total[:, 0] += moments[:, 1 if weights.weighted else 0]
+        total[:, q + 1] += moments[:, 2]
+        if weights.fourth:
+            total[:, -1] += moments[:, 3]
+        for g, group in split_groups(edges):
+            for rows in chunks(group, PRODUCT_ROWS):
+                for columns in chunks(slice(0, cells.p), PRODUCT_CELLS // PRODUCT_ROWS):
+                    z, present = self._copy(cells.take(rows, columns), count_rows(rows), with_present=s > 0)
+                    sums = total[g, :, columns]
+                    sums[1 : q + 1] += linear[rows].T @ z
+                    if s > 0:
+                        sums[q + 2 : q + 2 + s] += presence[rows].T @ present
 
-    def _add_moments(
-        self,
-        cells: Cells,
-        edges: Sequence[int],
-        total: Any,
-        places: Sequence[int],
-        w: Any = None,
-        square: Any = None,
-        *,
-        fourth: bool,
-        skip: bool = False,
-    ) -> None:
-        """Add Σz, Σzw, Σz² and, if asked for, Σz⁴ of each stratum to lines of the sums; -1 leaves one out."""
-        cupy, p = import_cupy(), cells.p
-        n_together = self._cells_together(cells)
+    def _moments(self, cells: Cells, edges: Sequence[int], w: Any, v: Any, weights: Weights) -> Any:
+        """Σz, Σzw, Σvz² and, if asked for, Σz⁴ of each group of rows."""
+        cupy, p, n_together = import_cupy(), cells.p, self._cells_together(cells)
         width = WARP * n_together if self.by_row else WIDE
-        n_strips, n_lines = -(-p // width), 3 + fourth
-        given = self.array.device.id, tuple(edges), width, p, tuple(places[:n_lines])
-        pieces, strata, lines = _place_pieces(*given)
-        parts = cupy.empty((len(pieces) - 1, n_lines, p))
+        pieces, n_strips = Pieces.cut(edges, width, p), -(-p // width)
+        parts = cupy.empty((len(pieces.edges) - 1, 3 + weights.fourth, p))
+        flags = weights.fourth, weights.is_plain, cells.rows is not None
         options = [*self._types, *([str(n_together)] if self.by_row else [])]
-        plain, listed = w is not None and square is None and not skip, cells.listed is not None
-        options += [str(flag).lower() for flag in (fourth, plain, listed)]
+        options += [str(flag).lower() for flag in flags]
         kernel = find_kernel(f"{'by_row' if self.by_row else 'by_column'}<{', '.join(options)}>")
-        block = (WARP, TALL) if self.by_row else (THREADS,)
-        rest = p, *cells.calibration, w, square, skip, pieces, n_strips, parts
-        launch(kernel, (n_strips * len(parts),), block, *cells.arguments, *rest)
-        grid = -(-n_lines * p // THREADS), len(edges) - 1
         launch(
-            find_kernel("combine"), grid, (THREADS,), parts, strata, n_lines, p, lines, total.shape[1], total
+            kernel,
+            (n_strips * len(parts),),
+            (WARP, TALL) if self.by_row else (THREADS,),
+            *self._arguments(cells),
+            p,
+            cells.scale,
+            cells.shift,
+            w,
+            v,
+            weights.n_presence > 0,
+            cupy.asarray(pieces.edges),
+            n_strips,
+            parts,
         )
+        return cupy.stack([parts[start:stop].sum(axis=0) for start, stop in pairwise(pieces.groups)])
 
     def _cells_together(self, cells: Cells) -> int:
         """How many neighbouring cells a thread loads at once."""
-        n = self._n_together
+        n = CUDA_TYPES[self.dtype.name][1]
         aligned = self._stride[0] % n == 0 and self.array.data.ptr % (n * self.dtype.itemsize) == 0
         return n if cells.columns is None and self._stride[1] == 1 and cells.p % n == 0 and aligned else 1
 
-    def _add_products(
-        self,
-        cells: Cells,
-        edges: Sequence[int],
-        total: Any,
-        kind: Weights,
-        linear: Any,
-        presence: Any,
-        square: Any,
-    ) -> None:
-        """Add the sums for several weights or missing values, by matrix products."""
-        first = 1 if kind.v is None else 0  # the line before is Σz, unless rows have weights
-        n_plain = first + linear.shape[1]
-        places = [first - 1, -1, n_plain, total.shape[1] - 1]
-        skip = kind.presence is not None
-        self._add_moments(cells, edges, total, places, None, square, fourth=kind.fourth, skip=skip)
-        for stratum, (start, stop) in enumerate(pairwise(edges)):
-            for rows in chunks(slice(start, stop), PRODUCT_ROWS):
-                for columns in chunks(slice(0, cells.p), PRODUCT_CELLS // PRODUCT_ROWS):
-                    z, present = self._copy(cells.part(rows, columns), with_present=skip)
-                    sums = total[stratum, :, columns]
-                    sums[first:n_plain] += linear[rows].T @ z
-                    if presence is not None:
-                        lines = slice(n_plain + 1, n_plain + 1 + presence.shape[1])
-                        sums[lines] += presence[rows].T @ present
-
-    def _copy(self, cells: Cells, *, with_present: bool) -> tuple[Any, Any]:
+    def _copy(self, cells: Cells, n_rows: int, *, with_present: bool) -> tuple[Any, Any]:
         """Shifted cells, with 0 for missing ones, and 1 where they are present."""
-        cupy = import_cupy()
-        shape, order = (count_rows(cells.rows), cells.p), "C" if self.by_row else "F"
-        z = cupy.empty(shape, self._summing_dtype, order=order)
+        cupy, order = import_cupy(), "C" if self.by_row else "F"
+        z = cupy.empty((n_rows, cells.p), self._summing_dtype, order=order)
         present = cupy.empty_like(z) if with_present else None
+        rest = n_rows, cells.p, cells.scale, cells.shift, self.by_row, z, present
+        grid = (min(N_BLOCKS, -(-z.size // THREADS)),)
         kernel = find_kernel(f"copy<{', '.join(self._types)}>")
-        arguments = *cells.arguments, *shape, *cells.calibration, self.by_row, z, present
-        launch(kernel, (min(N_BLOCKS, -(-z.size // THREADS)),), (THREADS,), *arguments)
+        launch(kernel, grid, (THREADS,), *self._arguments(cells), *rest)
         return z, present
+
+    def _arguments(self, cells: Cells) -> tuple[Any, ...]:
+        """The first arguments of a kernel: the array, and the cells of it."""
+        return self.array, *self._stride, cells.rows, cells.first, cells.columns
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return array_bytes(self, n_rows, n_columns, scattered)
-
-
-@lru_cache(maxsize=64)
-def _place_pieces(device: int, edges: Sequence[int], width: int, p: int, places: Sequence[int]) -> list[Any]:
-    """Where pieces and strata begin, and the lines of their sums, on the current device.
-
-    They depend on the shape of a pass alone, so repeated passes need not copy them again.
-    """
-    pieces = Pieces.cut(edges, width, p)
-    small = np.array([*pieces.strata, *places], np.int64)
-    numbers = import_cupy().asarray(np.concatenate([pieces.edges, small]))  # one copy instead of three
-    n_edges, n_strata = map(len, pieces)
-    return [numbers[:n_edges], numbers[n_edges : n_edges + n_strata], numbers[n_edges + n_strata :]]
-
-
-class Cells(NamedTuple):
-    """Some cells of a source, as kernels need them."""
-
-    source: GpuSource
-    rows: Rows
-    #: the same on the GPU if they are listed
-    listed: Any
-    #: None for all
-    columns: Any
-    p: int
-    scale: Any
-    shift: Any
-
-    def with_rows(self, rows: Rows) -> Cells:
-        """Other rows of the same columns."""
-        listed = None if isinstance(rows, slice) else import_cupy().asarray(rows, np.int64)
-        return self._replace(rows=rows, listed=listed)
-
-    def part(self, rows: slice, columns: slice) -> Cells:
-        """Some rows and columns, by their positions."""
-        listed = None if self.listed is None else self.listed[rows]
-        chosen = self.columns
-        if columns != slice(0, self.p):
-            chosen = import_cupy().arange(columns.start, columns.stop) if chosen is None else chosen[columns]
-        p = count_rows(columns)
-        run = take(self.rows, rows.start, rows.stop)
-        return self._replace(rows=run, listed=listed, columns=chosen, p=p)
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """The first arguments of a kernel."""
-        first = self.rows.start if isinstance(self.rows, slice) else 0
-        return self.source.array, *self.source._stride, self.listed, first, self.columns
-
-    @property
-    def calibration(self) -> tuple[Any, Any]:
-        return self.scale, self.shift

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from banditsis.sources.base import Calibration
 
 # The smallest variance of a product, as a share of its mean square, that unshifted sums can resolve.
 MIN_VARIANCE = {4: 5e-3, 8: 1e-5}
-# Largest absolute binary exponent, by bytes of a cell, at which sums of fourth powers stay in range.
-SAFE_EXPONENT = {4: 10, 8: 100}
+# Largest absolute binary exponent of cells at which sums of squares of products stay in the range of float32.
+SAFE_EXPONENT = 28
 PANEL = 128
 PRODUCTS_AT_ONCE = 1 << 13
 
@@ -38,9 +39,19 @@ class PairOrder(NamedTuple):
         return cls(start + np.concatenate([[0], np.cumsum(np.arange(m, 0, -1) - lead)]).astype(np.intp), lead)
 
     def factors(self, features: Indices) -> tuple[Indices, Indices]:
-        """The two columns of each of some sorted features; a column itself is paired with column m."""
-        first, second = np.empty((2, len(features)), np.intp)
-        kernels.interactions.find_pairs(features, *self, first, second)
+        """The two columns of each of some sorted features; a column itself is paired with column m.
+
+        Examples
+        --------
+        >>> PairOrder.make(3, main_effects=True, squares=False).factors(np.arange(1, 6))
+        (array([1, 2, 0, 0, 1]), array([3, 3, 1, 2, 2]))
+        """
+        m = len(self.offsets) - 1
+        counts = np.diff(np.searchsorted(features, self.offsets))
+        main = features[: len(features) - counts.sum()]
+        to_second = np.arange(m) + self.lead - self.offsets[:-1]
+        first = np.concatenate([main, np.repeat(np.arange(m), counts)])
+        second = np.concatenate([np.full_like(main, m), features[len(main) :] + np.repeat(to_second, counts)])
         return first, second
 
     def used_columns(self, features: Indices) -> tuple[Indices, Indices, Indices]:
@@ -56,11 +67,11 @@ class PairOrder(NamedTuple):
 
     def single(self, columns: Columns, flat: Indices) -> Indices:
         """Positions of the features that no matrix product sums: columns themselves, and flat products."""
+        alone = np.concatenate([np.arange(self.offsets[0]), flat])
         if columns is None:
-            return np.concatenate([np.arange(self.offsets[0]), flat])
-        n_main = int(np.searchsorted(columns, self.offsets[0]))
-        shifted = np.flatnonzero(np.isin(columns[n_main:], flat, assume_unique=True)) if len(flat) else flat
-        return np.concatenate([np.arange(n_main), n_main + shifted])
+            return alone
+        positions = np.searchsorted(columns, alone)
+        return np.asarray(positions[columns.take(positions, mode="clip") == alone])
 
 
 class PairNames(Sequence[str]):
@@ -72,22 +83,17 @@ class PairNames(Sequence[str]):
     def __len__(self) -> int:
         return int(self.order.offsets[-1])
 
-    @overload
-    def __getitem__(self, feature: int) -> str: ...
-    @overload
-    def __getitem__(self, feature: slice) -> list[str]: ...
-    def __getitem__(self, feature: int | slice) -> str | list[str]:
+    def __getitem__(self, feature: Any) -> Any:
         if isinstance(feature, slice):
             return [self[k] for k in range(*feature.indices(len(self)))]
-        k = int(feature) + (len(self) if feature < 0 else 0)
-        if not 0 <= k < len(self):
-            raise IndexError(f"feature {feature} of {len(self):,}.")
-        first, second = (int(columns[0]) for columns in self.order.factors(np.array([k])))
-        if second == len(self.order.offsets) - 1:
-            return self._base_name(first)
-        if first == second:
-            return f"{self._base_name(first)}²"
-        return f"{self._base_name(first)} × {self._base_name(second)}"
+        k = range(len(self))[feature]
+        offsets, lead = self.order
+        if k < offsets[0]:
+            return self._base_name(k)
+        first = bisect_right(offsets, k) - 1
+        second = k - int(offsets[first]) + first + lead
+        name = self._base_name(first)
+        return f"{name}²" if first == second else f"{name} × {self._base_name(second)}"
 
     def _base_name(self, column: int) -> str:
         return f"x{column}" if self.base is None else str(self.base[column])
@@ -97,68 +103,48 @@ class PairNames(Sequence[str]):
 class PairCalibration(Calibration):
     """Shift and scale of the features."""
 
-    #: scale of the base columns, and of a column of ones
-    base_scale: Floats
     #: the products that must be shifted because unshifted sums would lose their variance
     flat: Indices
     #: the dtype of matrix products
     dtype: np.dtype
 
 
-def calibrate_pairs(
-    block: Floats, order: PairOrder, dtype: np.dtype, find_flat: Callable[[Array, PairOrder], Indices]
-) -> PairCalibration:
+def calibrate_pairs(block: Floats, order: PairOrder, dtype: np.dtype) -> PairCalibration:
     """Calibrate all features from pilot rows of all base columns.
 
     Columns are always shifted by their means. Products are shifted only if needed, because shifted products
     are summed one by one.
     """
     p = int(order.offsets[-1])
-    block = _fill_missing(block)
-    base_scale = np.append(_base_scale(block, dtype), 1.0)
-    block = np.column_stack([block, np.ones(len(block))]) * base_scale
-    flat = find_flat(block[:, :-1].astype(dtype), order)
+    finite = np.isfinite(block)
+    if not finite.all():
+        means = np.where(finite, block, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+        block = np.where(finite, block, means)
+    if (np.abs(np.frexp(block)[1]) > SAFE_EXPONENT).any():
+        dtype = np.dtype(np.float64)
+    flat = _find_flat(block.astype(dtype), order)
     if dtype == np.float32 and len(flat) > p // 100:
         dtype = np.dtype(np.float64)
-        flat = find_flat(block[:, :-1], order)
-    scale: Floats = np.broadcast_to(1.0, (p,))
-    if (base_scale != 1).any():
-        first, second = order.factors(np.arange(p))
-        scale = base_scale[first] * base_scale[second]
-    shift = np.zeros(p)
+        flat = _find_flat(block, order)
+    block, shift = np.column_stack([block, np.ones(len(block))]), np.zeros(p)
     shifted = np.concatenate([np.arange(order.offsets[0]), flat])
     for i in range(0, len(shifted), PRODUCTS_AT_ONCE):
         features = shifted[i : i + PRODUCTS_AT_ONCE]
         shift[features] = _means(block, *order.factors(features))
-    return PairCalibration(shift, scale, base_scale, flat, dtype)
+    return PairCalibration(shift, np.broadcast_to(1.0, (p,)), flat, dtype)
 
 
-def _fill_missing(block: Floats) -> Floats:
-    """Replace values that are not finite by the mean of the others."""
-    finite = np.isfinite(block)
-    if finite.all():
-        return block
-    block = np.where(finite, block, 0.0)
-    return np.where(finite, block, block.sum(axis=0) / np.maximum(finite.sum(axis=0), 1))
-
-
-def _base_scale(block: Floats, dtype: np.dtype) -> Floats:
-    """Powers of two that bring very large or small columns to about 1."""
-    exponent = np.clip(np.frexp(np.abs(block).max(axis=0))[1], -250, 250)
-    return np.where(np.abs(exponent) > SAFE_EXPONENT[dtype.itemsize], np.ldexp(1.0, -exponent), 1.0)
-
-
-def find_flat(block: Array, order: PairOrder) -> Indices:
+def _find_flat(block: Array, order: PairOrder) -> Indices:
     """The products whose variance is lost in unshifted sums in the dtype of the block."""
-    min_variance, squares = MIN_VARIANCE[block.dtype.itemsize], block * block
+    variable, squares = 1 - MIN_VARIANCE[block.dtype.itemsize], np.square(block)
 
     def find(top: int) -> Indices:
-        panel, found = slice(top, top + PANEL), np.empty(0, np.intp)
-        means = [x[:, panel].T @ x[:, top:] / len(x) for x in (block, squares)]
-        given = *means, top, *order, min_variance
-        if n_flat := kernels.interactions.find_flat(*given, found):  # with no room it only counts
-            kernels.interactions.find_flat(*given, found := np.empty(n_flat, np.intp))
-        return found
+        mean, square = (x[:, top : top + PANEL].T @ x[:, top:] / len(x) for x in (block, squares))
+        flat = np.square(mean, out=mean) > np.multiply(square, variable, out=square)
+        if not flat.any():
+            return np.empty(0, np.intp)
+        first, second = np.nonzero(np.triu(flat, order.lead))
+        return order.offsets[top + first] + second - first - order.lead
 
     return np.concatenate(map_in_threads(find, range(0, block.shape[1], PANEL), 2))
 
@@ -168,5 +154,4 @@ def _means(block: Floats, first: Indices, second: Indices) -> Floats:
     products = np.empty((len(block), len(first)))
     kernels.interactions.multiply(block, first, second, products)
     constant = (products == products[0]).all(axis=0)
-    means: Floats = np.where(constant, products[0], products.mean(axis=0))
-    return means
+    return np.asarray(np.where(constant, products[0], products.mean(axis=0)))
