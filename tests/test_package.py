@@ -222,10 +222,10 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1748,
+    "(top)": 1401,
     "cli": 1756,
     "core": 1660,
-    "engine": 2730,
+    "engine": 2560,
     "formats": 4418,
     "index": 855,
     "kernels": 2152,
