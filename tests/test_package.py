@@ -222,10 +222,10 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1401,
+    "(top)": 1399,
     "cli": 1756,
     "core": 1660,
-    "engine": 2560,
+    "engine": 2567,
     "formats": 4418,
     "index": 855,
     "kernels": 2152,
@@ -305,7 +305,8 @@ def test_imports_point_one_way():
 
 
 def test_the_loop_names_no_backend_and_no_statistic():
-    text = (ROOT / "src/banditsis/screening.py").read_text()
+    files = "screening.py", "engine/rounds.py", "engine/runs.py"
+    text = "".join((ROOT / "src/banditsis" / file).read_text() for file in files)
     for word in ("numba", "sklearn", "kernels", "Pearson", "Anova", "ArraySource"):
         assert word not in text
 

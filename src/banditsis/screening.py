@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
@@ -36,7 +35,7 @@ from banditsis.engine.redundancy import MAX_CANDIDATES
 from banditsis.engine.rounds import screen_rounds
 from banditsis.engine.runs import Run, check_enough, make_runs
 from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.engine.settings import Settings
+from banditsis.engine.settings import Settings, find_versions
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
 from banditsis.plans.plan import Plan
@@ -298,7 +297,6 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
             f"{run.statistic.min_present} of the rows read and scored 0: {listed}{', …' * (n_missing > 5)}."
         ]
     trace.scores.flags.writeable = False
-    used = {name: sys.modules.get(name) for name in ("banditsis", "numpy", "numba")}
     return ScreeningResult(
         scores=trace.scores,
         rounds=tuple(trace.rounds),
@@ -307,7 +305,7 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
         n_features=plan.n_features,
         **trace.of_selected(trace.best_first()),
         parameters=parameters,
-        versions={name: module.__version__ for name, module in used.items() if module is not None},
+        versions=find_versions(),
         notes=(*missing, *trace.notes, *notes, *run.notes),
         details=tuple(trace.details),
         names=source.names,

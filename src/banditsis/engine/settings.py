@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,12 @@ class Settings:
         if self.statistic.name != "pearson":
             return f"they are only known for the Pearson statistic, not for {self.statistic.name!r}"
         return None if run.is_random_sample or rounds[-1].n_rows >= run.plan.n_rows else NO_SAMPLE
+
+
+def find_versions() -> dict[str, str]:
+    """Versions of the packages used; exact screening of genotypes needs no Numba."""
+    used = {name: sys.modules.get(name) for name in ("banditsis", "numpy", "numba")}
+    return {name: module.__version__ for name, module in used.items() if module is not None}
 
 
 NO_SAMPLE = "the rows read are not a simple random sample; use random row order, or read every row"
