@@ -16,7 +16,8 @@ from functools import partial
 import numpy as np
 
 from banditsis import Plan, datasets, screen
-from banditsis.engine.strata import N_STRATA, find_strata
+from banditsis.engine.design import find_strata
+from banditsis.engine.strata import N_STRATA
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource

@@ -80,13 +80,6 @@ def test_ranking_puts_dropped_features_behind(data):
         assert (np.diff(sizes[kept:]) <= 0).all()
 
 
-def test_subsample_sizes(data):
-    X, y = data
-    assert SIS(5, max_samples=100).fit(X, y).result_.rounds[0].n_rows == 100
-    assert SIS(5, max_samples=0.25).fit(X, y).result_.rounds[0].n_rows == 1000
-    assert SIS(5, max_samples=1.0).fit(X, y).result_.rounds[0].n_rows == 4000
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_in_names_out(data, frame):
     X, y = data
@@ -134,13 +127,6 @@ def test_transform_checks_only_the_selected_columns(data):
     large[3, 17] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         selector.transform(large)
-
-
-def test_numeric_objects_are_converted(data):
-    X, y = data
-    np.testing.assert_allclose(
-        SIS(3).fit(X[:100].astype(object), y[:100]).scores_, SIS(3).fit(X[:100], y[:100]).scores_
-    )
 
 
 def test_unfitted():
@@ -214,14 +200,6 @@ def test_repeated_column_names_are_reported(data, kind):
     )
 
 
-def test_a_fraction_of_too_few_rows(data):
-    X, y = data
-    with pytest.raises(
-        ValueError, match=r"max_samples = 0.001 is 1 of the 100 rows.* at least 3: use a larger"
-    ):
-        SIS(max_samples=0.001).fit(X[:100], y[:100])
-
-
 LABELS = ["low", "middle", "high", None]
 
 
@@ -252,14 +230,6 @@ def test_rows_without_a_label_are_left_out(data, convert, statistic):
         match=r"the response contains no label in row 0: .*missing='pairwise' to omit rows with no label",
     ):
         SIS(5, statistic=statistic).fit(X, convert(labels))
-
-
-def test_numbers_with_the_missing_value_of_pandas(data):
-    X, y = data
-    gaps = pd.Series(np.where(np.arange(len(y)) % 7 == 0, np.nan, y))
-    expected = SIS(5, missing="pairwise").fit(X, gaps).scores_
-    for other in (gaps.convert_dtypes(), gaps.astype(object).where(gaps.notna(), pd.NA)):
-        np.testing.assert_array_equal(SIS(5, missing="pairwise").fit(X, other).scores_, expected)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, pl.DataFrame])

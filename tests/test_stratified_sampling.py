@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
 
-from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
+from banditsis import BanditSIS, Plan, ScreeningResult, screen
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.sample import SampleStatistic
 
@@ -65,19 +65,6 @@ def test_all_rows_give_the_scores_of_sis(statistic, covariates):
     np.testing.assert_allclose(result.log10_pvalues, exact.log10_pvalues, rtol=1e-9, atol=1e-12)
 
 
-def test_missing_values_are_deleted_pairwise():
-    X, y = make("pearson")
-    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    y[::50] = np.nan
-    exact = screen(X, y, Plan.exact(N, P, P), missing="pairwise").scores
-    results = [sampled(X, y, 500, seed, missing="pairwise") for seed in range(40)]
-    scores = np.array([result.scores for result in results])
-    error = scores.std(axis=0) / np.sqrt(len(scores))
-    assert (np.abs(scores.mean(axis=0) - exact) < 4 * error + 0.01).all()
-    present = np.mean([result.present for result in results])
-    assert present == pytest.approx(0.8 * 500, rel=0.05)
-
-
 SOURCES = {
     "column-major": np.asfortranarray,
     "float32": lambda X: X.astype(np.float32),
@@ -98,18 +85,6 @@ def test_sources_agree(kind):
     np.testing.assert_allclose(result.scores, expected.scores, atol=1e-3 if kind == "integers" else 1e-6)
     one_thread = screen(SOURCES[kind](X), y, plan, n_jobs=1, **options)
     np.testing.assert_array_equal(one_thread.scores, result.scores)
-
-
-def test_interactions():
-    X, y = make("pearson")
-    y = y + 2 * (X[:, 3] - 3) * (X[:, 4] - 3)
-    features = Interactions(X, center=True)
-    n, p = features.shape
-    exact = screen(features, y, Plan.exact(n, p, 5))
-    plan = Plan(n, p, ((600, 30), (n, 5)))
-    result = screen(features, y, plan, sampling="stratified", random_state=0)
-    np.testing.assert_array_equal(result.selected, exact.selected)
-    np.testing.assert_allclose(result.scores[exact.selected], exact.scores[exact.selected], atol=1e-12)
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "cox"])
@@ -158,26 +133,6 @@ def test_what_auto_means():
     assert of_estimator() == "uniform"  # all rows of data as small as these
     assert of_estimator(alpha=0.8) == "uniform"
     assert of_estimator(alpha=0.8, sampling="stratified") == "stratified"
-
-
-def test_a_uniform_paper_plan_draws_the_same_rows_as_ever():
-    X, y = make("pearson")
-    plan = Plan.paper(N, P, 3)
-    default = screen(X, y, plan, random_state=1)
-    np.testing.assert_array_equal(
-        default.scores, screen(X, y, plan, random_state=1, sampling="uniform").scores
-    )
-
-
-def test_several_responses_are_screened_as_alone():
-    X, y = make("pearson")
-    Y = np.column_stack([y, np.full(N, 2.0), (y > np.quantile(y, 0.99)).astype(float)])
-    plan = Plan(N, P, ((200, 8), (400, 4)))
-    together = screen(X, Y, plan, sampling="stratified", random_state=0)
-    for k in (0, 2):
-        alone = screen(X, Y[:, k], plan, sampling="stratified", random_state=0)
-        np.testing.assert_array_equal(together[k].scores, alone.scores)
-    assert together[1].selected.size == 0
 
 
 @pytest.mark.parametrize(

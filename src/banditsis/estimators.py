@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -90,25 +89,38 @@ class Screener(SelectorMixin, BaseEstimator):
         given, notes = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
         source = self._open(X)
         check_shape(source)
-        self._check_size()
-        n_choose = self._count_to_choose(*source.shape)
         check_columns(given["y"], self.statistic)
+        size, n_choose = self._sizes(*source.shape)
+        pvalues = self.pvalues or size == "fdr"
+
+        def plan(design: SamplingDesign) -> Plan:
+            return make_plan(
+                design.n_rows,
+                source.shape[1],
+                size,
+                rereads=find_statistic(self.statistic).rereads,
+                pvalues=bool(pvalues),
+                n_selected=n_choose,
+                design=design,
+                **self._plan_options(),
+            )
+
         found = screen(
             source,
-            plan=partial(self._make_plan, source.shape[1], n_choose),
+            plan=plan,
             **given,
             statistic=self.statistic,
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
-            pvalues=self._needs_pvalues,
+            pvalues=pvalues,
             n_choose=n_choose,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=True if self.verbose else None,
         )
         results = [found] if isinstance(found, ScreeningResult) else list(found)
-        if self.n_features_to_select == "fdr":
+        if size == "fdr":
             results = [result.keep_significant(self.fdr) for result in results]
         results = [result.with_notes([*result.notes, *notes]) for result in results]
         single = len(results) == 1
@@ -118,59 +130,31 @@ class Screener(SelectorMixin, BaseEstimator):
         return self
 
     @property
-    def _needs_pvalues(self) -> bool | str:
-        return self.pvalues or self.n_features_to_select == "fdr"
-
-    def _make_plan(self, p: int, n_choose: int | None, design: SamplingDesign) -> Plan:
-        """The plan for p features and the rows of a sampling design."""
-        return make_plan(
-            design.n_rows,
-            p,
-            self.n_features_to_select if n_choose is None else count_candidates(n_choose, p),
-            rereads=find_statistic(self.statistic).rereads,
-            pvalues=bool(self._needs_pvalues),
-            n_selected=n_choose,
-            design=design,
-            **self._plan_options(),
-        )
-
-    def _check_size(self) -> Any:
-        """The number of features to select, None for the default, or "fdr"."""
-        if self.n_features_to_select == "fdr":
-            check_real("fdr", self.fdr, 0, 1)
-        elif isinstance(self.n_features_to_select, str):
-            raise ValueError(
-                f"n_features_to_select must be an integer, None or 'fdr', got {self.n_features_to_select!r}."
-            )
-        elif self.n_features_to_select is not None:
-            check_integer("n_features_to_select", self.n_features_to_select, 1)
-        return self.n_features_to_select
-
-    @property
     def _results(self) -> list[ScreeningResult]:
         """The results of all responses."""
         check_is_fitted(self, "result_")
         return [self.result_] if isinstance(self.result_, ScreeningResult) else list(self.result_)
 
-    def _count_to_choose(self, n: int, p: int) -> int | None:
-        """How many features the second stage chooses; None without one."""
+    def _sizes(self, n: int, p: int) -> tuple[int | str | None, int | None]:
+        """The number of features that screening keeps, and that a second stage chooses; None without one."""
+        size = self.n_features_to_select
+        if size == "fdr":
+            check_real("fdr", self.fdr, 0, 1)
+        elif isinstance(size, str):
+            raise ValueError(f"n_features_to_select must be an integer, None or 'fdr', got {size!r}.")
+        elif size is not None:
+            check_integer("n_features_to_select", size, 1)
         check_flag("avoid_redundancy", self.avoid_redundancy)
         if not self.avoid_redundancy:
-            return None
-        if self.n_features_to_select == "fdr":
+            return size, None
+        if isinstance(size, str) or (
+            size is None and self._plan_options().get("min_correlation") is not None
+        ):
             raise ValueError(
-                "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer, "
-                "not to 'fdr'."
+                "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer."
             )
-        if self.n_features_to_select is None and self._plan_options().get("min_correlation") is not None:
-            raise ValueError(
-                "avoid_redundancy=True chooses a number of the features that pass min_correlation: set "
-                "n_features_to_select."
-            )
-        size = self._check_size()
-        size = default_size(max(n, 3), p) if size is None else min(size, p)
-        count_candidates(size, p)  # raises if there are too many to compare
-        return size
+        n_choose = default_size(max(n, 3), p) if size is None else min(size, p)
+        return count_candidates(n_choose, p), n_choose
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
@@ -210,44 +194,25 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
-            return self._read_selected(X)
+            return self._check_finite(self._read_selected(X))
         if is_frame(X) and not hasattr(self, "feature_names_in_") and self._results[0].names is not None:
             return self._check_finite(encode_frame(X, self._selected_features()))
-        if is_labelled(X):  # keeps its labels
-            _check_n_features(self, X, reset=False)
-            return X[:, self.get_support(indices=True)]
-        if hasattr(X, "columns"):
-            frame_names(X)  # raises for repeated names
-        if is_dask(X):  # stays lazy
-            return self._select_lazily(X)
-        if is_on_gpu(X):  # stays there
-            from banditsis.sources.gpu.device import take_columns  # only GPUs need it
-
-            _check_n_features(self, X, reset=False)
-            return take_columns(X, self.get_support(indices=True), check_finite=self.missing != "pairwise")
+        if is_labelled(X) or is_dask(X) or is_on_gpu(X):
+            return self._select_in_place(X)
         raise_if_masked(X)
-        finite = "allow-nan" if self.missing == "pairwise" else True
-        if is_sparse(X):
-            kept = self._transform(self._check_array(X, reset=False))
-            return check_array(
-                kept, accept_sparse=True, dtype=None, ensure_all_finite=finite, ensure_min_features=0
-            )
-        if hasattr(X, "columns"):  # select the columns before the frame is copied into one array
-            small = math.prod(X.shape) < CELLS_CHECKED_WHOLE
-            validate_data(self, X, reset=False, skip_check_array=not small, ensure_all_finite=finite)
-            kept = self._transform(X)
-        else:
-            array = self._check_array(X, reset=False)
-            if array.size < CELLS_CHECKED_WHOLE:
-                check_array(array, dtype=None, ensure_all_finite=finite)
-            kept = self._transform(array)
-        if kept.shape[1] == 0 and hasattr(kept, "columns"):  # for which scikit-learn finds no dtype
-            checked = np.empty(kept.shape)
-        else:
-            checked = check_array(kept, dtype=None, ensure_all_finite=finite, ensure_min_features=0)
+        is_table = hasattr(X, "columns")
+        if is_table:  # select the columns before the frame is copied into one array
+            frame_names(X)  # raises for repeated names
+            validate_data(self, X, reset=False, skip_check_array=True)
+        cells = X if is_table else self._check_array(X, reset=False)
+        if not is_sparse(X) and math.prod(cells.shape) < CELLS_CHECKED_WHOLE:
+            self._check_finite(cells)
+        kept = self._transform(cells)
+        # For a frame without columns scikit-learn finds no dtype.
+        checked = self._check_finite(kept if kept.shape[1] or not is_table else np.empty(kept.shape))
         # set_output keeps the columns of a frame and their types if it receives a frame.
         wants_frame = _get_output_config("transform", estimator=self)["dense"] != "default"
-        return kept if wants_frame and hasattr(kept, "columns") else checked
+        return kept if wants_frame and is_table else checked
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the selected features, in the order of the columns that ``transform`` returns."""
@@ -263,38 +228,37 @@ class Screener(SelectorMixin, BaseEstimator):
         selected, n = self.get_support(indices=True), source.shape[0]
         if self._results[0].names is None or source.names is None:
             _check_n_features(self, source, reset=False)
-            return self._check_finite(source.read(slice(0, n), selected))
+            return source.read(slice(0, n), selected)
         places = {name: j for j, name in enumerate(source.names)}
         encoded = {column for column, level in source.encoding or () if level is not None}
-        features = [
-            (places.get(self._results[0].name(k)), *feature)
-            for k, feature in zip(selected, self._selected_features(), strict=True)
-        ]
-        for place, column, level in features:
-            if place is None and not (level is not None and column in encoded):  # a level may be absent here
+        found = np.array([places.get(self._results[0].name(k), -1) for k in selected], np.intp)
+        for place, (column, level) in zip(found, self._selected_features(), strict=True):
+            if place < 0 and not (level is not None and column in encoded):  # a level may be absent here
                 name = column if level is None else f"{column}={level}"
                 raise ValueError(
                     f"the selected feature {name!r} is not among the {len(places):,} features here: pass the "
                     "features that the selector was fitted on."
                 )
-        found = np.array([place for place, *_ in features if place is not None], dtype=np.intp)
-        order = np.argsort(found)
-        block = np.zeros((n, len(features)), source.dtype, order="F")
-        is_found = np.flatnonzero([place is not None for place, *_ in features])
-        block[:, is_found[order]] = source.read(slice(0, n), found[order])
-        return self._check_finite(block)
+        order = np.argsort(found)[np.count_nonzero(found < 0) :]
+        block = np.zeros((n, len(found)), source.dtype, order="F")
+        block[:, order] = source.read(slice(0, n), found[order])
+        return block
 
-    def _select_lazily(self, X: Any) -> Any:
-        """The selected columns of a Dask array, or of a Dask frame by name."""
+    def _select_in_place(self, X: Any) -> Any:
+        """The selected columns of what has labels, is lazy or is on a GPU, and stays so."""
         chosen = self.get_support(indices=True)
-        if not hasattr(X, "columns") or self._results[0].names is None:
-            _check_n_features(self, X, reset=False)
-            return X[list(X.columns[chosen])] if hasattr(X, "columns") else X[:, chosen]
-        labels = dict(zip(frame_names(X), X.columns, strict=True))
-        names = [self._results[0].name(k) for k in chosen]
-        if missing := [name for name in names if name not in labels]:
-            raise ValueError(f"the frame has no column {missing[0]!r}, which the selector was fitted on.")
-        return X[[labels[name] for name in names]]
+        if is_dask(X) and hasattr(X, "columns") and self._results[0].names is not None:
+            labels = dict(zip(frame_names(X), X.columns, strict=True))
+            names = [self._results[0].name(k) for k in chosen]
+            if missing := [name for name in names if name not in labels]:
+                raise ValueError(f"the frame has no column {missing[0]!r}, which the selector was fitted on.")
+            return X[[labels[name] for name in names]]
+        _check_n_features(self, X, reset=False)
+        if is_on_gpu(X):
+            from banditsis.sources.gpu.device import take_columns  # only GPUs need it
+
+            return take_columns(X, chosen, check_finite=self.missing != "pairwise")
+        return X[list(X.columns[chosen])] if hasattr(X, "columns") else X[:, chosen]
 
     def _selected_features(self) -> list[tuple[str, object]]:
         """Column and level of the selected features."""
@@ -305,7 +269,10 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _check_finite(self, block: Array) -> Array:
         finite = "allow-nan" if self.missing == "pairwise" else True
-        return cast(Array, check_array(block, dtype=None, ensure_all_finite=finite, ensure_min_features=0))
+        checked = check_array(
+            block, accept_sparse=True, dtype=None, ensure_all_finite=finite, ensure_min_features=0
+        )
+        return cast(Array, checked)
 
     def _check_array(self, X: Any, *, reset: bool) -> Array:
         """X as an array; only its type and shape are checked."""
@@ -373,10 +340,9 @@ class SIS(Screener):
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
     statistic : str, class or object
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
-        "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
-        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see :doc:`/statistics`. "auto" is
-        "anova" if the response has three or more classes (strings or categories), else "pearson"; of two
-        classes, the one that sorts last counts as 1.
+        "logistic", "poisson" or "cox" (score tests), or one of ranks, distances or distributions; see
+        :doc:`/statistics`. "auto" is "anova" for three or more classes (strings or categories), else
+        "pearson"; of two classes, the one that sorts last counts as 1.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
     pvalues : bool or "robust"
@@ -387,15 +353,13 @@ class SIS(Screener):
     avoid_redundancy : bool
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
-        the features chosen before do not explain. Correlations are from at most 10,000 of the rows read.
-        See :doc:`/redundancy`.
+        the features chosen before do not explain; see :doc:`/redundancy`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
         Seed for the subsample.
     verbose : bool
-        Whether to show progress from the start, also in notebooks. Otherwise a bar appears on a terminal
-        after two seconds.
+        Whether to show progress from the start. Otherwise a bar appears on a terminal after two seconds.
 
     Attributes
     ----------
@@ -491,10 +455,9 @@ class BanditSIS(Screener):
         With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
     statistic : str, class or object
         The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
-        "logistic", "poisson" or "cox" (score tests), "spearman", "kendall", "chatterjee", "distance", "sirs",
-        "mv" or "sliced_wasserstein" (ranks, distances, distributions): see :doc:`/statistics`. "auto" is
-        "anova" if the response has three or more classes (strings or categories), else "pearson"; of two
-        classes, the one that sorts last counts as 1.
+        "logistic", "poisson" or "cox" (score tests), or one of ranks, distances or distributions; see
+        :doc:`/statistics`. "auto" is "anova" for three or more classes (strings or categories), else
+        "pearson"; of two classes, the one that sorts last counts as 1.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
         are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random
@@ -512,15 +475,13 @@ class BanditSIS(Screener):
     avoid_redundancy : bool
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
-        the features chosen before do not explain. Correlations are from at most 10,000 of the rows read.
-        See :doc:`/redundancy`.
+        the features chosen before do not explain; see :doc:`/redundancy`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
         Seed for the random rows.
     verbose : bool
-        Whether to show progress from the start, also in notebooks. Otherwise a bar appears on a terminal
-        after two seconds.
+        Whether to show progress from the start. Otherwise a bar appears on a terminal after two seconds.
 
     Attributes
     ----------

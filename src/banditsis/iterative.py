@@ -168,12 +168,11 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         self, X: Array, y: Any, base: Screener, chosen: Indices, n_new: int, covariates: Any
     ) -> Indices:
         """The chosen features and the best new ones given those."""
-        adjust = X[:, chosen] if len(chosen) else None
+        adjust = [X[:, chosen]] if len(chosen) else []
         if covariates is not None:
-            own = encode_covariates(covariates, len(X), allow_missing=False).values
-            adjust = own if adjust is None else np.column_stack([adjust, own])
+            adjust.append(encode_covariates(covariates, len(X), allow_missing=False).values)
         screener = clone(base).set_params(n_features_to_select=min(n_new, X.shape[1]))
-        self.base_ = screener.fit(X, y, covariates=adjust)
+        self.base_ = screener.fit(X, y, covariates=np.column_stack(adjust) if adjust else None)
         # The chosen features and their copies score 0, so they are not found again.
         new = [k for k in self.base_.result_.selected if self.base_.scores_[k] != 0]
         return np.union1d(chosen, np.array(new, dtype=np.intp)).astype(np.intp)

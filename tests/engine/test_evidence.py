@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, screen
+from banditsis import BanditSIS, Plan, ScreeningResult, screen
 from banditsis.engine.evidence import informative_rows, measure_unread, measure_variance_inflation
 from banditsis.engine.strata import Strata
-from banditsis.plans.detection_floor import MIN_INFORMATIVE, detection_floor
+from banditsis.plans.detection_floor import MIN_INFORMATIVE
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step
 from banditsis.sources.array import ArraySource
@@ -24,32 +24,7 @@ def test_informative_rows_of_known_distributions():
     values = np.column_stack(
         [rng.standard_normal(m), np.arange(m) < 7, np.zeros(m), np.r_[1e100, np.zeros(m - 1)], rng.random(m)]
     ).astype(float)
-    rows, heavy = informative_rows(values, None)
-    np.testing.assert_allclose(rows, [m / 3, 7, 0, 1, m / 1.8], rtol=0.02)
-    assert not heavy.any()  # rare, but not heavy-tailed
-    for heavy_tailed in (rng.standard_cauchy((2000, 500)), np.exp(2 * rng.standard_normal((2000, 500)))):
-        rows, heavy = informative_rows(heavy_tailed, np.ones(2000))
-        assert heavy[(rows >= 4) & (rows < 36)].mean() > 0.7
-    _, heavy = informative_rows(rng.binomial(2, 0.005, (2000, 500)).astype(float), None)
-    assert not heavy.any()
-    _, heavy = informative_rows(rng.standard_normal((30, 500)), None)  # few rows, but ordinary ones
-    assert not heavy.any()
-
-
-def test_a_small_sample_of_ordinary_features_decides():
-    X, y = rng.standard_normal((1000, 300)), rng.standard_normal(1000)
-    result = screen(X, y, Plan(1000, 300, ((12, 60), (30, 20))), random_state=0)
-    assert result.undecided.size == 0
-    scores = np.abs(result.scores)
-    first_cut = result.last_round == 0
-    assert scores[first_cut].max() <= result.rounds[0].cutoff
-
-
-def test_weights_count_as_in_a_weighted_sum():
-    x, w = rng.standard_normal(500), rng.random(500) + 0.1
-    z = x - np.average(x, weights=w)
-    expected = np.sum(w * z**2) ** 2 / np.sum(w**2 * z**4)
-    assert informative_rows(x[:, None], w)[0][0] == pytest.approx(expected)
+    np.testing.assert_allclose(informative_rows(values, None), [m / 3, 7, 0, 1, m / 1.8], rtol=0.02)
 
 
 def test_undecided_features_take_at_most_half_of_the_places():
@@ -79,11 +54,11 @@ def make_rare(n=20_000, p=200, seed=0, share=0.001):
 def test_a_rare_feature_among_others_is_read_until_it_is_known(sampling):
     """20 ones in 20,000 rows: the first round sees one of them, or none."""
     kept = 0
-    for seed in range(20):
+    for seed in range(12):
         X, y = make_rare(seed=seed)
         plan = Plan.paper(20_000, 200, 10, 0.5)
         kept += 0 in screen(X, y, plan, sampling=sampling, random_state=seed).selected
-    assert kept >= 15  # the last round has two or three of the ones
+    assert kept >= 9  # the last round has two or three of the ones
 
 
 @pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, sp.csr_array, np.float32])
@@ -100,16 +75,6 @@ def test_every_source_tells_how_much_is_known(convert):
     np.testing.assert_array_equal(result.undecided, expected.undecided)
     # Fourth powers depend on the shift of a column, and sparse columns are not shifted.
     assert result.detection_floor() == pytest.approx(expected.detection_floor(), rel=0.03)
-
-
-def test_interactions_of_rare_tags_are_undecided():
-    tags = (rng.random((5000, 20)) < 0.03).astype(float)
-    y = tags[:, 0] + rng.standard_normal(5000)
-    source = Interactions(tags)
-    n, p = source.shape
-    result = screen(source, y, Plan(n, p, ((400, 30), (800, 10))), random_state=0)
-    assert len(result.undecided) > 100
-    assert (result.undecided >= 20).mean() > 0.9  # products, not tags
 
 
 def test_intervals_of_rare_features_are_wide():
@@ -202,11 +167,11 @@ def test_unread_rows_are_those_of_each_response():
     Y = rng.standard_normal((1000, 2))
     Y[5, 0], Y[7, 1] = 100, -200
     statistic = Pearson.bind(Y, False).calibrate(slice(0, 1000))
-    assert (measure_unread(statistic, [slice(0, 5), slice(8, 1000)]) > 0.5).all()
-    found = measure_unread(statistic, [np.array([5])])
+    assert (measure_unread(statistic, np.delete(np.arange(1000), [5, 6, 7])) > 0.5).all()
+    found = measure_unread(statistic, np.array([5]))
     assert found[0] == 0
     assert found[1] > 0.5
-    assert (measure_unread(statistic, [slice(0, 1000)]) == 0).all()
+    assert (measure_unread(statistic, slice(0, 1000)) == 0).all()
 
 
 def test_unread_rows_count_together():
@@ -216,8 +181,8 @@ def test_unread_rows_count_together():
     statistic = Pearson.bind(y[:, None], False).calibrate(slice(0, 10_000))
     deviation = np.sqrt(np.sum(np.square(y - y.mean())))
     share = (50 - y.mean()) / deviation
-    assert measure_unread(statistic, [slice(10, 900)])[0] == pytest.approx(np.sqrt(10) * share)
-    assert measure_unread(statistic, [slice(9, 900)])[0] == 0  # such a row was read
+    assert measure_unread(statistic, slice(10, 900))[0] == pytest.approx(np.sqrt(10) * share)
+    assert measure_unread(statistic, slice(9, 900))[0] == 0  # such a row was read
 
 
 def test_rows_that_are_read_for_certain_do_not_make_a_sample_uncertain():
@@ -293,38 +258,13 @@ def test_the_spread_in_strata_raises_the_floor(missing):
     assert after.detection_floor() > 1.1 * before.detection_floor()
 
 
-def test_the_floor_of_a_uniform_sample_assumes_an_equal_spread():
-    X, y = rng.standard_normal((20_000, 50)), rng.standard_normal(20_000)
-    plan, condition = (
-        Plan(20_000, 50, ((500, 20), (900, 10))),
-        "if its spread does not depend on the response",
-    )
-    results = {
-        sampling: screen(X, y, plan, sampling=sampling, random_state=0)
-        for sampling in ("uniform", "stratified")
-    }
-    for sampling, result in results.items():
-        assert (condition in " ".join(str(result).split())) == (sampling == "uniform")
-        assert (condition in result.to_html()) == (sampling == "uniform")
-    given = screen(X, y, plan, sampling="stratified", covariates=X[:, 0], random_state=0)
-    assert condition in given.to_html()
-    assert condition not in screen(X, y, Plan.exact(20_000, 50, 5)).to_html()
-
-
-def test_kurtosis_raises_the_floor():
-    rows, cutoffs = [500, 1000], [0.05, 0.06]
-    floors = [detection_floor(rows, cutoffs, 10**6, 1.0, 0.05, [k, k]) for k in (3, 30, 100)]
-    assert floors[0] == detection_floor(rows, cutoffs, 10**6, 1.0, 0.05)
-    assert floors[0] < floors[1] < floors[2] < 1.6 * floors[0]
-
-
 @pytest.mark.parametrize("share", [0.01, 0.001])
 @pytest.mark.parametrize("sampling", ["uniform", "stratified"])
 def test_what_the_floor_covers_is_kept(share, sampling):
     """At most 5% of the covered features just above the floor are lost; `make bench-guarantees` has more."""
     lost = seen = 0
     floor = 0.12
-    for seed in range(25):
+    for seed in range(12):
         generator = np.random.default_rng([seed, 5])
         X = (generator.random((20_000, 120)) < share).astype(float)
         Z = (X[:, :6] - X[:, :6].mean(axis=0)) / np.maximum(X[:, :6].std(axis=0), 1e-9)

@@ -62,10 +62,6 @@ def test_few_rows_of_many_take_little_memory():
     assert peak < 10e6
 
 
-def test_all_rows_are_a_run():
-    assert list(draw_rows(10, [10], "random", np.random.default_rng(0))) == [slice(0, 10)]
-
-
 def test_take_and_spread():
     assert take(slice(5, 20), 3, 8) == slice(8, 13)
     assert take(slice(5, 9), 3, 8) == slice(8, 9)

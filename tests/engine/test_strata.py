@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare, hypergeom
+from scipy.stats import chisquare
 
-from banditsis.core.arrays import as_indices
-from banditsis.engine.strata import N_STRATA, Strata, draw_counts, draw_uniformly
+from banditsis.engine.strata import N_STRATA, Strata, draw_uniformly
 from banditsis.statistics.base import RowSizes
 
 
@@ -117,13 +116,6 @@ def test_weights_recover_population_totals():
     assert abs(np.mean(means) - x.mean()) < 3 * error
 
 
-def test_split_gives_consecutive_rows_as_slices():
-    sizes = np.repeat([1.0, 5.0], [6, 4])
-    strata = Strata.stored((6, 4), lambda rows: sizes[rows])
-    assert strata.split(np.array([0, 1, 2, 6, 7])) == [slice(0, 3), slice(6, 8)]
-    assert [as_indices(rows).tolist() for rows in strata.split(np.array([0, 2, 7]))] == [[0, 2], [7]]
-
-
 def test_stored_strata_are_read_from_their_first_rows():
     sizes = np.repeat([1.0, 5.0], [600, 400])
     strata = Strata.stored((600, 400), lambda rows: sizes[rows])
@@ -157,7 +149,6 @@ def test_a_uniform_sample_of_stored_strata_has_hypergeometric_counts():
 
 
 def test_a_uniform_sample_of_ten_billion_rows_has_hypergeometric_counts():
-    """numpy.random.Generator.multivariate_hypergeometric raises an error from 10^9 rows on."""
     sizes = (7 * 10**9, 2 * 10**9, 10**9)
     samples = (draw_uniformly(sizes, [100, 200], np.random.default_rng(seed)) for seed in range(500))
     edges = np.cumsum([0, *sizes])
@@ -166,27 +157,3 @@ def test_a_uniform_sample_of_ten_billion_rows_has_hypergeometric_counts():
     shares = np.array(sizes) / sum(sizes)
     np.testing.assert_allclose(counts.mean(axis=0), 200 * shares, atol=1)
     np.testing.assert_allclose(counts.var(axis=0), 200 * shares * (1 - shares), rtol=0.2)
-
-
-@pytest.mark.parametrize("m", [0, 1, 5, 17, 99, 100])
-def test_counts_of_a_uniform_sample_follow_the_hypergeometric_distribution(m):
-    rng = np.random.default_rng(m)
-    counts = np.array([draw_counts(np.array([60, 0, 40]), m, rng) for _ in range(4000)])
-    assert (counts.sum(axis=1) == m).all()
-    assert (counts[:, 1] == 0).all()
-    found = np.bincount(counts[:, 0], minlength=61)
-    expected = hypergeom(100, 60, m).pmf(np.arange(61)) * len(counts)
-    often = expected > 5
-    pooled = [np.append(values[often], values[~often].sum()) for values in (found, expected)]
-    assert chisquare(pooled[0] + 1e-9, pooled[1] * pooled[0].sum() / pooled[1].sum() + 1e-9).pvalue > 1e-4
-
-
-def test_few_rows_of_many_take_little_time_and_memory():
-    """Rows are sorted by stratum once, for all steps."""
-    n = 3_000_000
-    codes = np.zeros(n, np.uint8)
-    codes[::1000] = 1
-    strata, _ = by_distance(codes)
-    steps = list(strata.draw([1000, 2000], "random", np.random.default_rng(0), lazy=False))
-    assert sum(map(len, steps)) == 2000
-    assert (codes[np.concatenate(steps)] == 1).sum() == strata.design.allocate(2000)[1]

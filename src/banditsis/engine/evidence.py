@@ -16,81 +16,48 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread
+from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, chunks, count_rows, spread
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.strata import Strata
 from banditsis.plans.design import ORDINARY
-from banditsis.plans.detection_floor import is_undecided
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic, ratio
 from banditsis.statistics.linear import LinearStatistic
 
-#: Features with fewer informative rows are probed: are they rare, or heavy-tailed?
-MAX_PROBED = 36.0
-PROBED_FEATURES, PROBED_ROWS = 32, 1000
-#: Informative rows are overestimated by about this factor if the largest values have not been seen.
-DISCOUNT = 3.0
-#: How much larger the number of informative rows is by third moments than by fourth ones: 1 for an indicator,
-#: 1.2 for normal and more for heavy-tailed values.
-HEAVY = 1.15
-#: Share of heavy-tailed features among those probed that may be overlooked.
-MAX_HEAVY = 0.25
+#: Rows and features of a pilot sample, and rows among which these rows are chosen.
+MAX_ROWS, MAX_FEATURES, MAX_CANDIDATES = 1000, 32, 1 << 16
+#: Cells that are read again for variances: so many, or this share of those read if that is more.
+PILOT_CELLS, PILOT_SHARE = 1 << 16, 1 / 100
 
 
-def informative_rows(
-    values: Floats, weights: Floats | None, unread: Floats | None = None
-) -> tuple[Floats, Array]:
-    """Number of informative rows of each column, by fourth moments, and whether it is heavy-tailed.
+def informative_rows(values: Floats, weights: Floats | None, unread: Floats | None = None) -> Floats:
+    """Number of informative rows of each column.
 
     ``unread`` is the share of the stratum of each row that was not read, if the sample is to represent all
     rows: those of a stratum that was read to the end are certain.
     """
     weights = np.ones(len(values)) if weights is None else weights
-    uncertain = weights if unread is None else weights * np.sqrt(unread)
-    size = np.maximum(np.abs(values).max(axis=0), SMALLEST)
-    z = values / size
+    z = values / np.maximum(np.abs(values).max(axis=0), SMALLEST)
     z -= weights @ z / weights.sum()
     z /= np.maximum(np.abs(z).max(axis=0), SMALLEST)  # fourth powers stay in range
     squared = np.square(z)
-    squares = weights @ squared
-    third = (uncertain * np.sqrt(weights)) @ (squared * np.abs(z))
-    fourth = np.square(uncertain) @ np.square(squared)
+    fourth = np.square(weights) * (1.0 if unread is None else unread) @ np.square(squared)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows, by_third = np.square(squares) / fourth, squares**3 / np.square(third)
-    rows = np.where(fourth > 0, rows, 0.0 if unread is None else np.inf)
-    return rows, is_undecided(rows, len(values), MAX_PROBED) & (by_third > HEAVY * rows)
+        rows = np.square(weights @ squared) / fourth
+    return np.where(fourth > 0, rows, 0.0 if unread is None else np.inf)
 
 
-def rows_of_response(statistic: LinearStatistic, response: int, rows: Rows, strata: Strata) -> Floats:
-    """Number of informative rows of a response, about the population and about all rows of the data."""
-    values, weights = statistic.targets(rows)[:, [response]], strata.row_weights(rows)
-    found = [informative_rows(values, weights, unread) for unread in (None, strata.unread_shares(rows))]
-    return np.array([float(rows[0]) / (DISCOUNT if heavy[0] else 1.0) for rows, heavy in found])
+def rows_of_response(
+    statistic: LinearStatistic, rows: Rows, strata: Strata, responses: Sequence[int] | slice = slice(None)
+) -> Floats:
+    """Number of informative rows of some responses, about the population and about all rows of the data."""
+    values, weights = statistic.targets(rows)[:, responses], strata.row_weights(rows)
+    shares = None, strata.unread_shares(rows)
+    return np.stack([informative_rows(values, weights, unread) for unread in shares])
 
 
-def discount(informative: Floats, features: Indices, source: Source, rows: Rows, strata: Strata) -> Floats:
-    """Reduce the number of informative rows of features if they are heavy-tailed.
-
-    The sum of squares of a heavy-tailed feature rests on values that may not have been seen yet. A few of the
-    features with few informative rows are read again to find out whether they are of this kind.
-    """
-    few = np.flatnonzero((informative > 0) & (informative < MAX_PROBED))
-    if few.size == 0:
-        return informative
-    sample = spread(rows, PROBED_ROWS)
-    block = np.asarray(source.read(sample, features[spread(few, PROBED_FEATURES)]), np.float64)
-    if (missing := np.isnan(block)).any():  # which say nothing if they are equal to the mean
-        present = np.where(missing, 0.0, block)
-        block = np.where(missing, present.sum(axis=0) / np.maximum((~missing).sum(axis=0), 1), block)
-    found, heavy = informative_rows(block, strata.row_weights(sample))
-    decided = ~is_undecided(found, len(sample))
-    if np.count_nonzero(heavy & decided) <= MAX_HEAVY * np.count_nonzero(decided):
-        return informative
-    return np.where(informative < MAX_PROBED, informative / DISCOUNT, informative)
-
-
-def measure_unread(statistic: LinearStatistic, read: Sequence[Rows]) -> Floats:
-    r"""How much outliers that were not read can add to a correlation with each response.
+def measure_unread(statistic: LinearStatistic, rows: Rows) -> Floats:
+    r"""How much outliers that are not among the rows read can add to a correlation with each response.
 
     By the inequality of Cauchy and Schwarz, a feature that is 0 in all rows but some has, with y, a
     correlation of at most
@@ -100,32 +67,23 @@ def measure_unread(statistic: LinearStatistic, read: Sequence[Rows]) -> Floats:
     in absolute value. The rows that count are farther from the mean than six standard deviations, and than
     all rows that were read.
     """
-    n, q = len(statistic.y), statistic.n_responses
-    parts = list(chunks(slice(0, n), max(1, (1 << 16) // q)))
+    n = len(statistic.y)
+    parts = list(chunks(slice(0, n), max(1, (1 << 16) // statistic.n_responses)))
 
     def measure(part: Rows) -> tuple[Floats, Floats, Floats, Floats]:
         d = statistic.targets(part)
         return d.sum(axis=0), np.einsum("ij,ij->j", d, d), d.min(axis=0), d.max(axis=0)
 
     totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 8), strict=True))
-    total, squares = totals.sum(axis=0), squared.sum(axis=0)
-    mean = total / n
-    deviation = np.sqrt(np.maximum(squares - total * mean, 0.0))
-    ordinary = ORDINARY / np.sqrt(n) * deviation
-    for rows in read:
-        ordinary = np.maximum(ordinary, np.abs(statistic.targets(rows) - mean).max(axis=0, initial=0.0))
-    beyond = np.zeros(q)
+    mean = totals.sum(axis=0) / n
+    deviation = np.sqrt(np.maximum(squared.sum(axis=0) - n * mean * mean, 0.0))
+    farthest = np.abs(statistic.targets(rows) - mean).max(axis=0)
+    ordinary = np.maximum(ORDINARY / np.sqrt(n) * deviation, farthest)
+    beyond = np.zeros_like(mean)
     for k in np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1)):  # few
         distance = np.abs(statistic.targets(parts[k]) - mean)
         beyond += np.square(np.where(distance > ordinary, distance, 0.0)).sum(axis=0)
     return ratio(np.sqrt(beyond), deviation)
-
-
-MAX_ROWS, MAX_FEATURES = 1000, 32
-#: Rows among which those of a pilot sample are chosen.
-MAX_CANDIDATES = 1 << 16
-#: Cells that are read again for variances: so many, or this share of those read if that is more.
-PILOT_CELLS, PILOT_SHARE = 1 << 16, 1 / 100
 
 
 class VarianceInflation(NamedTuple):
@@ -152,42 +110,41 @@ class Pilot(NamedTuple):
     sampled: Floats
     #: for that around the correlation in the population, of which all rows are a sample
     population: Floats
+    #: squares of the standardised response
+    squares: Floats
 
-    def squared_response(self, statistic: LinearStatistic, response: int) -> Floats:
-        """Squares of the standardised response."""
-        y = statistic.targets(self.rows)[:, response]
-        square = np.square(y - np.average(y, weights=self.weights))
-        return np.asarray(square / max(np.average(square, weights=self.weights), SMALLEST))
 
-    @classmethod
-    def weigh(cls, rows: Indices, times: Floats, n_read: int, strata: Strata) -> Pilot:
-        """Rows of a sample of ``n_read``, each of which stands for so many others of its stratum."""
-        codes, design = strata.codes[rows], strata.design
+def choose_pilot(
+    statistic: LinearStatistic, response: int, read: Sequence[Rows], strata: Strata, size: int
+) -> Pilot:
+    """About ``size`` of the rows read; those on which variances depend most are preferred."""
+    n_read, design = sum(map(count_rows, read)), strata.design
+
+    def weigh(rows: Indices, times: Floats) -> Pilot:
+        """Rows, each of which stands for so many others of its stratum."""
+        codes = strata.codes[rows]
         share = times / np.bincount(codes, times, design.n_strata)[codes]
         weights, sampled = (part[codes] * share for part in (design.shares_of_rows, design.variances(n_read)))
-        return cls(rows, weights / weights.sum(), sampled, sampled + weights / design.n_rows)
+        weights /= weights.sum()
+        y = statistic.targets(rows)[:, response]
+        square = np.square(y - (weights * y).sum())  # threads of a dot product would take longer
+        square /= max((weights * square).sum(), SMALLEST)
+        return Pilot(rows, weights, sampled, sampled + weights / design.n_rows, square)
 
-    @classmethod
-    def choose(
-        cls, statistic: LinearStatistic, response: int, read: Sequence[Rows], strata: Strata, size: int
-    ) -> Pilot:
-        """About ``size`` of the rows read; those on which variances depend most are preferred."""
-        n_read = sum(map(count_rows, read))
-        step = 1 + n_read // MAX_CANDIDATES
-        parts = read if step == 1 else [part for piece in read for part in strata.split(piece)]
-        every_step = [
-            np.arange(part.start, part.stop, step) if isinstance(part, slice) else part[::step]
-            for part in parts
-        ]
-        rows = np.sort(np.concatenate(every_step))
-        every = cls.weigh(rows, np.ones(len(rows)), n_read, strata)
-        if len(rows) <= size:
-            return every
-        share = every.population * (1.0 + every.squared_response(statistic, response))
-        upto = np.cumsum(share)
-        places = np.searchsorted(upto, upto[-1] / size * (np.arange(size) + 0.5))
-        chosen, times = np.unique(np.minimum(places, len(rows) - 1), return_counts=True)
-        return cls.weigh(rows[chosen], times / share[chosen], n_read, strata)
+    step = 1 + n_read // MAX_CANDIDATES
+    parts = [as_indices(part) for part in read]
+    if step > 1:  # every so many rows of each stratum
+        groups = [strata.group(part) for part in parts]
+        parts = [part for rows, edges in groups for part in np.split(as_indices(rows), edges[1:-1])]
+    rows = np.sort(np.concatenate([part[::step] for part in parts]))
+    every = weigh(rows, np.ones(len(rows)))
+    if len(rows) <= size:
+        return every
+    share = every.population * (1.0 + every.squares)
+    upto = np.cumsum(share)
+    places = np.searchsorted(upto, upto[-1] / size * (np.arange(size) + 0.5))
+    chosen, times = np.unique(np.minimum(places, len(rows) - 1), return_counts=True)
+    return weigh(rows[chosen], times / share[chosen])
 
 
 def measure_variance_inflation(
@@ -212,16 +169,12 @@ def measure_variance_inflation(
     variance only if it is correlated with y, and the detection floor is about such features. So κ is averaged
     once over features spread over all of them and once over the strongest ones, and the larger one counts.
     Each selected feature has its own κ too, around the correlation in the population; there influences are
-    divided by 1 less the leverage of the row in the regression on y [1]_.
+    divided by 1 less the leverage of the row in the regression on y (MacKinnon and White 1985, HC3).
 
     Parameters
     ----------
-    source : Source
-        The features.
-    statistic : Statistic
-        The statistic with its responses.
-    response : int
-        Which of the responses.
+    source, statistic, response
+        The features, the statistic with its responses, and which of the responses.
     read : sequence of rows
         The rows that were read, in the order of the steps.
     strata : Strata
@@ -230,46 +183,47 @@ def measure_variance_inflation(
         The features with the largest scores, best first.
     n_cells : int
         Number of cells that were read.
-
-    References
-    ----------
-    .. [1] MacKinnon, J. G. and White, H. (1985). Some heteroskedasticity-consistent covariance matrix
-       estimators with improved finite sample properties. J. Econometrics 29, 305-325.
     """
     if not isinstance(statistic, LinearStatistic) or not statistic.is_correlation:
         return None
     design, n_read = strata.design, sum(map(count_rows, read))
     size = max(PILOT_CELLS, int(PILOT_SHARE * n_cells)) // (MAX_FEATURES + len(selected))
-    pilot = Pilot.choose(statistic, response, read, strata, min(MAX_ROWS, size))
+    pilot = choose_pilot(statistic, response, read, strata, min(MAX_ROWS, size))
     total = float(design.variances(n_read) @ design.relative_spreads**2)
     factors = pilot.sampled / total if total > 0 else pilot.weights
-    leverage = pilot.weights * (1.0 + pilot.squared_response(statistic, response))
-    population = pilot.population / np.square(1.0 - np.minimum(leverage, 1.0 - 1.0 / n_read))
-    typical, own = [], []
-    anywhere, width = spread(slice(0, source.shape[1]), MAX_FEATURES), PILOT_CELLS // len(pilot.rows)
-    for start in range(-width, max(len(selected), 1), width):
-        columns = anywhere if start < 0 else selected[start : start + width]
+    leverage = np.minimum(pilot.weights * (1.0 + pilot.squares), 1.0 - 1.0 / n_read)
+    population = pilot.population / np.square(1.0 - leverage)
+
+    def influence(columns: Indices) -> Floats | None:
         order = np.argsort(columns)
         block = source.read(pilot.rows, columns[order])
         squares = statistic.influence(block, pilot.rows, response, pilot.weights)
-        if squares is None:
-            return None
-        places = np.argsort(order)
-        if start <= 0:
-            some = places[:MAX_FEATURES]
-            some = some[~np.isnan(squares[0, some])]
-            typical += [_estimate(factors * squares[:, some].mean(axis=1))] if some.size else []
-        if start >= 0:
-            squares *= population[:, None]
-            variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
-            found = np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1)
-            own.append(found[places])
-    mean, high = max(typical, default=(1.0, 1.0))
+        return None if squares is None else squares[:, np.argsort(order)]
+
+    anywhere = spread(slice(0, source.shape[1]), MAX_FEATURES)
+    squares = influence(anywhere)
+    if squares is None:
+        return None
+    typical, own = [_average(squares, factors)], [np.empty((0, 2))]
+    width = PILOT_CELLS // len(pilot.rows)
+    for start in range(0, len(selected), width):
+        squares = influence(selected[start : start + width])
+        assert squares is not None
+        if start == 0:
+            typical.append(_average(squares[:, :MAX_FEATURES], factors))
+        squares = squares * population[:, None]
+        variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
+        own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
     n_again = len(pilot.rows) * (len(anywhere) + len(selected))
-    return VarianceInflation(mean, high, np.concatenate(own), n_again)
+    mean, high = max(typical)
+    return VarianceInflation(mean or 1.0, high, np.concatenate(own), n_again)
 
 
-def _estimate(by_row: Floats) -> tuple[float, float]:
-    """The sum over all rows, and about two standard errors above it, at least 1."""
-    total, error = float(by_row.sum()), float(by_row.std()) * np.sqrt(len(by_row))
-    return total, max(1.0, total + 2.0 * float(error))
+def _average(squares: Floats, factors: Floats) -> tuple[float, float]:
+    """The variance inflation of the columns that are known, on average, and two standard errors above it."""
+    known = squares[:, ~np.isnan(squares[0])]
+    if known.size == 0:
+        return 0.0, 1.0
+    by_row = factors * known.mean(axis=1)
+    total, error = float(by_row.sum()), float(by_row.std()) * float(np.sqrt(len(by_row)))
+    return total, max(1.0, total + 2.0 * error)

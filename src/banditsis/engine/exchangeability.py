@@ -11,131 +11,103 @@ has mean 1 if rows are assigned to groups at random, whatever the feature's dist
 distribution. For sparse and heavy-tailed features k influential values fall into one group with probability
 :math:`B^{1-k}`, and T is then k, so T exceeds c with probability of about :math:`B^{1-c}`. The bound used
 here is the larger of the two, at error :data:`ERROR` over all features together.
-
-If rows are sorted by the size of the response, blocks have equal means but unequal spread. So the same test
-is applied to the bounded deviations of the response from its median, which heavy tails do not affect.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread, take
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread
 from banditsis.core.validation import warn_user
-from banditsis.sources.base import Source, SourceView, SumContext
-from banditsis.statistics.base import Statistic
-from banditsis.statistics.weights import Weights
+from banditsis.sources.base import Source
 
 #: Probability of a false alarm of one test.
 ERROR = 1e-5
 #: A design effect of the response below this is harmless, even if it is significant.
 DESIGN_EFFECT_TOLERANCE = 2.0
-#: Drift of the response in the first rows, in standard errors.
-DRIFT_TOLERANCE = 5.0
-MAX_LABELS, VALUES_AT_ONCE = 20, 1 << 18
-#: Size of the sample that compares the first rows with later ones.
-PROBE_RUNS, PROBE_RUN_ROWS, PROBE_COLUMNS = 16, 32, 256
+#: Kinds of NumPy's dtypes that are numbers; others have class labels, the most common of which are compared.
+NUMBERS, MAX_LABELS = "fiub", 20
+#: Size of the samples that are read again: features, and rows in runs of consecutive ones.
+PROBE_COLUMNS, PROBE_RUNS, PROBE_ROWS = 256, 16, 512
 MAX_GROUPS, MIN_GROUPS, ROWS_PER_GROUP = 16, 4, 32
 #: In units of the median absolute deviation: about 2.7 standard deviations of normal values.
 MAX_DEVIATION = 4.0
 DEVIATION_PILOT_ROWS = 1 << 16
 
-#: A function of the response whose mean is compared between blocks.
-View = Callable[[Array], Array]
+
+class GroupSums(NamedTuple):
+    """Sums over groups of rows, groups × features."""
+
+    values: Floats
+    squares: Floats
+    #: number of rows in which each feature is present
+    counts: Floats
+    #: the features; None for all
+    columns: Columns = None
+
+    @classmethod
+    def of(cls, block: Array, cuts: Array, columns: Columns = None) -> GroupSums:
+        """Those of a block, from each cut to the next; NaN cells are left out."""
+        values = np.asarray(block, np.float64)
+        known = ~np.isnan(values)
+        shift = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        values = np.where(known, values - shift, 0.0)
+        parts = values, np.square(values), known.astype(np.float64)
+        totals, squares, counts = (np.add.reduceat(part, cuts[:-1], axis=0) for part in parts)
+        return cls(totals, squares, counts, columns)
+
+    def variation(self) -> Floats:
+        """T of every feature; NaN for constant ones.
+
+        Examples
+        --------
+        >>> block = np.array([[0.0], [1.0], [1.0], [0.0], [9.0], [9.0]])
+        >>> GroupSums.of(block, np.array([0, 2, 4, 6])).variation()
+        array([2.47431507])
+        """
+        total, squares, count = self.values.sum(axis=0), self.squares.sum(axis=0), self.counts.sum(axis=0)
+        between = (np.square(self.values) / np.maximum(self.counts, 1)).sum(axis=0)
+        common = total * (total / np.maximum(count, 1))
+        # For a nearly constant feature the rest is rounding error.
+        varies = (squares - common > 1e-5 * squares) & (count > len(self.values))
+        share = np.full(len(total), np.nan)
+        np.divide(between - common, squares - common, out=share, where=varies)
+        return np.asarray(share * (count - 1) / (len(self.values) - 1))
+
+    def describe_differing(self, source: Source, among: str) -> str | None:
+        """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
+        variation, n_groups, n_rows = self.variation(), len(self.values), int(self.counts.max(axis=1).sum())
+        known = variation[~np.isnan(variation)]
+        n_differing = 0
+        if known.size:
+            n_differing = int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size)))
+        if n_differing:
+            worst = int(np.nanargmax(variation))
+            name = source.name(worst if self.columns is None else int(self.columns[worst]))
+            others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
+            return f"feature {name!r}{others if n_differing > 1 else ' differs'} between {among}"
+        if known.size and known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False):
+            return f"features differ between {among}"
+        return None
 
 
-class ExchangeabilityMonitor(SourceView):
-    """A source that records, in the first pass over it, how features vary between groups of rows."""
-
-    def __init__(self, base: Source) -> None:
-        super().__init__(base)
-        self.n_groups = 0
-        #: T of every monitored feature, once the first pass is over
-        self.variation: Floats | None = None
-        #: which features are monitored; None for all
-        self.columns: Columns = None
-
-    def add_sums(
-        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
-    ) -> None:
-        """Cut the first group into smaller ones, whose sums show how features vary; weighted ones do not."""
-        is_first = self.variation is None and columns is None and not weights.weighted
-        cuts = _group_cuts(self, take(rows, 0, int(edges[1]))) if is_first else []
-        if len(cuts) <= 2:
-            self.base.add_sums(rows, edges, columns, weights, context)
-            return
-        n_groups, finer = len(cuts) - 1, np.array([*cuts, *edges[2:]])
-        out = np.zeros_like(context.out, shape=(len(finer) - 1, *context.out.shape[1:]))  # also on a GPU
-        self.base.add_sums(rows, finer, columns, weights, context._replace(out=out))
-        context.out[0] += out[:n_groups].sum(axis=0)
-        context.out[1:] += out[n_groups:]
-        self.n_groups, self.variation = n_groups, _sums_variation(out[:n_groups], np.diff(cuts), weights)
-
-    def read_again(self, rows: Rows, columns: Indices) -> None:
-        """Read a few features of the first rows again, if the first pass could not monitor its sums."""
-        cuts = _group_cuts(self, rows)
-        if len(cuts) > 2:
-            parts = [self.read(take(rows, start, stop), columns) for start, stop in pairwise(cuts)]
-            self.columns, self.n_groups = columns, len(parts)
-            self.variation = group_variation([np.asarray(part, dtype=np.float64) for part in parts])
-
-
-def _sums_variation(sums: Floats, n_rows: Indices, weights: Weights) -> Floats:
-    """T of every feature from the sums of groups of rows; NaN for constant ones."""
-    square = 1 + weights.n_linear
-    totals, counts = sums[:, 0], sums[:, square + 1] if weights.n_presence else n_rows[:, None]
-    between = (totals * totals / np.maximum(counts, 1)).sum(axis=0)
-    given = totals.sum(axis=0), sums[:, square].sum(axis=0), counts.sum(axis=0)
-    return _variation(between, *given, len(sums))
-
-
-def _variation(between: Floats, total: Floats, squares: Floats, count: int | Floats, groups: int) -> Floats:
-    """T from Σ (group sum)² / (group size), the sum and the sum of squares; NaN for constant features."""
-    common = total * (total / np.maximum(count, 1))
-    total_squares = squares - common
-    # For a nearly constant feature the rest is rounding error.
-    varies = (total_squares > 1e-5 * squares) & (np.asarray(count) > groups)
-    share = np.full(len(total), np.nan)
-    np.divide(between - common, total_squares, out=share, where=varies)
-    return np.asarray(share * (np.asarray(count) - 1) / (groups - 1))
-
-
-def group_variation(blocks: Sequence[Floats]) -> Floats:
-    """T of the columns of several blocks, each a group of rows; NaN cells are ignored.
-
-    Examples
-    --------
-    >>> group_variation([np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]]), np.array([[9.0], [9.0]])])
-    array([2.47431507])
-    """
-    counts = [np.count_nonzero(~np.isnan(block), axis=0) for block in blocks]
-    shift = np.nan_to_num(np.nanmean(blocks[0], axis=0)) if counts[0].all() else 0.0
-    shifted = [np.nan_to_num(block - shift) for block in blocks]
-    totals = [block.sum(axis=0) for block in shifted]
-    between = sum(t * t / np.maximum(c, 1) for t, c in zip(totals, counts, strict=True))
-    squares = sum((block * block).sum(axis=0) for block in shifted)
-    return _variation(np.asarray(between), sum(totals), np.asarray(squares), sum(counts), len(blocks))
-
-
-def _group_cuts(source: Source, rows: Rows) -> list[int]:
+def group_cuts(source: Source, rows: Rows) -> Indices:
     """Where to cut rows into groups of about equal size: at block edges, if the source has blocks."""
     n = count_rows(rows)
     targets = np.linspace(0, n, min(MAX_GROUPS, max(MIN_GROUPS, n // ROWS_PER_GROUP)) + 1)
     if source.block_rows == 1:
-        return [int(cut) for cut in np.unique(targets.astype(int))]
+        return np.unique(targets.astype(np.intp))
     edges = source.block_edges()
     edges = np.clip(edges - rows.start, 0, n) if isinstance(rows, slice) else np.searchsorted(rows, edges)
     edges = np.unique(edges)
     cuts = np.unique(edges[np.searchsorted(edges, np.floor(targets))])
     if len(cuts) > 2 and cuts[-1] - cuts[-2] < (cuts[1] - cuts[0]) / 2:  # too few rows for a group
         cuts = np.delete(cuts, -2)
-    return [int(cut) for cut in cuts]
+    return cuts
 
 
 def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = True) -> float:
@@ -154,22 +126,24 @@ def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = 
 
 
 def warn_if_not_exchangeable(
-    source: ExchangeabilityMonitor, statistic: Statistic, rows: Rows, row_order: str
+    source: Source, y: Array, rows: Rows, row_order: str, groups: GroupSums | None
 ) -> list[str]:
     """Warn, and return the warning, if the rows of the first pass do not represent all rows.
 
     Parameters
     ----------
-    source : ExchangeabilityMonitor
-        After its first pass.
-    statistic : Statistic
-        With the responses of all rows.
+    source : Source
+        The features.
+    y : ndarray of shape (n, q)
+        The responses.
     rows : slice or ndarray
         The rows of the first pass.
     row_order : {"blocks", "stored"}
         How they were chosen.
+    groups : GroupSums, optional
+        Sums of that pass; without them, a few features are read again.
     """
-    difference = _find_difference(source, statistic, rows, row_order)
+    difference = _find_difference(source, y, rows, row_order == "blocks", groups)
     if difference is None:
         return []
     message = (
@@ -182,54 +156,27 @@ def warn_if_not_exchangeable(
 
 
 def _find_difference(
-    source: ExchangeabilityMonitor, statistic: Statistic, rows: Rows, row_order: str
+    source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
 ) -> str | None:
-    n, m = source.shape[0], count_rows(rows)
-    if row_order == "blocks":
-        if _response_differs(statistic.y, source.block_edges()):
-            return f"the response differs between blocks of {source.block_rows:,} rows"
-    elif statistic.drift(rows, n) > DRIFT_TOLERANCE or _deviation_drifts(statistic.y, rows):
+    (n, p), m = source.shape, count_rows(rows)
+    views = (view for column in y.T for view in response_views(column))
+    n_tests = y.shape[1] * (2 if y.dtype.kind in NUMBERS else MAX_LABELS)
+    if blocks and any(differs_between_blocks(view, source.block_edges(), n_tests) for view in views):
+        return f"the response differs between blocks of {source.block_rows:,} rows"
+    if not blocks and any(differs_in_rows(view, rows, n_tests) for view in views):
         return f"the response in the first {m:,} rows differs from the rest"
-    if source.variation is None and not source.shuffled:
-        source.read_again(rows, spread(slice(0, source.shape[1]), PROBE_COLUMNS))
-    if source.variation is not None:
-        differing = _differing_features(source, source.columns, source.variation, m, source.n_groups)
-        if differing is not None:
-            groups = "blocks" if row_order == "blocks" else "groups of consecutive rows"
-            return f"{differing} between {groups}"
-    return None if row_order == "blocks" or source.shuffled else _first_rows_differ(source, m)
-
-
-def _differing_features(
-    source: Source, columns: Indices | None, variation: Floats, n_rows: int, n_groups: int
-) -> str | None:
-    """Name the features whose T, or the mean of T, exceeds what chance gives."""
-    known = variation[~np.isnan(variation)]
-    if known.size == 0 or n_groups < 2:
-        return None
-    n_differing = int(np.count_nonzero(variation > variation_bound(n_rows, n_groups, known.size)))
-    if n_differing:
-        worst = int(np.nanargmax(variation))
-        name = source.name(worst if columns is None else int(columns[worst]))
-        if n_differing == 1:
-            return f"feature {name!r} differs"
-        return f"feature {name!r} and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
-    if known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False):
-        return "features differ"
-    return None
-
-
-def _first_rows_differ(source: Source, n_first: int) -> str | None:
-    """Compare a sample of the first rows with one of the others, of equal size."""
-    n, p = source.shape
-    columns = spread(slice(0, p), PROBE_COLUMNS)
-    size = min(n_first, n - n_first, PROBE_RUNS * PROBE_RUN_ROWS)
-    if size < 8:
-        return None
-    samples = [_probe_rows(0, n_first, size), _probe_rows(n_first, n, size)]
-    blocks = [np.asarray(source.read(rows, columns), dtype=np.float64) for rows in samples]
-    differing = _differing_features(source, columns, group_variation(blocks), sum(map(len, blocks)), 2)
-    return None if differing is None else f"{differing} between the first {n_first:,} rows and the rest"
+    columns, cuts = spread(slice(0, p), PROBE_COLUMNS), group_cuts(source, rows)
+    if groups is None and not source.shuffled and len(cuts) > 2:
+        groups = GroupSums.of(source.read(rows, columns), cuts, columns)
+    among = "blocks" if blocks else "groups of consecutive rows"
+    difference = None if groups is None else groups.describe_differing(source, among)
+    size = min(m, n - m, PROBE_ROWS)
+    if difference or blocks or source.shuffled or size < 8:
+        return difference
+    samples = [_probe_rows(0, m, size), _probe_rows(m, n, size)]
+    block = np.concatenate([source.read(some, columns) for some in samples])
+    both = GroupSums.of(block, np.array([0, len(samples[0]), len(block)]), columns)
+    return both.describe_differing(source, f"the first {m:,} rows and the rest")
 
 
 def _probe_rows(start: int, stop: int, size: int) -> Indices:
@@ -239,89 +186,47 @@ def _probe_rows(start: int, stop: int, size: int) -> Indices:
     return np.unique(firsts[:, None] + np.arange(run))
 
 
-def _response_differs(y: Array, edges: Indices) -> bool:
-    """Whether a response has a design effect between blocks that is significant and harmful."""
+def response_views(y: Array) -> Iterator[Array]:
+    r"""Bounded functions of a response, whose means are compared.
+
+    Those of numbers are :math:`d = (y - c) / s`, from -4 to 4, and :math:`|d|`, where c is the median and s
+    the median absolute deviation (of the values that differ from c, if it is 0). The first shows drift; the
+    second shows that rows are sorted by the size of the response, although blocks have equal means. Class
+    labels have an indicator of each of the most common classes.
+
+    Examples
+    --------
+    >>> list(response_views(np.array([1.0, 2.0, 3.0, 4.0, 1e9])))
+    [array([-2., -1.,  0.,  1.,  4.]), array([2., 1., 0., 1., 4.])]
+    """
+    if y.dtype.kind not in NUMBERS:
+        labels, counts = np.unique(y, return_counts=True)
+        yield from (y == label for label in labels[np.argsort(-counts)[:MAX_LABELS]])
+        return
+    values = np.asarray(y, np.float64)
+    sample = values[spread(slice(0, len(y)), DEVIATION_PILOT_ROWS)]
+    centre = np.median(sample)
+    sizes = np.abs(sample - centre)
+    scale = np.median(sizes) or (np.median(sizes[sizes > 0]) if sizes.any() else 1.0)
+    with np.errstate(over="ignore"):
+        deviations = np.clip((values - centre) / scale, -MAX_DEVIATION, MAX_DEVIATION)
+    yield deviations
+    yield np.abs(deviations)
+
+
+def differs_between_blocks(view: Array, edges: Indices, n_tests: int) -> bool:
+    """Whether the design effect of a function of the response is significant and harmful."""
     if len(edges) < 3:
         return False
-    views = [(y[:, k], view) for k in range(y.shape[1]) for view in _views(y[:, k])]
-    bound = max(variation_bound(len(y), len(edges) - 1, len(views)), DESIGN_EFFECT_TOLERANCE)
-    return any(design_effect(response, edges, view) > bound for response, view in views)
+    bound = max(variation_bound(len(view), len(edges) - 1, n_tests), DESIGN_EFFECT_TOLERANCE)
+    return bool(GroupSums.of(view[:, None], edges).variation()[0] > bound)
 
 
-def _views(y: Array) -> list[View]:
-    """Numbers and their deviations; or an indicator of each of the most common class labels."""
-    if y.dtype.kind in "fiub":
-        return [np.asarray, BoundedDeviation.of(y)]
-    labels, counts = np.unique(y, return_counts=True)
-    return [partial(np.equal, label) for label in labels[np.argsort(-counts)[:MAX_LABELS]]]
-
-
-def _deviation_drifts(y: Array, rows: Rows) -> bool:
-    """Whether deviations in some rows differ from those in all, by Bernstein's bound."""
-    if y.dtype.kind not in "fiub" or count_rows(rows) >= len(y):
+def differs_in_rows(view: Array, rows: Rows, n_tests: int) -> bool:
+    """Whether the mean over some rows differs from that of all, by Bernstein's bound for bounded values."""
+    if count_rows(rows) >= len(view):
         return False
-    m, exponent = count_rows(rows), -math.log(ERROR / (2 * y.shape[1]))
-    for k in range(y.shape[1]):
-        deviation = BoundedDeviation.of(y[:, k])
-        total = squares = 0.0  # of values from 0 to 4, so plain sums are accurate
-        for a in range(0, len(y), VALUES_AT_ONCE):
-            part = deviation(y[a : a + VALUES_AT_ONCE, k])
-            total, squares = total + float(part.sum()), squares + float(part @ part)
-        mean = total / len(y)
-        variance = max(0.0, squares / len(y) - mean**2)
-        difference = abs(float(deviation(y[rows, k]).mean()) - mean)
-        if m * difference**2 > exponent * (2 * variance + 2 / 3 * MAX_DEVIATION * difference):
-            return True
-    return False
-
-
-def design_effect(y: Array, edges: Indices, view: View = np.asarray) -> float:
-    """T of a response, or of a view of it, between blocks.
-
-    Examples
-    --------
-    >>> design_effect(np.arange(1000) // 100, np.arange(0, 1001, 10))
-    10.090909090909092
-    """
-    sums = np.zeros((3, 1))
-    step = max(1, (len(edges) - 1) * VALUES_AT_ONCE // len(y))
-    centre = float(view(y[len(y) // 2 :][:1])[0])
-    for a in range(0, len(edges) - 1, step):
-        part = edges[a : a + step + 1]
-        values = np.asarray(view(y[part[0] : part[-1]]), dtype=np.float64) - centre
-        with np.errstate(over="ignore", invalid="ignore"):
-            groups = np.add.reduceat(values, part[:-1] - part[0])
-            sums[:, 0] += (groups**2 / np.diff(part)).sum(), values.sum(), (values**2).sum()
-    return float(_variation(sums[0], sums[1], sums[2], len(y), len(edges) - 1)[0])
-
-
-@dataclass(frozen=True)
-class BoundedDeviation:
-    r"""The bounded absolute deviation from the median, :math:`\min(|y - c| / s, 4)`.
-
-    Its mean measures the spread of y, even if y has no variance.
-
-    Examples
-    --------
-    >>> deviation = BoundedDeviation.of(np.array([1.0, 2.0, 3.0, 4.0, 1e9]))
-    >>> deviation(np.array([3.0, 1.0, 1e12]))
-    array([0., 2., 4.])
-    """
-
-    centre: float
-    scale: float
-
-    @classmethod
-    def of(cls, y: Array) -> BoundedDeviation:
-        """Use the median and the median absolute deviation, or that of the nonzero deviations if it is 0."""
-        sample = np.asarray(y[spread(slice(0, len(y)), DEVIATION_PILOT_ROWS)], dtype=np.float64)
-        centre = float(np.median(sample))
-        deviations = np.abs(sample - centre)
-        nonzero = deviations[deviations > 0]
-        scale = float(np.median(deviations)) or (float(np.median(nonzero)) if nonzero.size else 1.0)
-        return cls(centre, scale)
-
-    def __call__(self, values: Array) -> Floats:
-        with np.errstate(over="ignore"):
-            deviations = np.abs(np.asarray(values, dtype=np.float64) - self.centre) / self.scale
-        return np.minimum(deviations, MAX_DEVIATION)
+    difference = abs(view[rows].mean() - view.mean())
+    reach = 2 * MAX_DEVIATION if view.dtype.kind == "f" else 1.0
+    exponent = -math.log(ERROR / (2 * n_tests)) / count_rows(rows)
+    return bool(difference**2 > exponent * (2 * view.var() + 2 / 3 * reach * difference))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
-from banditsis.core.validation import Responses
+from banditsis.core.arrays import Array, Indices, are_distinct_integers
 from banditsis.results.result import LEAKAGE, ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MIN_PRESENT
 
 DISTINCT = "distinct integers"
 #: A feature that correlates more with the response is nearly a copy of it.
@@ -20,121 +18,51 @@ MAX_CORRELATION = 0.9999
 #: Far above all others: |r| of at least 0.9, and 1 more than the next in Fisher's z, a factor of e² in
 #: (1 + r) / (1 - r). Next to 0.9 this is 0.44, and next to 0.99 it is 0.93.
 HIGH, GAP = 0.9, 1.0
-#: A feature with this AUC separates two classes; if others have the second, the classes are that different.
-SEPARATES, NEARLY = 0.999, 0.95
 #: Statistics of which 1 is the largest score.
 BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
 #: The strongest features are checked, first in few rows, which rule out nearly all of them.
 MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
-#: Rows of each class that are read first, rows in which they are searched, and rows that decide.
-OF_EACH_CLASS, SEARCHED, MAX_ROWS = 64, (4096, 1 << 16), 1 << 17
 
 
-def flag_features(
-    results: Sequence[ScreeningResult], source: Source, responses: Responses | None
-) -> list[ScreeningResult]:
-    """Flag selected features that may be leaked from their response, or may hold ids.
-
-    ``responses`` are those of the results; None if a response has several columns.
-    """
+def flag_features(results: Sequence[ScreeningResult], source: Source) -> list[ScreeningResult]:
+    """Flag selected features that may be leaked from their response, or may hold ids."""
     checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
     ids = _find_ids(source, np.array(sorted(set().union(*checked)), np.intp))
     flagged = []
-    for k, result in enumerate(results):
-        found = dict.fromkeys(result.flags, "missing values depend on the response")
+    for result in results:
+        leaks = dict[int, str]()
         if result.parameters["statistic"] in BOUNDED:
-            copies = np.abs(result.scores[result.selected]) > MAX_CORRELATION
-            found |= dict.fromkeys(result.selected[copies].tolist(), "nearly a copy of the response")
-        if responses is not None and not source.recipe:
-            separating = _find_separating(result, source, responses, k)
-            found = dict.fromkeys(separating, "separates the two classes") | found
-        found = dict.fromkeys(_find_far_above(result), "|r| far above all others") | found
-        flagged.append(_flag(result, found, ids))
+            copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
+            leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
+            leaks |= dict.fromkeys(copies.tolist(), "nearly a copy of the response")
+        leaks |= dict.fromkeys(result.flags, "missing values depend on the response")
+        own = [k for k in result.selected[:MAX_CHECKED].tolist() if k in ids and k not in leaks]
+        flags = dict.fromkeys(sorted(leaks), LEAKAGE) | dict.fromkeys(own, DISTINCT)
+        notes = (*_describe(result, leaks, own), *result.notes)
+        flagged.append(replace(result, flags=flags, notes=notes) if flags else result)
     return flagged
-
-
-def _flag(result: ScreeningResult, leaks: Mapping[int, str], ids: set[int]) -> ScreeningResult:
-    flags = dict.fromkeys(sorted(leaks), LEAKAGE)
-    flags |= {k: DISTINCT for k in result.selected[:MAX_CHECKED].tolist() if k in ids and k not in flags}
-    notes = (*_describe(result, leaks, [k for k in flags if k not in leaks]), *result.notes)
-    return replace(result, flags=flags, notes=notes) if flags else result
 
 
 def _find_far_above(result: ScreeningResult) -> list[int]:
     """Selected features whose scores are far above those of all others."""
-    n_top = min(MAX_CHECKED, result.n_features // 2)
-    if result.parameters["statistic"] not in BOUNDED or result.rounds[-1].n_rows < MIN_ROWS or n_top == 0:
+    n_top, size = min(MAX_CHECKED, result.n_features // 2), np.abs(result.scores)
+    few = result.rounds[-1].n_rows < MIN_ROWS or n_top == 0
+    if few or size[result.selected].max(initial=0.0) < HIGH:  # as nearly always
         return []
-    if np.abs(result.scores[result.selected]).max(initial=0.0) < HIGH:  # as nearly always
-        return []
-    size = np.abs(np.nan_to_num(result.scores))
-    top = -np.sort(-np.partition(size, -n_top - 1)[-n_top - 1 :])
+    top = -np.sort(-np.partition(np.nan_to_num(size), -n_top - 1)[-n_top - 1 :])
     z = np.arctanh(np.minimum(top, MAX_CORRELATION))
-    far = np.flatnonzero((z[:-1] - z[1:] >= GAP) & (top[:-1] >= HIGH))
-    return [] if far.size == 0 else [k for k in result.selected.tolist() if size[k] >= top[far[-1]]]
-
-
-def _find_separating(result: ScreeningResult, source: Source, responses: Responses, k: int) -> list[int]:
-    """The strongest features that separate the two classes of response k, if no other nearly does."""
-    known = np.flatnonzero(responses.known(k)) if responses.has_missing else None
-    y = responses.values[:, k] if known is None else responses.take(known, [k])[:, 0]
-    rows, chosen = _first_of_each_class(y), result.selected[:MAX_CHECKED]
-    if rows is None or chosen.size == 0:
-        return []
-
-    def measure(rows: Indices, features: Indices) -> Floats:
-        return _separation(source.read(rows if known is None else known[rows], features), y[rows])
-
-    if measure(rows, np.sort(chosen)).max() < NEARLY:  # as nearly always
-        return []
-    strength = np.where(result.support, -np.inf, np.nan_to_num(result.strength))
-    others = np.argsort(-strength, kind="stable")[: min(MAX_CHECKED, strength.size) - chosen.size]
-    features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
-    if len(np.unique(y[rows])) != 2:
-        return []
-    found = measure(rows, features)
-    separates = found >= SEPARATES
-    if separates.all() or found[~separates].max() >= NEARLY:
-        return []
-    return [int(feature) for feature in features[separates] if feature in chosen]
-
-
-def _first_of_each_class(y: Array) -> Indices | None:
-    """The first rows of each of two classes, which lie close together if classes are mixed; else None."""
-    for size in SEARCHED:
-        rows = np.arange(min(size, len(y))) if size == SEARCHED[0] else spread(slice(0, len(y)), size)
-        labels, counts = np.unique(y[rows], return_counts=True)
-        if len(labels) > 2:
-            return None
-        if len(labels) == 2 and counts.min() >= MIN_PRESENT:
-            first = [rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]
-            return np.sort(np.concatenate(first))
-    return None
-
-
-def _separation(block: Array, y: Array) -> Floats:
-    """AUC of each column for two classes, or 1 minus it if that is larger; 0.5 if few rows are known."""
-    is_first, found = y == y[0], np.full(block.shape[1], 0.5)
-    for j, x in enumerate(block.T):
-        first, second = (part[np.isfinite(part)] for part in (x[is_first], x[~is_first]))
-        if min(len(first), len(second)) >= MIN_PRESENT:
-            first = np.sort(first)
-            below = first.searchsorted(second) + first.searchsorted(second, "right")  # ties count half
-            area = float(below.mean()) / (2 * len(first))
-            found[j] = max(area, 1 - area)
-    return found
+    far = top[:-1][(z[:-1] - z[1:] >= GAP) & (top[:-1] >= HIGH)]
+    return [k for k in result.selected.tolist() if size[k] >= far.min(initial=np.inf)]
 
 
 def _find_ids(source: Source, features: Indices) -> set[int]:
     """The features that have distinct integers in all rows and may be ids, among some that are sorted."""
-    n, left = source.shape[0], features
-    if n < MIN_ROWS:
-        return set()
+    n = source.shape[0]
     for n_rows in FIRST_ROWS:
-        if left.size:
-            block = source.read(slice(0, min(n, n_rows)), left)
-            left = left[are_distinct_integers(block)]
-    columns = ((int(k), source.read(slice(0, n), slice(k, k + 1))) for k in left)
+        if n < MIN_ROWS or features.size == 0:
+            return set()
+        features = features[are_distinct_integers(source.read(slice(0, min(n, n_rows)), features))]
+    columns = ((int(k), source.read(slice(0, n), slice(k, k + 1))) for k in features)
     return {k for k, x in columns if are_distinct_integers(x).all() and _may_be_ids(source.name(k), x[:, 0])}
 
 
@@ -153,22 +81,21 @@ def _may_be_ids(name: str, values: Array) -> bool:
     return may_hold_ids(name, DEFAULTS) or unlikely or bool((steps == steps[0]).all())
 
 
-def _describe(result: ScreeningResult, leaks: Mapping[int, str], ids: Sequence[int]) -> list[str]:
+def _describe(result: ScreeningResult, leaks: dict[int, str], ids: Sequence[int]) -> list[str]:
+    """Notes about features that may be leaked, and why, and about those that may be ids."""
+
+    def names(features: Sequence[int]) -> str:
+        more = f" and {len(features) - 5:,} more" if len(features) > 5 else ""
+        return ", ".join(repr(result.name(k)) for k in features[:5]) + more
+
     notes = []
     if leaks:
-        by_reason = [
-            f"{_list([result.name(k) for k in leaks if leaks[k] == reason])} ({reason})"
-            for reason in dict.fromkeys(leaks.values())
-        ]
-        notes.append(f"{LEAKAGE}: {', '.join(by_reason)}; drop what is not known before the response is.")
+        reasons = dict.fromkeys(leaks.values())
+        groups = [f"{names([k for k in leaks if leaks[k] == reason])} ({reason})" for reason in reasons]
+        notes.append(f"{LEAKAGE}: {', '.join(groups)}; drop what is not known before the response is.")
     if ids:
         has, it = ("has", "it") if len(ids) == 1 else ("have", "them")
         notes.append(
-            f"{_list([result.name(k) for k in ids])} {has} a different integer in every row: drop {it} if "
-            "these are ids or row numbers."
+            f"{names(ids)} {has} a different integer in every row: drop {it} if these are ids or row numbers."
         )
     return notes
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

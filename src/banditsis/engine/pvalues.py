@@ -1,8 +1,8 @@
-"""P-values: the final pass over the selected features, and a check of small ones by a second reading."""
+"""A check of small p-values by a second reading."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,13 +12,8 @@ from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
 from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
-from banditsis.core.parallel import Workers, map_in_threads, one_blas_thread
-from banditsis.core.validation import raise_nonfinite
-from banditsis.engine.accumulators import start_accumulators
-from banditsis.engine.strata import Strata
+from banditsis.core.parallel import map_in_threads, one_blas_thread
 from banditsis.engine.trace import Trace
-from banditsis.plans.keeping import strongest
-from banditsis.results.result import Round
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
@@ -35,36 +30,6 @@ MANY = 1 << 15
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
-
-
-def read_in_full(
-    source: Source,
-    statistic: Statistic,
-    traces: list[Trace],
-    workers: Workers,
-    tick: Callable[[int], None],
-) -> None:
-    """Add a round that reads every row of the selected features from the start."""
-    n = source.shape[0]
-    for k, trace in enumerate(traces):
-        if trace.rounds[-1].n_rows >= n or trace.selected.size == 0:
-            continue
-        started = clock()
-        bound = statistic.subset([k]).calibrate(slice(0, n))
-        (accumulator,) = start_accumulators(source, bound, slice(0, n), Strata.uniform(n), trace.selected)
-        accumulator.read(slice(0, n), workers, tick)
-        if (bad := accumulator.nonfinite_features()).size:
-            raise_nonfinite(source, slice(0, n), bad, statistic.pairwise)
-        trace.own_inflation = None  # it was that of the sample
-        d, p = trace.selected.size, trace.scores.size
-        (cutoff,) = accumulator.keep_best(lambda size, _: strongest(size, len(size)), [trace])
-        trace.add_round(Round(n, d, d, cutoff, n * d, clock() - started))
-        trace.details.append(
-            f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection "
-            f"by false discovery rate accounts for all {p:,}."
-        )
-        accumulator.finish([trace])
-        accumulator.record_effects([trace])
 
 
 def correct_pvalues(

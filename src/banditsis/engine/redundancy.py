@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows, near_zero
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
 from banditsis.engine.trace import Trace
@@ -27,17 +27,6 @@ MIN_UNEXPLAINED = 1e-9
 CELLS_AT_ONCE = 1 << 22
 #: Groups of near-duplicates that are described.
 MAX_NOTES = 3
-
-
-class Choice(NamedTuple):
-    """The features that were chosen among candidates."""
-
-    #: positions among the candidates, in the order chosen
-    chosen: Indices
-    #: correlations of the chosen features, in the same order
-    correlation: Floats
-    #: for the position of a chosen feature, the positions of the near-duplicates that it stands for
-    near_duplicates: dict[int, Indices]
 
 
 def count_candidates(size: int, n_features: int) -> int:
@@ -62,47 +51,38 @@ def choose_features(
     source: Source,
     trace: Trace,
     rows: Rows,
-    row_weights: Callable[[Rows], Floats | None],
+    weigh: Callable[[Rows], Floats | None],
     n_choose: int,
-) -> None:
+) -> Trace:
     """Choose features of a trace, by correlations over some of the rows that they were scored on."""
-    candidates = trace.selected
+    candidates, n = trace.selected, count_rows(rows)
     if candidates.size == 0:
-        return
-    rows = sample_rows(rows)
-    correlation = correlation_among(source, candidates, rows, row_weights(rows))
+        return trace
+    if n > MAX_ROWS:  # with a fixed seed, so a run that reads every row does not depend on that of the user
+        picks = np.sort(np.random.default_rng(0).choice(n, MAX_ROWS, replace=False)).astype(np.intp)
+        n, rows = MAX_ROWS, picks + rows.start if isinstance(rows, slice) else rows[picks]
+    correlation = correlation_among(source, candidates, rows, weigh(rows))
     relevance = np.maximum(strength(trace.scores[candidates], trace.one_sided), 0.0) ** 2
-    choice = choose(relevance, correlation, n_choose)
-    groups = {int(candidates[k]): candidates[members] for k, members in choice.near_duplicates.items()}
-    cells = count_rows(rows) * len(candidates)
-    trace.cells_reread += cells
-    trace.choose(
-        choice.chosen,
-        n_candidates=len(candidates),
-        near_duplicates=groups,
-        correlation=choice.correlation,
-    )
-    trace.notes.append(
-        f"{count(len(choice.chosen), 'feature')} chosen among the {len(candidates):,} that screening kept, "
-        "by score and by the variance that the features chosen before do not explain; correlations are from "
-        f"{count_rows(rows):,} rows ({cells:,} cells, read again)."
-    )
-    largest = sorted(groups, key=lambda k: -len(groups[k]))[:MAX_NOTES]
-    trace.notes += [
-        f"{source.name(k)} stands for {count(len(groups[k]), 'feature')} with |r| > {DUPLICATE:g}."
-        for k in largest
+    chosen = choose(relevance, correlation, n_choose)
+    groups = near_duplicates(chosen, correlation)
+    named = {int(candidates[k]): candidates[members] for k, members in groups.items()}
+    n_cells = n * len(candidates)
+    notes = [
+        f"{count(len(chosen), 'feature')} chosen among the {len(candidates):,} that screening kept, by score "
+        "and by the variance that the features chosen before do not explain; correlations are from "
+        f"{n:,} rows ({n_cells:,} cells, read again)."
     ]
-
-
-def sample_rows(rows: Rows) -> Rows:
-    """At most :data:`MAX_ROWS` of the rows, drawn uniformly; the same rows of the same data in every run."""
-    n = count_rows(rows)
-    if n <= MAX_ROWS:
-        return rows
-    # A fixed seed, so a run that reads every row does not depend on the seed of the user.
-    rng = np.random.default_rng(0)
-    picks = np.sort(rng.choice(n, MAX_ROWS, replace=False)).astype(np.intp)
-    return picks + rows.start if isinstance(rows, slice) else rows[picks]
+    notes += [
+        f"{source.name(k)} stands for {count(len(named[k]), 'feature')} with |r| > {DUPLICATE:g}."
+        for k in sorted(named, key=lambda k: -len(named[k]))[:MAX_NOTES]
+    ]
+    chosen_trace = trace.choose(
+        chosen,
+        n_candidates=len(candidates),
+        near_duplicates=named,
+        correlation=correlation[np.ix_(chosen, chosen)],
+    )
+    return replace(chosen_trace, notes=[*trace.notes, *notes], cells_reread=trace.cells_reread + n_cells)
 
 
 def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Floats | None = None) -> Floats:
@@ -112,22 +92,7 @@ def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Flo
         {\sqrt{\sum_i w_i (x_{ij} - \bar x_j)^2 \; \sum_i w_i (x_{ik} - \bar x_k)^2}}
 
     A missing value counts as the mean of its column, which pulls correlations towards 0. A constant column
-    has correlation 0 with all others and 1 with itself.
-
-    Parameters
-    ----------
-    source : Source
-        The features.
-    columns : ndarray of int
-        Columns, in any order.
-    rows : slice or ndarray of int
-        Rows to use; their cells of these columns are held in memory as float64.
-    weights : ndarray, optional
-        Weights of the rows.
-
-    Returns
-    -------
-    ndarray of shape (columns, columns)
+    has correlation 0 with all others and 1 with itself. Cells are held in memory as float64.
 
     Examples
     --------
@@ -153,26 +118,22 @@ def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Flo
 
 def _standardize(block: Floats, weights: Floats | None) -> None:
     """Centre columns, weight their rows and divide by their norm, in place; constant columns become 0."""
-    shares = np.full(len(block), 1 / max(1, len(block))) if weights is None else weights / weights.sum()
-    for j in range(block.shape[1]):
-        column = block[:, j]
-        present = np.isfinite(column)
-        known = column[present]
+    for x in block.T:
+        present = np.isfinite(x)
+        known = x[present]
+        x[:] = 0.0
         if known.size == 0 or known.min() == known.max():
-            block[:, j] = 0.0
             continue
-        known = known - (known.min() / 2 + known.max() / 2)
+        share = np.ones(known.size) if weights is None else weights[present]
+        known -= known.min() / 2 + known.max() / 2
         known /= np.abs(known).max()  # so squares neither overflow nor vanish
-        inside = shares[present]
-        total = inside.sum()
-        known -= inside @ known / total if total > 0 else 0.0
-        known *= np.sqrt(inside)
+        known -= share @ known / max(share.sum(), SMALLEST)
+        known *= np.sqrt(share)
         norm = np.sqrt(known @ known)
-        block[:, j] = 0.0
-        block[present, j] = known / norm if norm > 0 else 0.0
+        x[present] = known / norm if norm > 0 else 0.0
 
 
-def choose(relevance: Floats, correlation: Floats, size: int) -> Choice:
+def choose(relevance: Floats, correlation: Floats, size: int) -> Indices:
     r"""Choose features one by one by their relevance and by what those chosen before leave unexplained.
 
     The next feature j is the one with the largest
@@ -185,14 +146,7 @@ def choose(relevance: Floats, correlation: Floats, size: int) -> Choice:
     chosen before [2]_. Without correlations it ranks by score. Features that those chosen before explain
     completely come last, by relevance.
 
-    Parameters
-    ----------
-    relevance : ndarray
-        Squared score of each candidate.
-    correlation : ndarray
-        Correlations among the candidates.
-    size : int
-        Number of features to choose.
+    ``relevance`` is the squared score of each candidate. Returns positions in the order chosen.
 
     References
     ----------
@@ -205,8 +159,7 @@ def choose(relevance: Floats, correlation: Floats, size: int) -> Choice:
     --------
     >>> copies = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> choose(np.array([0.5, 0.4, 0.1]), copies, 2)
-    Choice(chosen=array([0, 2]), correlation=array([[1., 0.],
-           [0., 1.]]), near_duplicates={0: array([1])})
+    array([0, 2])
     """
     size = min(size, len(relevance))
     factor = np.empty((size, len(relevance)))
@@ -227,11 +180,10 @@ def choose(relevance: Floats, correlation: Floats, size: int) -> Choice:
         unexplained[unexplained < MIN_UNEXPLAINED] = 0.0
     rest = np.flatnonzero(left)
     rest = rest[np.argsort(-relevance[rest], kind="stable")][: size - len(order)]
-    chosen = np.concatenate([np.array(order, np.intp), rest])
-    return Choice(chosen, correlation[np.ix_(chosen, chosen)], _near_duplicates(chosen, correlation))
+    return np.concatenate([np.array(order, np.intp), rest])
 
 
-def _near_duplicates(chosen: Indices, correlation: Floats) -> dict[int, Indices]:
+def near_duplicates(chosen: Indices, correlation: Floats) -> dict[int, Indices]:
     """The near-duplicates of each chosen feature that has any; each belongs to the most similar one."""
     size = np.abs(correlation[chosen])
     size[:, chosen] = 0.0

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
 from banditsis.core.parallel import Workers
+from banditsis.engine.exchangeability import GroupSums
+from banditsis.engine.sampling import join_rows
+from banditsis.engine.state import Positions, Scored
 from banditsis.engine.strata import Strata
-from banditsis.engine.trace import Trace
-from banditsis.results.result import strength
 from banditsis.sources.base import Source
 from banditsis.statistics.covariates import CovariateError
+from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 
@@ -24,62 +26,66 @@ TILES_AT_ONCE = 32
 ROWS_AT_ONCE = 512  # rows that stay in the cache while they are transposed
 
 
-@dataclass
-class RereadingAccumulator:
-    """One response and the features it has left; has the methods of ``MomentAccumulator``."""
+@dataclass(frozen=True)
+class RereadState:
+    """The scores of the features that one response has left; has the methods of ``SumState``."""
 
-    members: list[int]
-    statistic: SampleStatistic
     source: Source
+    statistic: SampleStatistic
     strata: Strata
     columns: Columns
     #: scores and, if the statistic returns them, the factors that make them standard normal or effect sizes
     lines: Floats
     present: Floats | None
-    rows: Rows | None = None
+    rows: Rows = field(default_factory=lambda: slice(0, 0))
     #: sampling weights of those rows; None if all are equal
     weights: Floats | None = None
     #: what the statistic computed from the response over those rows
     prepared: Any = None
+    groups: GroupSums | None = None
 
     @classmethod
     def start(
-        cls, source: Source, statistic: SampleStatistic, response: int, strata: Strata, columns: Columns
-    ) -> RereadingAccumulator:
-        """Some features for one of the statistic's responses."""
+        cls, source: Source, statistic: SampleStatistic, rows: Rows, strata: Strata, columns: Columns = None
+    ) -> RereadState:
+        """No scores yet."""
         p = source.shape[1] if columns is None else len(columns)
         lines = np.zeros((1 + statistic.returns_null_scale + statistic.returns_effect_factor, p))
-        present = np.zeros(p) if statistic.pairwise else None
-        return cls([response], statistic.subset([response]), source, strata, columns, lines, present)
+        return cls(source, statistic, strata, columns, lines, np.zeros(p) if statistic.pairwise else None)
 
     @property
-    def scores(self) -> Floats:
-        """Scores of the remaining features."""
-        return np.asarray(self.lines[0])
+    def n_read(self) -> int:
+        """Number of rows so far."""
+        return count_rows(self.rows)
 
     @property
-    def n_left(self) -> list[int]:
-        """Number of remaining features."""
-        return [len(self.scores)]
+    def n_columns(self) -> int:
+        """Number of features that are left."""
+        return int(self.lines.shape[1])
+
+    def n_new(self, rows: Rows) -> int:
+        """Number of rows that a round with some new rows reads."""
+        return self.n_read if count_rows(rows) else 0
 
     def features(self, positions: Array | slice) -> Indices:
-        """Indices of the features at some positions of the scores."""
-        columns = np.arange(len(self.scores)) if self.columns is None else self.columns
-        return columns[positions]
+        """Indices of the features at some positions."""
+        return (np.arange(self.lines.shape[1]) if self.columns is None else self.columns)[positions]
 
-    def read(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> int:
-        """Score the remaining features over all rows so far; return how many rows were read."""
-        self.rows = rows if self.rows is None else join_rows(self.rows, rows)
-        m, p = count_rows(self.rows), len(self.scores)
-        y = self.statistic.response(self.rows)
-        self.weights = self.strata.row_weights(self.rows)
-        self.prepared = self._prepare(y, slice(None))
+    def add(
+        self, rows: Rows, workers: Workers, tick: Callable[[int], None], cuts: Indices | None = None
+    ) -> RereadState:
+        """Score the features over all rows so far; there are no sums over groups of rows."""
+        rows = join_rows(self.rows, rows) if count_rows(self.rows) else rows
+        new = replace(self, rows=rows, weights=self.strata.row_weights(rows))
+        y = self.statistic.response(rows)
+        new = replace(new, prepared=new._prepare(y, slice(None)))
+        m, p = len(y), self.lines.shape[1]
         width = self._tile_width(m, p)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
-            workers.run([(self._score, slice(j, min(j + width, stop)), y) for j in range(start, stop, width)])
+            workers.run([(new._score, slice(j, min(j + width, stop)), y) for j in range(start, stop, width)])
             tick(m * (stop - start))
-        return m
+        return new
 
     def _prepare(self, y: Floats, rows: Array | slice) -> Any:
         """What the statistic computes from the response in some of the rows."""
@@ -97,8 +103,7 @@ class RereadingAccumulator:
         return max(1, min(width, MAX_WIDTH, CELLS_IN_TILE // n_rows))
 
     def _score(self, positions: slice, y: Floats) -> None:
-        """Score some of the features; the score is NaN if a cell cannot be used."""
-        assert self.rows is not None
+        """Score some of the features, in place; the score is NaN if a cell cannot be used."""
         columns = positions if self.columns is None else self.columns[positions]
         block = _to_columns(self.source.read(self.rows, columns))
         finite = np.isfinite(block)
@@ -108,9 +113,8 @@ class RereadingAccumulator:
         if complete.all():
             lines[:] = self.statistic.score_block(block, self.prepared)
         elif complete.any():
-            lines[:, complete] = self.statistic.score_block(
-                np.asfortranarray(block[:, complete]), self.prepared
-            )
+            some = np.asfortranarray(block[:, complete])
+            lines[:, complete] = self.statistic.score_block(some, self.prepared)
         if self.present is not None:
             self.present[positions] = finite.sum(axis=0)
             for j in np.flatnonzero(~complete & ~np.isinf(block).any(axis=0)):
@@ -129,63 +133,39 @@ class RereadingAccumulator:
         reduction = (len(x) / n_read) ** self.statistic.noise
         return np.append(lines[0] * reduction, lines[1:] / reduction)
 
-    def nonfinite_features(self) -> Indices:
+    def find_nonfinite(self) -> Indices:
         """Features without a score because a cell is not finite."""
-        return self.features(np.flatnonzero(np.isnan(self.scores)))
+        return self.features(np.flatnonzero(np.isnan(self.lines[0])))
 
-    def keep_best(
-        self, keep: Callable[[Floats, None], tuple[Indices, float]], traces: Sequence[Trace]
-    ) -> list[float]:
-        """Keep some of the features and return the cutoff."""
-        trace = traces[0]
-        trace.record_scores(self.columns, self.scores)
-        assert self.rows is not None
-        counts = np.array([count_rows(rows) for rows in self.strata.split(self.rows)])
-        uniform = self.strata.is_uniform(counts)
-        trace.null_distribution = self._null_distribution() if uniform else None
-        if self.present is not None:
-            assert self.rows is not None
-            n_read, least = count_rows(self.rows), self.statistic.min_present
-            trace.record_present(self.features(slice(None)), self.present, n_read, least)
-        kept, cutoff = keep(strength(self.scores, self.statistic.one_sided), None)
-        self.columns, self.lines = self.features(kept), self.lines[:, kept]
-        self.present = None if self.present is None else self.present[kept]
-        return [cutoff]
+    def score(self, response: int, left: Positions) -> Scored:
+        """The scores of all features that are left."""
+        counts = np.diff(self.strata.group(self.rows)[1])
+        null = self._null_distribution() if self.strata.is_uniform(counts) else None
+        return Scored(self.lines[0], null, self.present)
 
     def _null_distribution(self) -> NullDistribution | None:
-        assert self.rows is not None
         if self.statistic.returns_null_scale:
             return NormalNull(self.lines[1], two_sided=not self.statistic.one_sided)
         return self.statistic.null_distribution(self.prepared, count_rows(self.rows), self.present)
 
-    def narrow(self) -> None:
-        """Scores of dropped features are not kept in any case."""
+    def missingness(self, response: int) -> None:
+        """Not known."""
 
-    def finish(self, traces: Sequence[Trace]) -> None:
-        """Record the features that are left at the end."""
-        traces[self.members[0]].selected = self.features(slice(None))
-        traces[self.members[0]].present = self.present
+    def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
+        """Effect sizes of the features that are left, given their scores."""
+        if not self.statistic.returns_effect_factor:
+            return None
+        state = self.take(left)
+        return find_effects(scores, state.lines[-1], state.score(response, left).null)
 
-    def record_effects(self, traces: Sequence[Trace]) -> None:
-        """Record the effect sizes of the selected features."""
-        trace = traces[self.members[0]]
-        if self.statistic.returns_effect_factor:
-            trace.record_effects(self.lines[-1], trace.null_distribution)
-
-
-def join_rows(rows: Rows, more: Rows) -> Rows:
-    """The sorted union of disjoint rows.
-
-    Examples
-    --------
-    >>> join_rows(slice(0, 3), slice(3, 5))
-    slice(0, 5, None)
-    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
-    array([0, 1, 3, 5])
-    """
-    if isinstance(rows, slice) and isinstance(more, slice):
-        return slice(rows.start, more.stop)
-    return np.sort(np.concatenate([rows, more]))
+    def take(self, positions: Positions) -> RereadState:
+        """Keep the features at some positions."""
+        return replace(
+            self,
+            columns=self.features(positions),
+            lines=self.lines[:, positions],
+            present=None if self.present is None else self.present[positions],
+        )
 
 
 def _to_columns(block: Array) -> Floats:

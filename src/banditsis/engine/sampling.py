@@ -38,29 +38,24 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> ResolvedOrd
     in random order. A guarantee needs a simple random sample of rows, so a guaranteed plan never reads
     blocks. Neither does a plan for rows that are stored in strata: it reads the first rows of each.
     """
-    if row_order == "auto":
-        row_order = _cheapest_order(source, plan)
-    elif row_order == "blocks" and source.block_rows == 1:
+    if row_order == "auto" and source.shuffled:
+        row_order = "stored"
+    elif row_order in ("auto", "blocks") and source.block_rows == 1:
         row_order = "random"  # the same thing
+    elif row_order == "auto":
+        in_blocks = plan.round_to_blocks(source.block_rows, MIN_BLOCKS)
+        blocks = plan_bytes(source, in_blocks, scattered=False)
+        everything = source.bytes_touched(*source.shape, scattered=False)
+        some = plan_bytes(source, plan, scattered=True)
+        cheap = some <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * some <= everything
+        row_order = "random" if plan.by_evidence or cheap else "blocks"
     elif row_order == "blocks" and source.stratum_sizes:
         row_order = "stored"  # blocks of one stratum do not represent the others
     # The first rows of several strata do not end where blocks end.
     if row_order == "random" or plan.by_evidence or source.stratum_sizes:
         return ResolvedOrder(row_order, plan, [])
-    rounded = _round_to_blocks(source, plan, row_order)
+    rounded = plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
     return ResolvedOrder(row_order, rounded, _rounding_notes(source, plan, rounded, row_order))
-
-
-def _cheapest_order(source: Source, plan: Plan) -> str:
-    if source.shuffled:
-        return "stored"
-    if source.block_rows == 1 or plan.by_evidence:
-        return "random"
-    blocks = plan_bytes(source, _round_to_blocks(source, plan, "blocks"), scattered=False)
-    random = plan_bytes(source, plan, scattered=True)
-    everything = source.bytes_touched(*source.shape, scattered=False)
-    cheap = random <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * random <= everything
-    return "random" if cheap else "blocks"
 
 
 def reads_rows_cheaply(source: Source) -> bool:
@@ -73,27 +68,19 @@ def reads_rows_cheaply(source: Source) -> bool:
     return source.block_rows == 1 or cheap
 
 
-def _round_to_blocks(source: Source, plan: Plan, row_order: str) -> Plan:
-    return plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
-
-
 def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -> list[str]:
     """Report what rounding to whole blocks has changed, if it matters."""
+    stored = f"the data are stored in blocks of {source.block_rows:,} rows"
     if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
-        return [
-            f"all rows were read and the result is exact: the data are stored in blocks of "
-            f"{source.block_rows:,} rows, so reading fewer rows would save almost nothing."
-        ]
+        exact = "all rows were read and the result is exact"
+        return [f"{exact}: {stored}, so reading fewer rows would save almost nothing."]
     taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
     over_budget = rounded.cells > plan.cells and "budget" in dict(plan.parameters)
-    if taken != planned and (over_budget or rounded.cells > 1.5 * plan.cells):
-        at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
-        return [
-            f"the data are stored in blocks of {source.block_rows:,} rows; reading whole blocks{at_least} "
-            f"takes {taken} of the cells instead of {planned}."
-            + ("" if source.shuffled else " Run `banditsis shuffle` once to read less.")
-        ]
-    return []
+    if taken == planned or not (over_budget or rounded.cells > 1.5 * plan.cells):
+        return []
+    at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
+    note = f"{stored}; reading whole blocks{at_least} takes {taken} of the cells instead of {planned}."
+    return [note + ("" if source.shuffled else " Run `banditsis shuffle` once to read less.")]
 
 
 def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
@@ -111,17 +98,7 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, n_reread: int 
     """Whether reading everything would take about as long as the plan, or less, with one thread.
 
     More threads share the cells but not the work between steps, and results must not depend on their number.
-
-    Parameters
-    ----------
-    source : Source
-        The data.
-    plan : Plan
-        The adaptive plan.
-    row_order : str
-        As given by the user.
-    n_reread : int
-        Number of features that are read in full at the end.
+    ``n_reread`` features are read in full at the end.
     """
     n, p = source.shape
     row_order, plan, _ = resolve_row_order(source, plan, row_order)
@@ -129,13 +106,6 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, n_reread: int 
         return False
     if plan.rereads:  # dominated by computation on each cell, not by reading
         return plan.cells >= n * p
-    exact = _seconds(source, source.bytes_touched(n, p, scattered=False))
-    return plan_seconds(source, plan, row_order, n_reread) >= exact
-
-
-def plan_seconds(source: Source, plan: Plan, row_order: str, n_reread: int = 0) -> float:
-    """About how long a plan takes, beyond what an exact one takes besides reading."""
-    n, p = source.shape
     scattered = row_order == "random"
     # Scattered cache lines are read at about half the speed of consecutive ones.
     touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
@@ -144,11 +114,23 @@ def plan_seconds(source: Source, plan: Plan, row_order: str, n_reread: int = 0) 
     steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
     steps += STEPS_PER_REREADING if n_reread else 0
     overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
-    return _seconds(source, touched) + overhead
+    saved = source.bytes_touched(n, p, scattered=False) - touched
+    return saved <= overhead * (source.bytes_per_second or source.bytes_per_thread)
 
 
-def _seconds(source: Source, n_bytes: float) -> float:
-    return n_bytes / (source.bytes_per_second or source.bytes_per_thread)
+def join_rows(rows: Rows, more: Rows) -> Rows:
+    """The sorted union of disjoint rows.
+
+    Examples
+    --------
+    >>> join_rows(slice(0, 3), slice(3, 5))
+    slice(0, 5, None)
+    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
+    array([0, 1, 3, 5])
+    """
+    if isinstance(rows, slice) and isinstance(more, slice):
+        return slice(rows.start, more.stop)
+    return np.sort(np.concatenate([rows, more]))
 
 
 def draw_rows(
@@ -162,22 +144,10 @@ def draw_rows(
 ) -> Iterator[Rows]:
     """Yield the sorted rows that each step adds; after step l, ``totals[l]`` rows have been drawn.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    totals : sequence of int
-        Cumulative row counts.
-    order : {"random", "blocks", "stored"}
-        "random" draws one uniform sample without replacement and yields it piece by piece, so the rows up to
-        any step are a uniform sample. "blocks" does the same with whole blocks; the total may fall short by a
-        few rows if the last block is short. "stored" takes the first rows.
-    random_state : int or Generator
-        Seed or source of randomness.
-    lazy : bool
-        Whether to draw each piece when it is needed, which pays off if the run may end early.
-    edges : ndarray of int, optional
-        Where blocks begin, and where the last one ends.
+    "random" draws one uniform sample without replacement and yields it piece by piece, so the rows up to any
+    step are a uniform sample; ``lazy`` draws each piece when it is needed, which pays off if the run may end
+    early. "blocks" does the same with whole blocks between ``edges``; the total may fall short by a few rows
+    if the last block is short. "stored" takes the first rows.
 
     Examples
     --------

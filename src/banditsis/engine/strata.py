@@ -16,16 +16,13 @@ from banditsis.core.arrays import (
     Indices,
     Rows,
     as_indices,
-    as_slice,
     chunks,
     count_rows,
-    take,
 )
 from banditsis.core.parallel import map_in_threads
-from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_cheaply
+from banditsis.engine.sampling import draw_at_once, draw_lazily
 from banditsis.plans.design import ORDINARY, SamplingDesign
-from banditsis.sources.base import Source
-from banditsis.statistics.base import RowSizes, Statistic
+from banditsis.statistics.base import RowSizes
 
 N_STRATA = 8
 #: Sizes of rows are grouped by their exponent and this many bits of the fraction, to within 1/32.
@@ -68,15 +65,7 @@ class Strata:
 
         Outliers have strata of their own, in each of which the largest is at most about twice the smallest.
         So their samples grow with their share of the sum of squares, up to all of them.
-
-        Parameters
-        ----------
-        n : int
-            Number of rows.
-        row_sizes : RowSizes
-            See :meth:`Statistic.row_sizes`.
-        n_strata : int
-            Number of strata for the rows that are not outliers.
+        There are ``n_strata`` of them for the rows that are not outliers.
         """
         keys = np.empty(n, np.uint16)
         total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
@@ -161,11 +150,6 @@ class Strata:
         grouped = as_indices(rows)[np.argsort(codes, kind="stable")]
         return grouped, np.cumsum([0, *np.bincount(codes, minlength=self.n_strata)])
 
-    def split(self, rows: Rows) -> list[Rows]:
-        """The rows of each stratum, as a slice if they are consecutive."""
-        grouped, edges = self.group(rows)
-        return [as_slice(take(grouped, start, stop)) for start, stop in pairwise(edges.tolist())]
-
     def weights(self, counts: Indices) -> Floats:
         """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
         shares = self.design.shares_of_rows
@@ -232,71 +216,10 @@ def read_first(sizes: Sequence[int], counts: Iterable[Indices]) -> Iterator[Indi
         before = after
 
 
-def draw_counts(sizes: Indices, m: int, rng: np.random.Generator) -> Indices:
-    """Rows of each stratum in a uniform sample of m rows: a multivariate hypergeometric draw.
-
-    That of NumPy raises an error for 10^9 rows or more. Here every row is drawn with probability m/n, which
-    is a binomial draw for each stratum. Then the surplus of about √m rows is removed, or the missing rows are
-    added, one by one.
-
-    Examples
-    --------
-    >>> draw_counts(np.array([7 * 10**9, 3 * 10**9]), 1000, np.random.default_rng(0)).tolist()
-    [709, 291]
-    """
-    drawn = rng.binomial(sizes, m / max(1, sizes.sum()))
-    missing = m - int(drawn.sum())
-    pool = sizes - drawn if missing > 0 else drawn
-    moved = rng.choice(pool.sum(), abs(missing), replace=False)
-    counts = np.bincount(np.searchsorted(np.cumsum(pool), moved, "right"), minlength=len(sizes))
-    return np.asarray(drawn + (counts if missing > 0 else -counts))
-
-
 def draw_uniformly(
     sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator
 ) -> Iterator[Indices]:
     """Yield the rows that each step adds to a uniform sample of rows that are stored by stratum."""
-    drawn = np.zeros(len(sizes), np.intp)
-    counts = [
-        drawn := drawn + draw_counts(sizes - drawn, total - before, rng)
-        for before, total in pairwise([0, *totals])
-    ]
-    yield from read_first(sizes, counts)
-
-
-def find_outliers(source: Source, statistic: Statistic, row_order: str) -> Strata:
-    """Strata of the outliers of the response, with all other rows in one stratum; or those of the source."""
-    row_sizes = statistic.row_sizes()
-    assert row_sizes is not None  # scores are correlations with one response
-    if source.stratum_sizes and row_order != "random":
-        return Strata.stored(source.stratum_sizes, row_sizes)
-    return Strata.by_size(source.shape[0], row_sizes, 1)
-
-
-def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
-    """Strata of rows by the response; a single one if rows are to be drawn uniformly."""
-    n = source.shape[0]
-    if sampling == "uniform":
-        return Strata.uniform(n)
-    reason = _why_uniform(source, statistic, sampling, row_order)
-    row_sizes = statistic.row_sizes() if reason is None else None
-    if row_sizes is not None:
-        stored = source.stratum_sizes and row_order != "random"
-        return Strata.stored(source.stratum_sizes, row_sizes) if stored else Strata.by_size(n, row_sizes)
-    if sampling == "stratified":
-        reason = reason or f"the statistic {statistic.name!r} needs a uniform sample"
-        raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
-    return Strata.uniform(n)
-
-
-def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:
-    """Why rows are drawn uniformly; None if they can be drawn from strata."""
-    if statistic.n_responses > 1:
-        return "there are several responses"
-    if row_order == "random" or (source.stratum_sizes and row_order != "blocks"):
-        return None
-    if row_order != "auto":
-        return f"the row order is {row_order!r}, not random"
-    if source.shuffled:
-        return "the data were shuffled without a target, and their first rows are a uniform sample"
-    return "rows are stored in blocks" if sampling == "auto" and not reads_rows_cheaply(source) else None
+    ends = np.cumsum(sizes)
+    codes = np.searchsorted(ends, rng.choice(ends[-1], totals[-1], replace=False), "right")
+    yield from read_first(sizes, [np.bincount(codes[:total], minlength=len(ends)) for total in totals])

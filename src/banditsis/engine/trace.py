@@ -1,239 +1,159 @@
-"""What is known about one response so far: scores, finished rounds, selected features."""
+"""What is known about one response after some rounds."""
 
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices
-from banditsis.core.formatting import count, were
-from banditsis.engine.evidence import VarianceInflation
+from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.engine.state import Scored
 from banditsis.plans.detection_floor import is_undecided
-from banditsis.plans.plan import Plan
-from banditsis.results.result import ERROR_RATE, LEAKAGE, Round, ScreeningResult, strength
-from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
-from banditsis.statistics.effects import Effects, find_effects
+from banditsis.results.result import ERROR_RATE, Round, strength
+from banditsis.statistics.base import MIN_PRESENT, Statistic, is_mostly_missing
+from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 
 logger = logging.getLogger("banditsis")
+NOTHING = np.arange(0)
 
 
+@dataclass
 class Trace:
-    """The history of one response.
+    """The history of one response; the attributes are those of the result.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of features.
-    one_sided : bool
-        Whether only large positive scores indicate association.
-    on_round : callable, optional
-        Called with each finished :class:`Round`.
+    Each round makes a new one, so what a round has yielded stays as it is.
     """
 
-    def __init__(
-        self, n_features: int, one_sided: bool = False, on_round: Callable[[Round], object] | None = None
-    ) -> None:
-        self.one_sided, self.on_round = one_sided, on_round
-        self.scores: Floats = np.broadcast_to(0.0, (n_features,))
-        self.last_round: Array = np.broadcast_to(np.int32(0), (n_features,))
-        self.rounds: list[Round] = []
-        #: number of rounds whose scores are known, of which the last may not be finished
-        self.n_recorded = 0
-        self.selected: Indices = np.arange(0)
-        self.present: Floats | None = None
-        self.variance_inflation: float | None = None
-        #: that of each selected feature, and how many rows are informative about it
-        self.own_inflation: Floats | None = None
-        self.null_distribution: NullDistribution | None = None
-        #: effect sizes of the selected features; None if the statistic has none
-        self.effects: Effects | None = None
-        #: number of informative rows of each feature that is left; None if it is not known
-        self.informative: Floats | None = None
-        #: the same for the response
-        self.informative_response: float | None = None
-        #: features that were dropped although too few of their rows are informative
-        self.undecided: list[Indices] = []
-        #: the largest kurtosis of a feature that the last round could drop
-        self.kurtosis = 3.0
-        #: the largest variance inflation of such a feature by its spread in strata; None if it is not known
-        self.inflation: float | None = None
-        #: how much outliers of the response that were not read can add to a correlation
-        self.unread = 0.0
-        #: cells read again to check small p-values
-        self.cells_reread = 0
-        #: features present in too few rows to be scored
-        self.mostly_missing: set[int] = set()
-        self.min_present = MIN_PRESENT
-        #: features whose missing values depend on the response
-        self.not_missing_at_random: Indices = np.arange(0)
-        self.notes: list[str] = []
-        #: remarks that few readers need
-        self.details: list[str] = []
-        #: features that the second stage chose, in its order; None without one
-        self.chosen: Indices | None = None
-        #: what the second stage found: further attributes of the result
-        self.redundancy: dict[str, Any] = {}
-        #: the class with which positive scores go; empty if there is none
-        self.positive_class = ""
-        #: why neither a detection floor nor intervals are stated for this response
-        self.no_guarantee_reason: str | None = None
+    scores: Floats
+    last_round: Array
+    one_sided: bool = False
+    rounds: list[Round] = field(default_factory=list)
+    #: the features that are left, in order; what follows is about these
+    selected: Indices = field(default_factory=lambda: NOTHING)
+    present: Floats | None = None
+    informative: Floats | None = None
+    own_inflation: Floats | None = None
+    effects: Effects | None = None
+    null_distribution: NullDistribution | None = None
+    informative_response: float | None = None
+    variance_inflation: float | None = None
+    unread: float = 0.0
+    cells_reread: int = 0
+    undecided: Indices = field(default_factory=lambda: NOTHING)
+    #: features present in too few rows to be scored
+    mostly_missing: Indices = field(default_factory=lambda: NOTHING)
+    #: features whose missing values depend on the response
+    not_missing_at_random: Indices = field(default_factory=lambda: NOTHING)
+    notes: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
+    #: what a second stage found, and the positions of the selected features in the order it chose them
+    redundancy: dict[str, Any] = field(default_factory=dict)
+    chosen: Indices | None = None
+    #: why neither a detection floor nor intervals are stated for this response
+    no_guarantee_reason: str | None = None
 
-    def leave_out(self, n_rows: int, reason: str, has_pvalues: bool) -> None:
-        """Record that the response is constant: all scores are 0, and no feature is selected."""
-        self.rounds.append(Round(n_rows, self.scores.size, 0, 1.0, 0, 0.0))
-        self.no_guarantee_reason = reason
-        self.notes.append(f"{reason}: all scores are 0, and no feature is selected.")
-        self.null_distribution = NormalNull(0.0) if has_pvalues else None  # all p-values are 1
+    @classmethod
+    def start(cls, n_features: int, one_sided: bool) -> Trace:
+        """Before the first round."""
+        nothing = np.broadcast_to(0.0, n_features), np.broadcast_to(np.int32(0), n_features)
+        return cls(*nothing, one_sided)
 
-    def add_round(self, finished: Round) -> None:
-        """Record a finished round."""
-        self.rounds.append(finished)
-        logger.debug(
-            "round %d: %d rows of %d features, %d kept, %.3f s",
-            len(self.rounds),
-            finished.n_rows,
-            finished.n_features,
-            finished.n_kept,
-            finished.seconds,
-        )
-        if self.on_round is not None:
-            self.on_round(finished)
+    @classmethod
+    def constant(cls, n_rows: int, n_features: int, reason: str, has_pvalues: bool) -> Trace:
+        """A constant response: all scores are 0, and no feature is selected."""
+        trace = cls.start(n_features, False)
+        trace.rounds = [Round(n_rows, n_features, 0, 1.0, 0, 0.0)]
+        trace.no_guarantee_reason = reason
+        trace.notes = [f"{reason}: all scores are 0, and no feature is selected."]
+        trace.null_distribution = NormalNull(0.0) if has_pvalues else None  # all p-values are 1
+        return trace
 
-    def record_scores(self, columns: Columns, scores: Floats) -> None:
-        """Record the scores of the remaining features."""
-        self.n_recorded = len(self.rounds) + 1
-        if columns is None and not self.rounds:
-            self.scores = scores  # and the round of all features is 0
-            return
-        everything = slice(None) if columns is None else columns
-        both = self.scores, self.last_round  # a single read-only number until features are dropped
-        self.scores, self.last_round = (a if a.flags.writeable else a.copy() for a in both)
-        self.scores[everything] = scores
-        self.last_round[everything] = len(self.rounds)
+    def extend(
+        self,
+        scored: Scored,
+        features: Indices,
+        kept: Indices,
+        finished: Round,
+        statistic: Statistic,
+        missing: tuple[Floats, Array] | None,
+    ) -> Trace:
+        """The trace with a finished round, which scored some features and kept those at some positions.
 
-    def record_evidence(
-        self, informative: Floats | None, inflation: Floats | None, kept: Indices, n_read: int
-    ) -> Indices:
-        """Record how heavy-tailed the decided features are; return where undecided ones are dropped."""
-        self.kurtosis, self.inflation = 3.0, None
-        self.informative = None if informative is None else informative[kept]
-        if informative is None or len(kept) == len(informative):
-            return np.arange(0)
-        decided = ~is_undecided(informative, n_read)
-        self.kurtosis = max(3.0, n_read / float(informative[decided].min(initial=np.inf)))
-        self.inflation = None if inflation is None else float(inflation[decided].max(initial=1.0))
-        dropped = ~decided
-        dropped[kept] = False
-        return np.flatnonzero(dropped)
-
-    def record_present(self, features: Indices, present: Floats, n_read: int, min_present: int) -> None:
-        """Record which features were present in too few of the rows read."""
-        few, self.min_present = is_mostly_missing(present, n_read, min_present), min_present
-        if not (self.mostly_missing or few.any()):
-            return
-        self.mostly_missing -= set(features[~few].tolist())
-        self.mostly_missing |= set(features[few].tolist())
-
-    def record_missingness(self, r: Floats, alike: Array, present: Floats, n_read: int) -> None:
-        """Record for which features, of all, the presence of a value predicts the response.
-
-        It does if that is clear after Bonferroni's correction, and explains a quarter of the variance of the
-        response or implies its value.
+        ``missing`` is what :meth:`LinearStatistic.missingness` returns.
         """
-        z = -NormalDist().inv_cdf(ERROR_RATE / self.scores.size / 2) / np.sqrt(max(n_read - 3, 1))
-        with np.errstate(divide="ignore"):
-            clear = (np.arctanh(np.abs(r)) > z) & (present >= MIN_PRESENT)
-        self.not_missing_at_random = np.flatnonzero(clear & (alike | (np.abs(r) >= 0.5)))
+        n_read = finished.n_rows
+        changed: dict[str, Any] = {"scores": scored.scores, "informative": None}
+        if self.rounds:
+            changed |= {"scores": self.scores.copy(), "last_round": self.last_round.copy()}
+            changed["scores"][features] = scored.scores
+            changed["last_round"][features] = len(self.rounds)
+        if scored.present is not None:
+            few = features[is_mostly_missing(scored.present, n_read, statistic.min_present)]
+            changed["mostly_missing"] = np.union1d(np.setdiff1d(self.mostly_missing, features), few)
+            changed["present"] = scored.present[kept]
+            if missing is not None:
+                changed["not_missing_at_random"] = _depends_on_response(*missing, scored.present, n_read)
+        if scored.informative is not None:
+            finished, dropped = judge_evidence(scored, kept, finished)
+            changed["informative"] = np.minimum(scored.informative[kept], scored.informative_response or 0.0)
+            changed["informative_response"] = scored.informative_response
+            changed["undecided"] = np.concatenate([self.undecided, features[dropped]])
+        changed |= {"selected": features[kept], "rounds": [*self.rounds, finished]}
+        return replace(self, **changed, null_distribution=scored.null)
 
-    def record_effects(self, factors: Floats, null: NullDistribution | None) -> None:
-        """Record the effect sizes of the selected features: their scores times some factors."""
-        if self.present is not None:
-            few = is_mostly_missing(self.present, self.rounds[-1].n_rows, self.min_present)
-            factors = np.where(few, np.nan, factors)
-        self.effects = find_effects(self.scores[self.selected], factors, null)
+    def report(self, on_round: Callable[[Round], object] | None) -> None:
+        """Report the last round."""
+        finished = self.rounds[-1]
+        sizes = finished.n_rows, finished.n_features, finished.n_kept, finished.seconds
+        logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(self.rounds), *sizes)
+        if on_round is not None:
+            on_round(finished)
 
-    def record_inflation(self, measure: Callable[[Indices, int], VarianceInflation | None]) -> None:
-        """Record the variance inflation, which is measured given the selected features and the cells read."""
-        order = self._best_first()
-        found = measure(self.selected[order], sum(r.cells for r in self.rounds))
-        if found is not None:
-            self.variance_inflation, self.own_inflation = found.mean, found.own[np.argsort(order)]
-            self.cells_reread += found.n_cells
-
-    def choose(self, positions: Indices, **redundancy: Any) -> None:
+    def choose(self, positions: Indices, **redundancy: Any) -> Trace:
         """Select some of the selected features, in an order that is not that of their scores."""
-        kept = np.sort(positions)
-        self.chosen, self.redundancy = self.selected[positions], redundancy
-        self.selected = self.selected[kept]
-        self.present = None if self.present is None else self.present[kept]
-        self.informative = None if self.informative is None else self.informative[kept]
-        self.own_inflation = None if self.own_inflation is None else self.own_inflation[kept]
-        self.effects = None if self.effects is None else self.effects.take(kept)
+        order = np.sort(positions)
+        chosen = np.searchsorted(order, positions)
+        return replace(self, **self.of_selected(order), chosen=chosen, redundancy=redundancy)
 
-    def _best_first(self) -> Indices:
+    def best_first(self) -> Indices:
+        """Positions of the selected features, best first."""
         if self.chosen is not None:
-            return np.searchsorted(self.selected, self.chosen)
+            return self.chosen
         return np.argsort(-strength(self.scores[self.selected], self.one_sided), kind="stable")
 
-    def result(
-        self, plan: Plan, names: Sequence[str] | None, notes: Sequence[str], **facts: Any
-    ) -> ScreeningResult:
-        """Freeze what is known; ``facts`` are further attributes of the result."""
-        unfinished = self.n_recorded > len(self.rounds)
-        if unfinished:
-            self.last_round = np.minimum(self.last_round, len(self.rounds) - 1)
-        self.scores.flags.writeable = False
-        best_first = self._best_first()
-        result = ScreeningResult(
-            selected=self.selected[best_first],
-            scores=self.scores,
-            rounds=tuple(self.rounds),
-            last_round=self.last_round,
-            n_rows=plan.n_rows,
-            n_features=plan.n_features,
-            present=None if self.present is None else self.present[best_first],
-            informative=None if self.informative is None else self.informative[best_first],
-            effects=None if self.effects is None else self.effects.take(best_first),
-            versions=_versions(),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            names=names,
-            one_sided=self.one_sided,
-            by_evidence=plan.by_evidence,
-            variance_inflation=self.variance_inflation,
-            own_inflation=None if self.own_inflation is None else self.own_inflation[best_first],
-            cells_reread=self.cells_reread,
-            null_distribution=None if unfinished else self.null_distribution,
-            informative_response=self.informative_response,
-            unread=self.unread,
-            flags=dict.fromkeys(self.not_missing_at_random.tolist(), LEAKAGE),
-            undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
-            notes=(*self.notes, *notes),
-            details=tuple(self.details),
-            **self.redundancy,
-            **facts,
-        )
-        if not self.mostly_missing:
-            return result
-        return result.with_notes([self._missing_note(result), *result.notes])
-
-    def _missing_note(self, result: ScreeningResult) -> str:
-        n = len(self.mostly_missing)
-        shown = ", ".join(result.name(k) for k in sorted(self.mostly_missing)[:5])
-        more = ", …" if n > 5 else ""
-        return (
-            f"{count(n, 'feature')} {were(n)} present in fewer than {self.min_present} of the "
-            f"rows read and scored 0: {shown}{more}."
-        )
+    def of_selected(self, positions: Indices) -> dict[str, Any]:
+        """What is known about the selected features at some positions."""
+        names = "selected", "present", "informative", "own_inflation"
+        values = {name: getattr(self, name) for name in names}
+        found = {name: None if value is None else value[positions] for name, value in values.items()}
+        return found | {"effects": None if self.effects is None else self.effects.take(positions)}
 
 
-def _versions() -> dict[str, str]:
-    """Versions of the packages used; exact screening of genotypes needs no Numba."""
-    used = {name: sys.modules.get(name) for name in ("banditsis", "numpy", "numba")}
-    return {name: module.__version__ for name, module in used.items() if module is not None}
+def judge_evidence(scored: Scored, kept: Indices, finished: Round) -> tuple[Round, Indices]:
+    """The round with the shape of the features it could drop, and positions of undecided ones it dropped."""
+    informative = scored.informative
+    assert informative is not None
+    if len(kept) == len(informative):
+        return finished, NOTHING
+    decided = ~is_undecided(informative, finished.n_rows)
+    kurtosis = max(3.0, finished.n_rows / float(informative[decided].min(initial=np.inf)))
+    inflation = None if scored.inflation is None else float(scored.inflation[decided].max(initial=1.0))
+    decided[kept] = True
+    return replace(finished, kurtosis=kurtosis, inflation=inflation), np.flatnonzero(~decided)
+
+
+def _depends_on_response(r: Floats, alike: Array, present: Floats, n_read: int) -> Indices:
+    """For which features, of all, the presence of a value predicts the response.
+
+    It does if that is clear after Bonferroni's correction, and explains a quarter of the variance of the
+    response or implies its value.
+    """
+    z = -NormalDist().inv_cdf(ERROR_RATE / r.size / 2) / np.sqrt(max(n_read - 3, 1))
+    with np.errstate(divide="ignore"):
+        clear = (np.arctanh(np.abs(r)) > z) & (present >= MIN_PRESENT)
+    return np.flatnonzero(clear & (alike | (np.abs(r) >= 0.5)))

@@ -1,0 +1,259 @@
+"""What the rows read so far say about the features that are left: sums, for linear statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from banditsis import kernels
+from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.engine.evidence import rows_of_response
+from banditsis.engine.exchangeability import GroupSums
+from banditsis.engine.sampling import join_rows
+from banditsis.engine.strata import Strata
+from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
+from banditsis.sources.base import Calibration, Source, SumContext
+from banditsis.statistics.effects import Effects, find_effects
+from banditsis.statistics.linear import SUMS_OF_THREAD, LinearStatistic
+from banditsis.statistics.null_distributions import NullDistribution
+
+SUMS_AT_ONCE = 1 << 15
+#: More sums of groups of rows would take much memory; a few features are then read again.
+MAX_GROUP_SUMS = 1 << 25
+
+#: Positions among the columns of a state.
+Positions: TypeAlias = "Indices | slice"
+
+
+class Scored(NamedTuple):
+    """The scores of the features that one response has left, and how far they can be trusted."""
+
+    scores: Floats
+    #: None if it is not known
+    null: NullDistribution | None
+    #: rows in which each feature is present; None if no cell can be missing
+    present: Floats | None = None
+    #: rows that say something about each feature, and about the response; None if they are not known
+    informative: Floats | None = None
+    informative_response: float | None = None
+    #: variance inflation of each feature by its spread in the strata
+    inflation: Floats | None = None
+
+
+class Combined(NamedTuple):
+    """Sums over all strata, lines × features."""
+
+    #: with the weights of strata: what a uniform sample of as many rows would have on average
+    sums: Floats
+    #: with squared weights
+    squared: Floats
+    #: the summary of the responses
+    summary: Floats
+
+
+@dataclass(frozen=True)
+class SumState:
+    """Sums of the features that any of some responses has left, for each stratum of rows.
+
+    Before features are scored, the strata are added up with their weights, which gives what a uniform sample
+    of as many rows would have on average.
+    """
+
+    source: Source
+    statistic: LinearStatistic
+    calibration: Calibration
+    strata: Strata
+    #: features that have sums; None for all
+    columns: Columns
+    #: strata × lines × features
+    sums: Floats
+    #: the summary of the responses in each stratum
+    summaries: Floats
+    #: number of rows of each stratum in the sums
+    counts: Indices
+    #: the rows in the sums, in the order of the steps
+    read: tuple[Rows, ...] = ()
+    #: informative rows of each response in the first step: about the population, and about all rows
+    first_informative: Floats | None = None
+    #: sums over groups of the rows added last, if they were asked for
+    groups: GroupSums | None = None
+
+    @classmethod
+    def start(
+        cls, source: Source, statistic: LinearStatistic, rows: Rows, strata: Strata, columns: Columns = None
+    ) -> SumState:
+        """No sums yet; ``rows`` are those of the first step."""
+        n_strata, n_features = strata.n_strata, source.shape[1] if columns is None else len(columns)
+        sums, counts = statistic.make_sums(n_strata, n_features), np.zeros(n_strata, np.intp)
+        first = rows_of_response(statistic, rows, strata) if statistic.evidence else None
+        calibration = source.calibrate(rows)
+        return cls(
+            source,
+            statistic,
+            calibration,
+            strata,
+            columns,
+            sums,
+            np.zeros(()),
+            counts,
+            first_informative=first,
+        )
+
+    @property
+    def n_read(self) -> int:
+        """Number of rows in the sums."""
+        return int(self.counts.sum())
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features that have sums."""
+        return int(self.sums.shape[-1])
+
+    def n_new(self, rows: Rows) -> int:
+        """Number of rows that a round with some new rows reads."""
+        return count_rows(rows)
+
+    def features(self, positions: Array | slice) -> Indices:
+        """Indices of the features at some positions."""
+        if self.columns is not None:
+            return self.columns[positions]
+        return np.arange(self.sums.shape[-1])[positions] if isinstance(positions, slice) else positions
+
+    def add(
+        self, rows: Rows, workers: Workers, tick: Callable[[int], None], cuts: Indices | None = None
+    ) -> SumState:
+        """Add new rows to the sums, in place; groups of rows begin and end at the positions ``cuts``."""
+        statistic, groups = self.statistic, None
+        grouped, edges = self.strata.group(rows)
+        if cuts is not None:  # one group, or weighted squares, do not show how features vary
+            useful = len(cuts) > 2 and not statistic.layout.weighted
+            cuts = cuts if useful and len(cuts) * self.sums.size < MAX_GROUP_SUMS else None
+        sums = self.sums if cuts is None else statistic.make_sums(len(cuts) - 1, self.n_columns)
+        context = SumContext(self.calibration, sums, workers, tick)
+        finer = edges if cuts is None else cuts
+        self.source.add_sums(grouped, finer, self.columns, statistic.weights(grouped), context)
+        if cuts is not None:
+            self.sums[0] += sums.sum(axis=0)
+            present = statistic.present(sums.swapaxes(0, 1), slice(None))
+            counts = np.diff(cuts)[:, None] if present is None else present
+            groups = GroupSums(sums[:, 0], sums[:, statistic.layout.squares], counts)
+        return replace(
+            self,
+            summaries=self.summaries + statistic.summaries(grouped, edges),
+            counts=self.counts + np.diff(edges),
+            read=(*self.read, rows),
+            groups=groups,
+        )
+
+    @cached_property
+    def combined(self) -> Combined:
+        """The sums over all strata."""
+        weights, n_strata = self.strata.weights(self.counts), len(self.sums)
+        summary = np.sum(self.summaries.T * weights, axis=-1).T
+        if n_strata == 1:
+            return Combined(self.sums[0], self.sums[0], summary)
+        powers = np.stack([weights, np.square(weights)])[: 1 + self.statistic.evidence]
+        sums, out = self.sums.reshape(n_strata, -1), np.zeros((len(powers), self.sums[0].size))
+
+        def combine_some(start: int) -> None:
+            kernels.strata.combine(sums, powers, start, start + SUMS_AT_ONCE, out)
+
+        map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE), 4)
+        return Combined(out[0].reshape(self.sums[0].shape), out[-1].reshape(self.sums[0].shape), summary)
+
+    def find_nonfinite(self) -> Indices:
+        """Features whose sums are not finite."""
+        return self.features(self.statistic.find_nonfinite(self.combined.sums))
+
+    def score(self, response: int, left: Positions) -> Scored:
+        """Score the features that a response has left."""
+        statistic, (sums, _, summary) = self.statistic, self.combined
+        size = sums.shape[1] if isinstance(left, slice) else len(left)
+        scores, informative, inflation = np.empty(size), None, None
+        if statistic.evidence:
+            informative = np.empty(size)
+            inflation = np.empty(size) if statistic.shows_spread and len(self.sums) > 1 else None
+        at_once = statistic.scores_at_once(sums)
+
+        def score_some(start: int) -> None:
+            piece = slice(start, start + at_once)
+            columns = piece if isinstance(left, slice) else left[piece]
+            scores[piece] = statistic.scores(sums, summary, response, columns)
+            if informative is not None:
+                informative[piece] = self._informative_rows(columns)
+            if inflation is not None:
+                inflation[piece] = self._inflation(columns)
+
+        map_in_threads(score_some, range(0, size, at_once), 4)
+        uniform = self.strata.is_uniform(self.counts)
+        null = statistic.null_distribution(sums, summary, response, left) if uniform else None
+        present = statistic.present(sums, left)
+        if informative is None:
+            return Scored(scores, null, present)
+        in_population, in_data = self._rows_of_response(response).tolist()
+        informative = np.minimum(informative, in_data)
+        return Scored(scores, null, present, informative, in_population, inflation)
+
+    def _informative_rows(self, columns: Positions) -> Floats:
+        """Number of rows that say something about some features."""
+        (sums, squared, summary), weights = self.combined, self.strata.weights(self.counts)
+        squares = self.statistic.squares(sums, summary, columns)
+        square = self.statistic.layout.squares
+        given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
+        present = [self.statistic.present(part, columns) for part in (squared, sums)]
+        if present[0] is None:
+            totals = float(weights**2 @ self.counts), float(self.n_read)
+            present = [np.full_like(squares, total) for total in totals]
+        kernels.scores.count_informative(squares, *given, *present, out := np.empty_like(squares))
+        return out
+
+    def _rows_of_response(self, response: int) -> Floats:
+        """Informative rows of a response, about the population and about all rows of the data."""
+        assert self.first_informative is not None
+        first, n_first = self.first_informative[:, response], count_rows(self.read[0])
+        if len(self.read) == 1 or first.min() >= n_first / ORDINARY_KURTOSIS:
+            return np.asarray(first * (self.n_read / n_first))  # it grows with the sample
+        rows = reduce(join_rows, self.read)
+        return rows_of_response(self.statistic, rows, self.strata, [response])[:, 0]
+
+    def _inflation(self, columns: Positions) -> Floats:
+        """Variance inflation of some features by their spread in the strata."""
+        design = self.strata.design
+        shares = design.variances(self.n_read) * np.square(design.relative_spreads)
+        per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
+        sums, _, summary = self.combined
+        return self.statistic.inflation(self.sums, per_row, self.counts, sums, summary, columns)
+
+    def missingness(self, response: int) -> tuple[Floats, Array] | None:
+        """See :meth:`LinearStatistic.missingness`; for all features."""
+        sums, _, summary = self.combined
+        return self.statistic.missingness(sums, summary, response, slice(None))
+
+    def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
+        """Effect sizes of the features that a response has left, given their scores."""
+        sums, _, summary = self.combined
+        scale = np.asarray(self.calibration.scale[self.features(left)], np.float64)
+        with np.errstate(over="ignore"):  # an infinite slope counts as unknown
+            factors = self.statistic.effect_factors(sums, summary, response, left, scale)
+        if factors is None:
+            return None
+        uniform = self.strata.is_uniform(self.counts)
+        null = self.statistic.null_distribution(sums, summary, response, left) if uniform else None
+        return find_effects(scores, factors, null)
+
+    def take(self, positions: Indices) -> SumState:
+        """Keep the sums of the features at some positions."""
+        sums: Any = self.sums  # on a GPU if a plan with several steps reads all rows in the first
+        before = sums if isinstance(sums, np.ndarray) else sums.get()
+        after = np.empty((*before.shape[:2], len(positions)))
+
+        def take_stratum(stratum: int) -> None:
+            np.take(before[stratum], positions, axis=1, out=after[stratum], mode="clip")  # without a buffer
+
+        map_in_threads(take_stratum, range(len(after)), 1 + SUMS_OF_THREAD * len(after) // (after.size + 1))
+        return replace(self, columns=self.features(positions), sums=after)
