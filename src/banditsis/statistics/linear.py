@@ -145,7 +145,11 @@ class LinearStatistic(LinearResponse):
 
     def squares(self, sums: Floats, summary: Floats, columns: Indices | slice) -> Floats:
         """Sums of squares about the mean of some columns, or of their residuals; for correlations."""
-        return self.moments(sums, summary, [], columns).squares
+        if self.rank:
+            return self.moments(sums, summary, [], columns).squares
+        present, sx = self.present(sums, columns), sums[0, columns]  # the same in a quarter of the time
+        n = summary[0] if present is None else np.maximum(present, 1.0)
+        return np.asarray(np.maximum(sums[self.layout.squares, columns] - sx * (sx / n), 0.0))
 
     def inflation(
         self,
