@@ -247,7 +247,7 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
             "one response; fit it for each of them."
         )
     try:
-        kind.bind_partial(response, False, find_basis(np.arange(n)[:, None], X.dtype))
+        kind.bind(response, False).given(find_basis(np.arange(n)[:, None], X.dtype), None)
     except CovariateError:
         raise ValueError(
             f"base has statistic={kind.name!r}, which does not support covariates: use 'pearson', 'anova', "

@@ -43,8 +43,8 @@ from banditsis.results.result import LEAKAGE, Interrupted, ScreeningResult, atta
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
-from banditsis.statistics import WEIGHTED, StatisticLike, find_statistic
-from banditsis.statistics.base import no_weights
+from banditsis.statistics import StatisticLike, find_statistic
+from banditsis.statistics.base import unsupported
 from banditsis.statistics.covariates import Covariates, find_basis
 from banditsis.statistics.encoding import encode_covariates
 
@@ -234,8 +234,8 @@ def _known_rows(
     weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
     rows, adjust = None, None
     if weights is not None:
-        if (kind if isinstance(kind, type) else type(kind)) not in WEIGHTED:
-            raise no_weights(kind.name)
+        if not kind.adjusts:
+            raise unsupported(kind.name, "sample weights", "sample_weight")
         if pvalues == "robust":
             raise ValueError("robust p-values are not known for rows with sample weights: use pvalues=True.")
         rows, notes = weights.kept, weights.notes(n)

@@ -167,17 +167,6 @@ def test_labels_of_two_classes():
     np.testing.assert_allclose(plain, exact(BINARY.astype(float), "pearson").scores, atol=1e-14)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_memory_orders_and_dtypes(order, dtype):
-    x = np.asarray(X, dtype, order=order)
-    for y, statistic in ((BINARY, "logistic"), (COUNTS, "poisson"), (SURVIVAL, "cox")):
-        expected = exact(y, statistic, Z, x=x.astype(float)).scores
-        np.testing.assert_allclose(
-            exact(y, statistic, Z, x=x).scores, expected, atol=1e-5 if dtype == "f4" else 1e-11
-        )
-
-
 def test_adaptive_runs_project_the_rows_read():
     """Over part of the rows the null model of all rows is put right by one projection."""
     wide = rng.standard_normal((4000, 60))
@@ -192,22 +181,6 @@ def test_adaptive_runs_project_the_rows_read():
     np.testing.assert_allclose(part.scores, alone.scores, rtol=0.05, atol=1e-3)
     times = np.column_stack([rng.exponential(np.exp(-wide[:, 7])), np.ones(4000)])
     assert BanditSIS(3, statistic="cox", random_state=0).fit(wide, times).result_.selected[0] == 7
-
-
-def test_gaps_in_features():
-    """The null model is that of all rows; present rows alone count for the rest."""
-    gaps = np.where(np.arange(N)[:, None] < 200, X, np.nan)
-    for y, statistic in ((BINARY, "logistic"), (COUNTS, "poisson")):
-        some = exact(y, statistic, x=gaps, missing="pairwise")
-        few = exact(y[:200], statistic, x=X[:200])
-        mean, variance = y.mean(), GLMS[statistic][0].variance
-        share = 200 / N * variance(y[:200].mean()) / variance(mean)
-        np.testing.assert_allclose(some.scores, few.scores * np.sqrt(share), atol=1e-10)
-        dispersion = np.square(y[:200] - mean).sum() / (variance(mean) * 199) if statistic == "poisson" else 1
-        expected = 2 * stats.norm.sf(np.abs(some.scores) * np.sqrt(N / dispersion))
-        known = np.isfinite(some.pvalues)
-        np.testing.assert_array_equal(known, np.isfinite(few.pvalues))
-        np.testing.assert_allclose(some.pvalues[known], expected[known], rtol=1e-6)
 
 
 def test_gaps_in_features_and_survival():

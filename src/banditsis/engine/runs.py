@@ -146,10 +146,9 @@ def _runs_of_group(
     n_covariates = 0 if adjust is None else adjust.rank
     statistic: Any = None
     if kept.any():
-        given = values if kept.all() else values[:, kept], settings.pairwise
-        kind = settings.statistic
-        statistic = kind.bind_partial(*given, adjust) if n_covariates else kind.bind(*given)
-        statistic = source.place(statistic if weights is None else statistic.with_sample_weight(weights))
+        some = values if kept.all() else values[:, kept]
+        statistic = settings.statistic.bind(some, settings.pairwise)
+        statistic = source.place(statistic.given(adjust if n_covariates else None, weights))
     design = choose_design(source, statistic, plan, settings, n_covariates)
     bound, notes = statistic or settings.statistic, [*notes, *design.notes]
     run = Run(members, source, bound, *design[:3], settings, n_covariates, weights, notes)

@@ -19,10 +19,11 @@ from banditsis.engine.strata import Strata
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.effects import Effects, find_effects
-from banditsis.statistics.linear import SUMS_OF_THREAD, LinearStatistic
+from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.null_distributions import NullDistribution
 
-SUMS_AT_ONCE = 1 << 15
+#: So many fit in the cache, and so many more are worth another thread.
+SUMS_AT_ONCE, SUMS_OF_THREAD = 1 << 15, 1 << 18
 #: More sums of groups of rows would take much memory; a few features are then read again.
 MAX_GROUP_SUMS = 1 << 25
 
@@ -89,7 +90,7 @@ class SumState:
     ) -> SumState:
         """No sums yet; ``rows`` are those of the first step."""
         n_strata, n_features = strata.n_strata, source.shape[1] if columns is None else len(columns)
-        sums, counts = statistic.make_sums(n_strata, n_features), np.zeros(n_strata, np.intp)
+        sums, counts = np.zeros((n_strata, statistic.n_sums, n_features)), np.zeros(n_strata, np.intp)
         first = rows_of_response(statistic, rows, strata) if statistic.evidence else None
         calibration = source.calibrate(rows)
         return cls(
@@ -133,7 +134,7 @@ class SumState:
         if cuts is not None:  # one group, or weighted squares, do not show how features vary
             useful = len(cuts) > 2 and not statistic.layout.weighted
             cuts = cuts if useful and len(cuts) * self.sums.size < MAX_GROUP_SUMS else None
-        sums = self.sums if cuts is None else statistic.make_sums(len(cuts) - 1, self.n_columns)
+        sums = self.sums if cuts is None else np.zeros((len(cuts) - 1, statistic.n_sums, self.n_columns))
         context = SumContext(self.calibration, sums, workers, tick)
         finer = edges if cuts is None else cuts
         self.source.add_sums(grouped, finer, self.columns, statistic.weights(grouped), context)
@@ -177,11 +178,10 @@ class SumState:
         scores, informative, inflation = np.empty(size), None, None
         if statistic.evidence:
             informative = np.empty(size)
-            inflation = np.empty(size) if statistic.shows_spread and len(self.sums) > 1 else None
-        at_once = statistic.scores_at_once(sums)
+            inflation = np.empty(size) if statistic.rank == 0 and len(self.sums) > 1 else None
 
         def score_some(start: int) -> None:
-            piece = slice(start, start + at_once)
+            piece = slice(start, start + SUMS_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
             scores[piece] = statistic.scores(sums, summary, response, columns)
             if informative is not None:
@@ -189,7 +189,7 @@ class SumState:
             if inflation is not None:
                 inflation[piece] = self._inflation(columns)
 
-        map_in_threads(score_some, range(0, size, at_once), 4)
+        map_in_threads(score_some, range(0, size, SUMS_AT_ONCE), 4)
         uniform = self.strata.is_uniform(self.counts)
         null = statistic.null_distribution(sums, summary, response, left) if uniform else None
         present = statistic.present(sums, left)

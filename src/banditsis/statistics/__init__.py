@@ -35,9 +35,6 @@ STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "sliced_wasserstein": SlicedWasserstein,
 }
 
-#: Statistics that support sample weights.
-WEIGHTED = (Pearson, Anova, Logistic, Poisson, Cox)
-
 #: A name, a class, or a sample statistic that was created with settings.
 StatisticLike: TypeAlias = "str | type[LinearStatistic] | type[SampleStatistic] | SampleStatistic"
 

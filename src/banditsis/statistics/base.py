@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Rows, chunks, count_rows, take
-from banditsis.statistics.covariates import CovariateError
+from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.saddlepoint import ScoreParts
 
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
@@ -71,6 +71,8 @@ class Statistic(ABC):
     by_class: ClassVar[bool] = False
     #: Number of columns of y that make up one response.
     n_columns: ClassVar[int] = 1
+    #: Whether covariates and sample weights are supported.
+    adjusts: ClassVar[bool] = False
     #: Whether absolute scores are those of Pearson's correlation, whose sampling distribution is known.
     is_correlation: ClassVar[bool] = False
 
@@ -83,18 +85,24 @@ class Statistic(ABC):
     positive: Array | None = None
     y: Array
     pairwise: bool
+    covariates: Covariates | None = None
     #: Weight of each row, positive and with mean 1; None if all are 1.
     sample_weight: Floats | None = None
 
     @property
-    def min_present(self) -> int:
-        """A feature with missing values that is present in fewer rows scores 0."""
-        return MIN_PRESENT
-
-    @property
     def n_responses(self) -> int:
         """Number of responses."""
-        return int(self.y.shape[1])
+        return int(self.y.shape[1]) // self.n_columns
+
+    @property
+    def rank(self) -> int:
+        """Number of covariates that are linearly independent of each other and an intercept."""
+        return 0 if self.covariates is None else self.covariates.rank
+
+    @property
+    def min_present(self) -> int:
+        """A feature with missing values that is present in fewer rows scores 0."""
+        return MIN_PRESENT + self.rank
 
     @classmethod
     def unpack(cls, y: Any) -> Any:
@@ -106,6 +114,20 @@ class Statistic(ABC):
         """Whether the null distribution of the scores is known."""
         return True
 
+    def given(self, covariates: Covariates | None, sample_weight: Floats | None) -> Self:
+        """The statistic given covariates, over rows with weights."""
+        if covariates is None and sample_weight is None:
+            return self
+        if not self.adjusts:
+            raise unsupported(self.name, "covariates", "the covariates")
+        if sample_weight is not None:
+            sample_weight = sample_weight / sample_weight.mean()
+        return self.copy_with(
+            covariates=covariates,
+            sample_weight=sample_weight,
+            is_correlation=self.is_correlation and sample_weight is None,
+        )
+
     def constant_responses(self, rows: Rows) -> list[int]:
         """Responses that have a single value in these rows, so the rows cannot rank features by them."""
         first, varies = self.y[take(rows, 0, 1)], np.zeros(self.n_responses, dtype=bool)
@@ -115,12 +137,25 @@ class Statistic(ABC):
                 break
         return np.flatnonzero(~varies).tolist()
 
-    @abstractmethod
     def calibrate(self, rows: Rows) -> Self:
         """Prepare the statistic with the rows that are read first; raise if a response is constant there.
 
         The engine passes rows with a constant response only if the response is constant in all rows.
         """
+        n, m, needed = len(self.y), count_rows(rows), self.rank + 3
+        if self.rank and m < needed:
+            rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
+            raise CovariateError(
+                f"{rows_read}, but {self.rank} covariates with an intercept need {needed:,} or more: use "
+                f"fewer covariates{', or read more rows, or all of them' if m < n else ''}."
+            )
+        for k in self.constant_responses(rows):
+            which = describe_response(k, self.n_responses)
+            raise ValueError(
+                f"the response{which} is constant, {self.y[rows, k][0]}, in all {n:,} rows, and "
+                "features cannot be ranked by it: check that the right column is used as the response."
+            )
+        return self
 
     @abstractmethod
     def subset(self, responses: Sequence[int]) -> Self:
@@ -142,13 +177,6 @@ class Statistic(ABC):
         """
         return None
 
-    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
-        """Squared influence of each row on artanh of the score of each column of a block.
-
-        Rows have sampling weights. NaN for constant columns; None if the influence is not known.
-        """
-        return None
-
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         """The first response as the linear part of a score statistic, with which p-values are corrected.
 
@@ -160,29 +188,11 @@ class Statistic(ABC):
         """Why these rows have no p-values because events are few; None if they have."""
         return None
 
-    def with_sample_weight(self, sample_weight: Floats) -> Self:
-        """The statistic with weights of the rows; its sampling distribution is not known."""
-        return self.copy_with(sample_weight=sample_weight / sample_weight.mean(), is_correlation=False)
-
-    def weigh(self, values: Floats, rows: Rows) -> Floats:
-        """Values of some rows times their sample weights."""
-        if self.sample_weight is None:
-            return values
-        return np.asarray((values.T * self.sample_weight[rows]).T)
-
     def copy_with(self, **attributes: Any) -> Self:
         """Copy the statistic and change some attributes."""
         other = copy(self)
         other.__dict__.update(attributes)
         return other
-
-    def constant_response(self, response: int, value: Any) -> ValueError:
-        """Create the error for a response that is constant in all rows."""
-        which = describe_response(response, self.n_responses)
-        return ValueError(
-            f"the response{which} is constant, {value}, in all {len(self.y):,} rows, and features cannot be "
-            "ranked by it: check that the right column is used as the response."
-        )
 
 
 def is_mostly_missing(n_present: Floats, n_read: float, min_present: int = MIN_PRESENT) -> Array:
@@ -192,7 +202,7 @@ def is_mostly_missing(n_present: Floats, n_read: float, min_present: int = MIN_P
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
     """``numerator / denominator``, and 0 where the denominator is not positive."""
-    out = np.zeros_like(numerator)
+    out = np.zeros(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)))
     np.divide(numerator, denominator, out=out, where=denominator > 0)
     return out
 
@@ -214,53 +224,40 @@ def class_drift(codes: Array, rows: Rows) -> float:
 
 def check_classes(name: str, y: Array) -> list[Array]:
     """Class labels of each column of y; raise if a column does not hold class labels."""
-    n, labels = len(y), [np.unique(column) for column in y.T]
+    labels = [np.unique(column) for column in y.T]
     for k, found in enumerate(labels):
         where = describe_response(k, len(labels))
+        if y.dtype.kind in "US" and len(found) > max(2, min(MAX_CLASSES, len(y) // MIN_CLASS_ROWS)):
+            # Text sorts after digits, so the last value shows why numbers with a few words are not numbers.
+            raise ValueError(
+                f"the response{where} is text with {len(found):,} classes in {len(y):,} rows, such as "
+                f"{show(found[-1])}; at most {MAX_CLASSES} classes, with {MIN_CLASS_ROWS} rows each on "
+                "average, are allowed. If it should be numeric, correct what is not a number, or declare it "
+                "missing (na); otherwise combine classes."
+            )
         if len(found) < 2:
-            raise ValueError(
-                f"statistic {name!r} needs at least two classes, got one class{where}: {show(found[0])}."
+            problem = f"at least two classes, got one class{where}: {show(found[0])}."
+        elif y.dtype.kind == "f" and not np.array_equal(found, np.round(found)):
+            problem = (
+                f"class labels, got a continuous response{where}; use the statistic 'pearson', or cut the "
+                "response into classes."
             )
-        if y.dtype.kind in "US" and len(found) > 2:
-            _check_number_of_classes(n, found, where)
-        if y.dtype.kind == "f" and not np.array_equal(found, np.round(found)):
-            raise ValueError(
-                f"statistic {name!r} needs class labels, got a continuous response{where}; use the statistic "
-                "'pearson', or cut the response into classes."
+        elif len(found) >= len(y):
+            problem = (
+                f"classes of several rows, got {len(found):,} classes in {len(y):,} rows{where}; use the "
+                "statistic 'pearson' for a numeric response."
             )
-        if len(found) >= n:
-            raise ValueError(
-                f"statistic {name!r} needs classes of several rows, got {len(found):,} classes in {n:,} "
-                f"rows{where}; use the statistic 'pearson' for a numeric response."
-            )
+        else:
+            continue
+        raise ValueError(f"statistic {name!r} needs {problem}")
     return labels
 
 
-def _check_number_of_classes(n: int, labels: Array, where: str) -> None:
-    """Raise if text has so many different values that they are hardly classes, but ids or numbers."""
-    if len(labels) > MAX_CLASSES or n < MIN_CLASS_ROWS * len(labels):
-        # Text sorts after digits, so the last value shows why numbers with a few words are not numbers.
-        raise ValueError(
-            f"the response{where} is text with {len(labels):,} classes in {n:,} rows, such as "
-            f"{show(labels[-1])}; at most {MAX_CLASSES} classes, with {MIN_CLASS_ROWS} rows each on average, "
-            "are allowed. If it should be numeric, correct what is not a number, or declare it missing (na); "
-            "otherwise combine classes."
-        )
-
-
-def no_covariates(name: str) -> CovariateError:
-    """Create the error for a statistic that does not support covariates."""
+def unsupported(name: str, what: str, omitted: str) -> CovariateError:
+    """Create the error for a statistic that does not support covariates or sample weights."""
     return CovariateError(
-        f"statistic {name!r} does not support covariates; use 'pearson', 'anova', 'logistic', 'poisson' or "
-        "'cox', or omit the covariates."
-    )
-
-
-def no_weights(name: str) -> ValueError:
-    """Create the error for a statistic that does not support sample weights."""
-    return ValueError(
-        f"statistic {name!r} does not support sample weights; use 'pearson', 'anova', 'logistic', 'poisson' "
-        "or 'cox', or omit sample_weight."
+        f"statistic {name!r} does not support {what}; use 'pearson', 'anova', 'logistic', 'poisson' or "
+        f"'cox', or omit {omitted}."
     )
 
 
@@ -272,13 +269,3 @@ def describe_response(response: int, n_responses: int) -> str:
 def show(label: object) -> str:
     """A label without NumPy's type, such as ``'a'`` instead of ``np.str_('a')``."""
     return repr(label.item() if isinstance(label, np.generic) else label)
-
-
-def check_residual_rows(rows: Rows, rank: int, n: int) -> None:
-    """Raise if the rows that are read first are too few for a regression on covariates of this rank."""
-    if (m := count_rows(rows)) < rank + 3:
-        rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
-        raise CovariateError(
-            f"{rows_read}, but {rank} covariates with an intercept need {rank + 3:,} or more: use fewer "
-            f"covariates{', or read more rows, or all of them' if m < n else ''}."
-        )

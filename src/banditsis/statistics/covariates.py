@@ -8,8 +8,8 @@ import numpy as np
 
 from banditsis.core.arrays import ROWS_AT_ONCE, Array, Floats, Indices, Rows, chunks, count_rows
 
-#: Directions whose variance is a smaller share of the largest are dropped.
-SMALLEST_VARIANCE = 1e-14
+#: A covariate is dropped if a smaller share of its standard deviation is left given others.
+SMALLEST_SHARE = 1e-7
 #: A feature with a smaller share of residual variance given the covariates scores 0; by itemsize of X.
 RESOLUTION = {4: 1e-6, 8: 1e-11}
 
@@ -86,19 +86,39 @@ def _find_basis(values: Array, resolution: float) -> Covariates:
     # Stored values are exact whatever their dtype: only differences below float64 rounding are noise.
     rounding = 2.0**-52 * np.maximum(np.abs(low), np.abs(high))
     usable = reach > 8 * rounding
-    scale = np.divide(1.0, reach, out=np.zeros_like(reach), where=usable)
-    basis = np.diag(scale)[:, usable]
     notes = tuple(
         f"column {k} of the covariates was left out: its values, from {low[k]:.17g} to {high[k]:.17g}, "
         "differ by no more than rounding error; subtract their mean before storing them."
         for k in np.flatnonzero(~usable & (reach > 0)).tolist()
     )
-    covariates = Covariates(values, centre, basis, np.zeros(basis.shape[1]), resolution, notes)
-    for _ in range(3):
-        covariates, accurate = _orthonormalise(covariates, rounding)
-        if accurate:
-            break
-    return covariates
+    scale = np.eye(len(reach))[:, usable] / reach[usable]
+    scaled = Covariates(values, centre, scale, np.zeros(scale.shape[1]), resolution, notes)
+    triangle: Floats = np.zeros((0, 1 + scaled.rank))
+    for rows in chunks(slice(0, len(values)), max(ROWS_AT_ONCE, 4 * scaled.rank)):
+        triangle = np.linalg.qr(np.concatenate([triangle, scaled.design(rows)])).R
+    triangle /= triangle[0, 0]
+    rotation = _orthonormalise(triangle[1:, 1:], rounding @ scale)
+    return replace(scaled, basis=scale @ rotation, offset=triangle[0, 1:] @ rotation)
+
+
+def _orthonormalise(columns: Floats, rounding: Floats) -> Floats:
+    """Matrix that turns columns into orthonormal ones, each of which is one more of them given those before.
+
+    The others are linear combinations of these, apart from rounding error.
+    """
+    left, size, chosen = columns.copy(), np.linalg.norm(columns, axis=0), list[int]()
+    limit, basis = np.maximum(SMALLEST_SHARE * size, rounding), list[Floats]()
+    while (size > limit).any():
+        k = int(np.argmax(np.where(size > limit, size, 0.0)))
+        basis.append(left[:, k] / size[k])
+        chosen.append(k)
+        left -= np.outer(basis[-1], basis[-1] @ left)
+        left[:, k] = 0.0
+        size = np.linalg.norm(left, axis=0)
+    rotation = np.zeros((columns.shape[1], len(chosen)))
+    if chosen:
+        rotation[chosen] = np.linalg.inv(np.array(basis) @ columns[:, chosen])
+    return rotation
 
 
 def _ranges(values: Array) -> tuple[Floats, Floats]:
@@ -113,26 +133,3 @@ def _ranges(values: Array) -> tuple[Floats, Floats]:
                 f"covariates contain infinity in row {rows.start + row:,}, column {k}: drop or replace it."
             )
     return low, high
-
-
-def _orthonormalise(covariates: Covariates, rounding: Floats) -> tuple[Covariates, bool]:
-    """Improve the basis; also return whether the old basis was good enough for an accurate new one.
-
-    A direction is dropped if its variance is below the ``rounding`` error of the columns it consists of.
-    """
-    n, r = len(covariates.values), covariates.rank
-    total, products = np.zeros(r), np.zeros((r, r))
-    for rows in chunks(slice(0, n)):
-        part = covariates.columns(rows)
-        total += part.sum(axis=0)
-        products += part.T @ part
-    mean = total / n
-    variances, directions = np.linalg.eigh(products / n - np.outer(mean, mean))
-    largest = variances[-1] if r else 0.0
-    noise = np.square(rounding) @ np.square(covariates.basis @ directions)
-    kept = variances > np.maximum(SMALLEST_VARIANCE * largest, noise)
-    rotation = directions[:, kept] / np.sqrt(variances[kept])
-    offset = (covariates.offset + mean) @ rotation
-    better = replace(covariates, basis=covariates.basis @ rotation, offset=offset)
-    accurate = bool(np.all(variances[kept] > 1e-4 * largest)) and bool(np.all(mean**2 <= 1e4 * largest))
-    return better, accurate

@@ -10,8 +10,8 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
-from banditsis.statistics.base import MIN_PRESENT, RowSizes, check_residual_rows, mean_drift, ratio
-from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.statistics.base import RowSizes, mean_drift, ratio
+from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.regression import maximise, whiten
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
@@ -61,39 +61,37 @@ class Cox(SampleStatistic):
 
     name = "cox"
     n_columns = 2
+    adjusts = True
     returns_effect_factor = True
-    covariates: Covariates | None = None
-
-    @property
-    def n_responses(self) -> int:
-        return 1
 
     @classmethod
     def unpack(cls, y: Any) -> Any:
         """Time and event as two columns."""
         values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-        fields = values.dtype.names
-        if fields is not None:
+        if (fields := values.dtype.names) is not None:
             if len(fields) != 2:
                 raise ValueError(f"statistic 'cox' needs the fields time and event, got {', '.join(fields)}.")
-            time, event = fields
-            if values.dtype[time].kind == "b":
-                time, event = event, time
-            values = np.column_stack([_as_numbers(values[time]), _as_numbers(values[event])])
+            columns = [values[name] for name in fields]  # text would make both text
+            values = np.array(columns[::-1] if columns[0].dtype.kind == "b" else columns, dtype=object).T
         if values.ndim != 2 or values.shape[1] != 2:
             raise ValueError(
                 "statistic 'cox' needs two columns as response, time and event (0 or 1), got shape "
                 f"{values.shape}."
             )
-        return _as_numbers(values) if values.dtype.kind in "OUS" else values
+        try:
+            return values.astype(object).astype(np.float64) if values.dtype.kind in "OUS" else values
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"statistic 'cox' needs times and events as numbers, got {str(error).split(': ')[-1]}: an "
+                "event is 1 or True, a censored time 0 or False, such as event == 'dead'."
+            ) from None
 
     def bind(self, y: Array, pairwise: bool) -> Self:
-        time, event = y[:, 0], y[:, 1]
+        time, event = y.T
         if (time < 0).any():
             row = int(np.argmax(time < 0))
             raise ValueError(f"statistic 'cox' needs times of 0 or more, got {time[row]:g} in row {row:,}.")
-        invalid = (event != 0) & (event != 1)
-        if invalid.any():
+        if (invalid := (event != 0) & (event != 1)).any():
             row = int(np.argmax(invalid))
             raise ValueError(
                 "statistic 'cox' needs events that are 0 (censored) or 1, in the second column of the "
@@ -101,24 +99,16 @@ class Cox(SampleStatistic):
             )
         return self.copy_with(y=near_zero(y), pairwise=pairwise)
 
-    def bind_partial(self, y: Array, pairwise: bool, covariates: Covariates) -> Self:
-        return self.bind(y, pairwise).copy_with(covariates=covariates)
-
-    @property
-    def min_present(self) -> int:
-        return MIN_PRESENT + (0 if self.covariates is None else self.covariates.rank)
-
     def subset(self, responses: Sequence[int]) -> Self:
         return self
 
     def calibrate(self, rows: Rows) -> Self:
-        check_residual_rows(rows, 0 if self.covariates is None else self.covariates.rank, len(self.y))
         if self.constant_responses(rows):
             what = "different times" if self.y[rows, 1].any() else "events"
             raise ValueError(
                 f"all {len(self.y):,} rows have no {what}: check that the response is (time, event)."
             )
-        return self
+        return super().calibrate(rows)
 
     def constant_responses(self, rows: Rows) -> list[int]:
         """The response, if the rows have no event or a single time."""
@@ -182,27 +172,10 @@ class Cox(SampleStatistic):
         return ScoreParts(residuals[:, None], self.covariates.design(rows), risks, by_likelihood)
 
     def few_events(self, rows: Rows) -> str | None:
-        rank = 0 if self.covariates is None else self.covariates.rank
-        return describe_few_events(int(self.y[rows, 1].sum()), rank)
+        return describe_few_events(int(self.y[rows, 1].sum()), self.rank)
 
     def drift(self, rows: Rows, n: int) -> float:
         return mean_drift(np.column_stack([rank_values(self.y[:, 0]), self.y[:, 1]]), rows)
-
-
-def _as_numbers(values: Array) -> Floats:
-    """Times and events as numbers; raise with the first value that is not a number."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        for value in values.flat:
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                break
-        raise TypeError(
-            f"statistic 'cox' needs times and events as numbers, got {str(value)!r}: an event is 1 or True, "
-            "a censored time 0 or False, such as event == 'dead'."
-        ) from None
 
 
 class NullModel(NamedTuple):
@@ -235,13 +208,31 @@ def fit_null_model(time: Floats, event: Floats, Z: Floats, weights: Floats) -> N
     last = np.append(np.flatnonzero(np.diff(time[order])), len(order) - 1)
     events = np.diff(np.cumsum(event)[last], prepend=0.0)
     ends, events = last[events > 0] + 1, events[events > 0]
-    beta = np.zeros(Z.shape[1])
+    # A row is at risk at all event times up to its own.
+    own_time = np.searchsorted(ends - 1, np.arange(len(order)))
+
+    def evaluate(beta: Floats) -> tuple[NullModel, float, Floats, Floats]:
+        """Model at some coefficients; log partial likelihood, gradient and information."""
+        predictor = Z @ beta
+        predictor -= predictor.max(initial=0.0)
+        risk = weights * np.exp(predictor)
+        at_risk = np.cumsum(risk)[ends - 1]
+        means = np.cumsum(risk[:, None] * Z, axis=0)[ends - 1] / at_risk[:, None]
+        hazards = (events / at_risk)[:, None] * np.column_stack([np.ones(len(events)), means])
+        sums = np.cumsum(hazards[::-1], axis=0)[::-1]  # from the earliest time on
+        hazard = np.concatenate([sums, np.zeros_like(sums[:1])])[own_time] * risk[:, None]
+        linear = np.vstack([event - hazard[:, 0], (hazard[:, :1] * Z - hazard[:, 1:]).T])
+        gradient, information = linear[0] @ Z, linear[1:] @ Z
+        white = whiten(information)
+        likelihood = float(event @ predictor - events @ np.log(at_risk))
+        model = NullModel(order, risk, linear, hazard[:, 0], ends, events, at_risk, white, white @ gradient)
+        return model, likelihood, gradient, information
 
     def derivatives(beta: Floats) -> tuple[float, Floats, Floats]:
-        if np.ptp(Z @ beta) > 10 * MAX_LOG_RISK:
-            return -np.inf, beta, np.eye(len(beta))
-        return evaluate(order, event, Z, weights, ends, events, beta)[1:]
+        is_far = np.ptp(Z @ beta) > 10 * MAX_LOG_RISK
+        return (-np.inf, beta, np.eye(len(beta))) if is_far else evaluate(beta)[1:]
 
+    beta = np.zeros(Z.shape[1])
     if beta.size:
         maximum = maximise(derivatives, beta, TOLERANCE)
         if maximum is None or np.ptp(Z @ maximum[0]) > MAX_LOG_RISK:
@@ -250,59 +241,34 @@ def fit_null_model(time: Floats, event: Floats, Z: Floats, weights: Floats) -> N
                 "covariate orders the events perfectly, or nearly so; omit it, or read more rows."
             )
         beta = maximum[0]
-    return evaluate(order, event, Z, weights, ends, events, beta)[0]
-
-
-def evaluate(
-    order: Indices, event: Floats, Z: Floats, weights: Floats, ends: Indices, events: Floats, beta: Floats
-) -> tuple[NullModel, float, Floats, Floats]:
-    """Model at some coefficients; log partial likelihood, gradient and information."""
-    predictor = Z @ beta
-    risk = weights * np.exp(predictor - predictor.max(initial=0.0))
-    at_risk = np.cumsum(risk)[ends - 1]
-    means = np.cumsum(risk[:, None] * Z, axis=0)[ends - 1] / at_risk[:, None]
-    # A row is at risk at all event times up to its own: a cumulative sum from the earliest time on.
-    own_time = np.searchsorted(ends - 1, np.arange(len(order)))
-    hazard = _sum_from_end(events / at_risk)[own_time]
-    mean_hazard = _sum_from_end((events / at_risk)[:, None] * means)[own_time]
-    square = risk * hazard
-    linear = np.vstack([event - square, (square[:, None] * Z - risk[:, None] * mean_hazard).T])
-    gradient, information = linear[0] @ Z, linear[1:] @ Z
-    white = whiten(information)
-    likelihood = event @ predictor - events @ (np.log(at_risk) + predictor.max(initial=0.0))
-    model = NullModel(order, risk, linear, square, ends, events, at_risk, white, white @ gradient)
-    return model, float(likelihood), gradient, information
+    return evaluate(beta)[0]
 
 
 def _log_pvalue(model: NullModel, Z: Floats, x: Array) -> float:
     """By the partial likelihood: in each risk set, the row with the event is drawn by its relative risk."""
-    last, d, risk = model.ends - 1, model.events, model.risk
+    last, d = model.ends - 1, model.events
     g = x[model.order] - x.mean(dtype=np.float64)
     g = g - Z @ (model.white.T @ (model.white @ (model.linear[1:] @ g)))
 
     def moments(t: float) -> tuple[Floats, Floats, Floats]:
-        tilted = risk * np.exp(np.clip(t * g, -700.0, 700.0))
+        tilted = model.risk * np.exp(np.clip(t * g, -700.0, 700.0))
         total, first, second = (np.cumsum(tilted * g**k)[last] for k in range(3))
-        return total, first / total, second / total
+        return total, first / total, second / total - np.square(first / total)
 
-    total, mean, square = moments(0.0)
-    information = float(d @ (square - np.square(mean)))
-    if not information > 0:
+    total, mean, variance = moments(0.0)
+    if not (information := float(d @ variance)) > 0:
         return -np.inf
     g /= np.sqrt(information)
     expected = float(d @ mean) / np.sqrt(information)
 
     def cumulants(t: float) -> tuple[float, float, float]:
         tilted, first, second = moments(t)
-        value = float(d @ np.log(tilted / total)) - t * expected
-        return value, float(d @ first) - expected, float(d @ (second - np.square(first)))
+        return (
+            float(d @ np.log(tilted / total)) - t * expected,
+            float(d @ first) - expected,
+            float(d @ second),
+        )
 
     # As in a t test, each covariate takes a degree of freedom of the events.
     freedom = max(1.0 - Z.shape[1] / d.sum(), 0.0)
     return log_pvalue(cumulants, float(model.linear[0] @ g) * np.sqrt(freedom))
-
-
-def _sum_from_end(values: Floats) -> Floats:
-    """Sum of each value and all after it, then a 0."""
-    sums = np.cumsum(values[::-1], axis=0)[::-1]
-    return np.concatenate([sums, np.zeros_like(values[:1])])

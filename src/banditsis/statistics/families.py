@@ -1,8 +1,4 @@
-"""The linear statistics: correlation, analysis of variance, and score tests of generalised linear models.
-
-Each says which targets its responses make, and how moments of residuals become scores, null distributions
-and effect sizes.
-"""
+"""Correlation and analysis of variance: their responses, null distributions and effect sizes."""
 
 from __future__ import annotations
 
@@ -11,25 +7,14 @@ from typing import Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, count_rows, near_zero, spread
+from banditsis.core.arrays import Array, Floats, Rows, near_zero
 from banditsis.core.validation import distinct_values
-from banditsis.statistics.base import (
-    RowSizes,
-    check_classes,
-    check_residual_rows,
-    class_drift,
-    describe_response,
-    ratio,
-)
+from banditsis.statistics.base import RowSizes, check_classes, class_drift, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.moments import SMALLEST_RESIDUAL, Moments, find_contrasts, response_moments
+from banditsis.statistics.moments import Moments, common
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
-from banditsis.statistics.regression import whiten
 from banditsis.statistics.saddlepoint import ScoreParts
-from banditsis.statistics.shape import are_like_normal, power_sums
-
-ROWS_FOR_SLOPE = 4000
 
 
 class Pearson(LinearStatistic):
@@ -61,8 +46,6 @@ class Pearson(LinearStatistic):
 
     name = "pearson"
     is_correlation = True
-    #: Coefficients of the responses on A in a sample. Targets are residuals, which keeps their precision.
-    slope: Floats | None = None
 
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
@@ -75,77 +58,23 @@ class Pearson(LinearStatistic):
                 f"statistic {cls.name!r} needs numbers or two classes, got {more}; use 'anova' for three or "
                 "more classes."
             )
-        positive = np.array([high for _, high in labels])
-        return cls(y if y.dtype.kind == "b" else y == positive, pairwise).copy_with(positive=positive)
+        return cls.of_second_class(y, labels, pairwise)
 
-    def calibrate(self, rows: Rows) -> Self:
-        """Take the covariates out of the response, twice for the digits that the first time lost."""
-        ready = super().calibrate(rows)
-        if self.rank == 0:
-            return ready
-        sample = spread(rows, ROWS_FOR_SLOPE)
-        A = self.design(sample)
-        white = whiten(A.T @ A)  # covariates are uncorrelated, so this is precise
-
-        def multiply(part: Rows) -> tuple[Floats, Floats]:
-            y = ready.targets(part)
-            return self.design(part).T @ y, np.einsum("ij,ij->j", y, y)
-
-        squares, slope = [], np.zeros((A.shape[1], self.n_responses))
-        for _ in range(2):
-            ready = ready.copy_with(slope=slope)
-            cross, square = (sum(some) for some in zip(*ready.map_rows(multiply, sample), strict=True))
-            explained = white @ cross
-            squares += [square - cross[0] ** 2 / len(A), square - np.square(explained).sum(axis=0)]
-            slope = slope + white.T @ explained
-        explained_all = squares[-1] <= SMALLEST_RESIDUAL**2 * squares[0]
-        if explained_all.any():
-            k = int(np.argmax(explained_all))
-            raise CovariateError(
-                f"the response{describe_response(k, self.n_responses)} is a linear combination of the "
-                "covariates, and features have nothing to explain: omit these covariates."
-            )
-        return ready.copy_with(slope=slope)
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        slope = None if self.slope is None else self.slope[:, list(responses)]
-        return super().subset(responses).copy_with(slope=slope)
-
-    def targets(self, rows: Rows) -> Floats:
-        y = self.scaled(rows)
-        return y if self.slope is None else y - self.design(rows) @ self.slope
-
-    def null(self, found: Moments, summary: Floats, response: int) -> NullDistribution | None:
+    def null(self, found: Moments, response: int) -> NullDistribution | None:
         """Student's t distribution, for the rows in which a feature is present."""
-        return BetaNull(found.n_rows - found.rank - 1, scale=reduction(found, summary))
+        return beta_null(found, 1)
 
-    def effects(self, found: Moments, summary: Floats, response: int) -> Floats | None:
+    def effects(self, found: Moments, response: int) -> Floats | None:
         """The slope of the response."""
-        squares = np.broadcast_to(np.maximum(found.targets[0, 0], 0.0), found.squares.shape)
-        return np.asarray(np.sqrt(ratio(squares, found.squares)) / self.scale[response])
-
-    def normal_responses(self, rows: Rows) -> Array:
-        if self.sample_weight is not None or self._has_own_scores:
-            return super().normal_responses(rows)
-        n = count_rows(rows)
-        if self.rank == 0:
-            return are_like_normal(n, self.powers(rows, 4))
-        summary, a = self.summary(rows), self.layout.n_design
-        gram = self.gram(summary, range(self.n_targets))
-        white = whiten(gram[:a, :a])
-        slope = white.T @ (white @ gram[:a, a:])
-
-        def add_up(part: Rows) -> Floats:
-            return power_sums(self.targets(part) - self.design(part) @ slope, 4)
-
-        return are_like_normal(n, np.sum(self.map_rows(add_up, rows), axis=0))
+        slopes = np.sqrt(ratio(np.maximum(found.targets[0, 0], 0.0), found.squares))
+        return np.asarray(slopes / self.scale[response])
 
 
-def reduction(found: Moments, summary: Floats) -> float | Floats:
-    """√(rows read / present rows), which undoes the reduction of scores for missing values."""
-    if isinstance(found.n_rows, float):
-        return 1.0
-    return np.asarray(np.sqrt(summary[0, 0] / np.maximum(found.n_rows, 1)))
+def beta_null(found: Moments, n_directions: float | Floats) -> BetaNull:
+    """Distribution of a correlation with so many directions, in scores reduced for missing values."""
+    freedom = np.asarray(found.n_rows - found.rank - n_directions)
+    directions = n_directions if isinstance(n_directions, int) else common(np.asarray(n_directions))
+    return BetaNull(common(freedom), directions, scale=common(1 / found.reduction))
 
 
 class Anova(LinearStatistic):
@@ -184,22 +113,13 @@ class Anova(LinearStatistic):
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
         labels = check_classes(cls.name, y)
-        bound = cls(y, pairwise).copy_with(labels=labels, one_hot=True)
         if any(len(found) > 2 for found in labels):
-            return bound
-        positive = np.array([found[1] for found in labels])
-        return bound.copy_with(positive=positive, one_hot=False, is_correlation=True)
+            return cls(y, pairwise).copy_with(labels=labels, one_hot=True)
+        return cls.of_second_class(y, labels, pairwise).copy_with(labels=labels, is_correlation=True)
 
-    def adjust(self, covariates: Covariates) -> Self:
-        return super().adjust(covariates).copy_with(positive=None, one_hot=True, is_correlation=False)
-
-    @property
-    def shares_pass(self) -> bool:
-        return not self.one_hot
-
-    @property
-    def shows_spread(self) -> bool:
-        return not self.one_hot
+    def given(self, covariates: Covariates | None, sample_weight: Floats | None) -> Self:
+        found = super().given(covariates, sample_weight)
+        return found if covariates is None else found.copy_with(is_correlation=False)
 
     @property
     def n_classes(self) -> int:
@@ -214,48 +134,42 @@ class Anova(LinearStatistic):
         return super().subset(responses).copy_with(labels=[self.labels[k] for k in responses])
 
     def codes(self, rows: Rows) -> Array:
-        """Class of each row, as a number."""
+        """Class of each row in the first response, as a number."""
         return np.searchsorted(self.labels[0], self.y[rows, 0])
-
-    def values(self, rows: Rows) -> Floats:
-        return np.asarray(self.y[rows] == self.positive, dtype=np.float64)
 
     def targets(self, rows: Rows) -> Floats:
         """Indicators of all classes but the first; of two classes, centred and scaled."""
         if not self.one_hot:
-            return self.scaled(rows)
+            return super().targets(rows)
         return np.eye(self.n_classes, self.n_classes - 1, -1)[self.codes(rows)]
 
-    def calibrate(self, rows: Rows) -> Self:
+    def fit(self, rows: Rows) -> Self:
         if not self.one_hot:
-            return super().calibrate(rows)
-        if self.rank == 0:
-            return self  # bind has checked that there are several classes
-        check_residual_rows(rows, self.rank + self.n_targets, len(self.y))
-        gram = self.gram(self.summary(rows), range(self.n_targets))
-        found = response_moments(1.0, gram, self.layout.n_design)
-        if len(find_contrasts(found.targets, found.target_squares)) == 0:
+            return super().fit(rows)
+        found = self.moments(
+            np.zeros((self.n_sums, 0)), self.summary(rows), range(self.n_targets), slice(0, 0)
+        )
+        if found.between()[1] == 0:
             raise CovariateError(
                 "the classes of the response are linear combinations of the covariates, and features have "
                 "nothing to explain: omit these covariates."
             )
         return self
 
-    def score(self, found: Moments, summary: Floats, response: int) -> Floats:
-        between, _ = found.between()
-        return np.sqrt(np.clip(ratio(between, found.squares), 0.0, 1.0))
+    def score(self, found: Moments, response: int) -> Floats:
+        if not self.one_hot:
+            return super().score(found, response)
+        return np.sqrt(np.clip(ratio(found.between()[0], found.squares), 0.0, 1.0))
 
-    def null(self, found: Moments, summary: Floats, response: int) -> NullDistribution | None:
-        _, rank = found.between()
-        return BetaNull(found.n_rows - found.rank - rank, rank, reduction(found, summary))
+    def null(self, found: Moments, response: int) -> NullDistribution | None:
+        return beta_null(found, found.between()[1])
 
-    def effects(self, found: Moments, summary: Floats, response: int) -> Floats | None:
+    def effects(self, found: Moments, response: int) -> Floats | None:
         """Of two classes, the difference of the means of the feature: its slope on the indicator."""
-        if len(found.targets) > 1:
+        if self.n_classes > 2:
             return None
-        squares = np.broadcast_to(found.targets[0, 0], found.squares.shape)
-        spreads = np.sqrt(ratio(found.squares, squares)) * self.scale[response]
-        return np.asarray(np.where(found.products[0] < 0, -1, 1) * spreads)
+        sign = np.where(found.products[0] < 0, -1, 1)
+        return np.asarray(sign * np.sqrt(ratio(found.squares, found.targets[0, 0])) * self.scale[response])
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         """The indicator of one of two classes; the score of more is not linear in the feature."""
@@ -265,9 +179,7 @@ class Anova(LinearStatistic):
         """Large in rare classes, whose means are the least certain: √((1 - π) / π) for a class of share π."""
         if not self.one_hot:
             return super().row_sizes()
-        everything = slice(0, len(self.y))
-        weights = None if self.sample_weight is None else self.sample_weight
-        share = np.bincount(self.codes(everything), weights, self.n_classes) / len(self.y)
+        share = np.bincount(self.codes(slice(0, len(self.y))), self.sample_weight) / len(self.y)
         size = np.sqrt((1.0 - share) / share)
         return RowSizes(lambda rows: self.weigh(size[self.codes(rows)], rows))
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, chunks, count_rows, special, spread
-from banditsis.statistics.base import describe_response, mean_drift, ratio
+from banditsis.core.arrays import Array, Floats, Rows, count_rows, special, spread
+from banditsis.statistics.base import describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.moments import Moments
+from banditsis.statistics.moments import Moments, common
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.regression import maximise, whiten
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
-from banditsis.statistics.shape import are_like_normal
 
 SAMPLE_SIZE = 20_000
 TOLERANCE = 1e-10
@@ -52,35 +51,26 @@ class ScoreTest(LinearStatistic):
 
     family: ClassVar[Family]
     max_score = np.inf
-    #: Coefficients of the null model, one column for each response, once it is fitted.
-    coefficients: Floats | None = None
 
-    def adjust(self, covariates: Covariates) -> Self:
-        return super().adjust(covariates).copy_with(is_correlation=False, max_score=np.inf)
-
-    @property
-    def shares_pass(self) -> bool:
-        return self.rank == 0
-
-    @property
-    def has_variances(self) -> bool:
-        return self.rank > 0
+    def given(self, covariates: Covariates | None, sample_weight: Floats | None) -> Self:
+        found = super().given(covariates, sample_weight)
+        if covariates is None:
+            return found
+        return found.copy_with(has_variances=True, is_correlation=False, max_score=np.inf)
 
     @property
     def n_targets(self) -> int:
-        return self.n_responses if self.rank == 0 else 1
+        return 1 if self.has_variances else self.n_responses
 
     def calibrate(self, rows: Rows) -> Self:
-        if self.rank and self.coefficients is None:  # and not again in a copy that is calibrated again
-            for k in self.constant_responses(slice(0, len(self.y))):
-                raise self.constant_response(k, self.y[0, k])
+        ready = super().calibrate(rows)
+        if self.rank and self.coefficients is None:  # and not again if this is calibrated with other rows
             models = [self.subset([k]) for k in range(self.n_responses)]
             self.coefficients = np.column_stack([fit_null_model(model) for model in models])
-        return super().calibrate(rows)
+        return ready.copy_with(coefficients=self.coefficients)
 
-    def subset(self, responses: Sequence[int]) -> Self:
-        fitted = None if self.coefficients is None else self.coefficients[:, list(responses)]
-        return super().subset(responses).copy_with(coefficients=fitted)
+    def fit(self, rows: Rows) -> Self:
+        return self
 
     def predictor(self, rows: Rows) -> Floats:
         """Linear predictor of the null model with covariates in some rows."""
@@ -95,43 +85,30 @@ class ScoreTest(LinearStatistic):
     def variances(self, rows: Rows) -> Floats | None:
         return self.family.variance(self.family.mean(self.predictor(rows))) if self.rank else None
 
-    def model(self, summary: Floats, response: int) -> tuple[float, float, float]:
-        """Without covariates: the mean of the targets, the variance of the response, and the scale."""
+    def model(self, found: Moments, response: int) -> tuple[float, float]:
+        """Without covariates: the mean of the targets, and the variance of the response in their units."""
         if self.rank:  # which targets and weights contain
-            return 0.0, 1.0, 1.0
-        gram, scale = self.gram(summary, [response]), float(self.scale[response])
-        mean = float(gram[0, 1] / gram[0, 0])
+            return 0.0, 1.0
+        scale, mean = float(self.scale[response]), float(found.total[0, 1, 0] / found.total[0, 0, 0])
         expected = max(mean / scale + float(self.centre[response]), 0.0)
-        return mean, float(self.family.variance(np.array(expected))), scale
+        return mean, float(self.family.variance(np.array(expected))) * scale**2
 
-    def response_spread(self, found: Moments, summary: Floats, response: int) -> float | Floats:
-        _, variance, scale = self.model(summary, response)
-        return np.sqrt(found.n_rows * np.asarray(variance)) * scale
+    def response_spread(self, found: Moments, response: int) -> Floats:
+        return np.sqrt(found.n_rows * self.model(found, response)[1])
 
-    def null(self, found: Moments, summary: Floats, response: int) -> NullDistribution | None:
-        n = float(summary[0, 0])
+    def null(self, found: Moments, response: int) -> NullDistribution | None:
         if not self.family.dispersed:
-            return NormalNull(float(np.sqrt(n)))
-        mean, variance, scale = self.model(summary, response)
+            return NormalNull(float(np.sqrt(found.n_read)))
+        mean, variance = self.model(found, response)
         squares = found.target_squares[0] - mean * (2 * found.target_sums[0] - mean * found.weight)
-        rows = np.maximum(found.n_rows, found.rank)
-        expected = np.asarray(variance * scale**2 * found.weight * (1 - found.rank / np.maximum(rows, 1)))
-        inverse = np.sqrt(n * ratio(expected, np.asarray(squares)))
-        return NormalNull(float(inverse) if inverse.ndim == 0 else inverse)
+        freedom = 1 - found.rank / np.maximum(np.maximum(found.n_rows, found.rank), 1)
+        return NormalNull(common(np.sqrt(found.n_read * ratio(variance * found.weight * freedom, squares))))
 
-    def effects(self, found: Moments, summary: Floats, response: int) -> Floats | None:
+    def effects(self, found: Moments, response: int) -> Floats | None:
         """One Newton step: β = U / V."""
-        information = self.model(summary, response)[1] * found.squares
-        return np.sqrt(ratio(np.broadcast_to(found.n_rows, information.shape), information))
-
-    def normal_responses(self, rows: Rows) -> Array:
-        if self.rank or self.sample_weight is not None or self._has_own_scores:
-            return super().normal_responses(rows)
-        return are_like_normal(count_rows(rows), self.powers(rows, 4))
-
-    def drift(self, rows: Rows, n: int) -> float:
-        alone = (self.subset([k]) for k in range(self.n_responses))
-        return max(mean_drift(one.scaled(slice(0, n)), rows) for one in alone)
+        scale = 1.0 if self.rank else self.scale[response]
+        information = self.model(found, response)[1] / scale**2 * found.squares
+        return np.sqrt(ratio(found.n_rows, information))
 
     def few_events(self, rows: Rows) -> str | None:
         if self.rank == 0:
@@ -158,25 +135,18 @@ class ScoreTest(LinearStatistic):
         if not information > 0:
             return -np.inf
         g /= np.sqrt(information)
-        mean, start = float(g @ family.mean(predictor)), float(family.cumulant(predictor).sum())
+        residuals, root = parts.residuals[:, 0], 1.0
+        if family.dispersed:  # counts with dispersion φ vary as if they came in steps of φ: K(φ t) / φ
+            root = np.sqrt(residuals @ residuals / v.sum() * len(v) / (len(v) - A.shape[1]))
+        mean, start = g @ family.mean(predictor), family.cumulant(predictor).sum()
 
         def cumulants(t: float) -> tuple[float, float, float]:
-            tilted = predictor + t * g
+            tilted = predictor + t * root * g
             means = family.mean(tilted)
-            value = float(family.cumulant(tilted).sum()) - start - t * mean
-            return value, float(g @ means) - mean, float(np.square(g) @ family.variance(means))
+            value = (family.cumulant(tilted).sum() - start) / root**2 - t * mean / root
+            return float(value), float(g @ means - mean) / root, float(np.square(g) @ family.variance(means))
 
-        residuals = parts.residuals[:, 0]
-        if not family.dispersed:
-            return log_pvalue(cumulants, float(g @ residuals))
-        # Counts with dispersion φ vary as if they came in steps of φ: K(φ t) / φ.
-        root = float(np.sqrt(residuals @ residuals / v.sum() * len(v) / (len(v) - A.shape[1])))
-
-        def dispersed(t: float) -> tuple[float, float, float]:
-            value, first, second = cumulants(root * t)
-            return value / root**2, first / root, second
-
-        return log_pvalue(dispersed, float(g @ residuals) / root)
+        return log_pvalue(cumulants, float(g @ residuals) / root)
 
 
 class Logistic(ScoreTest):
@@ -231,10 +201,7 @@ class Logistic(ScoreTest):
                     f"{describe_response(k, len(labels))}: {listed}; use 'anova' for more classes, 'pearson' "
                     "for numbers."
                 )
-        return cls(y, pairwise).copy_with(positive=np.array([found[1] for found in labels]))
-
-    def values(self, rows: Rows) -> Floats:
-        return np.asarray(self.y[rows] == self.positive, dtype=np.float64)
+        return cls.of_second_class(y, labels, pairwise)
 
 
 def _exp(predictor: Floats) -> Floats:
@@ -283,52 +250,45 @@ class Poisson(ScoreTest):
     def bind(cls, y: Array, pairwise: bool) -> Self:
         if y.dtype.kind not in "fiub":
             raise ValueError("statistic 'poisson' needs counts, got labels; use 'anova' or 'logistic'.")
-        for rows in chunks(slice(0, len(y))):
-            part = y[rows]
-            bad = part < 0
-            if y.dtype.kind == "f":
-                bad |= part != np.floor(part)
-            if bad.any():
-                row, k = (int(i) for i in np.argwhere(bad)[0])
-                raise ValueError(
-                    f"statistic 'poisson' needs counts, 0, 1, 2, …, got {part[row, k]:g} in row "
-                    f"{rows.start + row:,}; use 'pearson' for other numbers."
-                )
+        if (bad := (y < 0) | (y % 1 != 0)).any():
+            row, k = (int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(
+                f"statistic 'poisson' needs counts, 0, 1, 2, …, got {y[row, k]:g} in row {row:,}; use "
+                "'pearson' for other numbers."
+            )
         return cls(y, pairwise)
 
 
 def fit_null_model(model: ScoreTest) -> Floats:
     """Maximum likelihood coefficients of an intercept and the covariates, for one response."""
-    family = model.family
+    family, everything = model.family, slice(0, len(model.y))
 
-    def derivatives(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
-        value, gradient, information = 0.0, np.zeros(len(beta)), np.zeros((len(beta), len(beta)))
-        for part in chunks(rows):
-            A = model.design(part)
-            y, predictor = model.values(part)[:, 0], A @ beta
-            mean = family.mean(predictor)
-            weighted, cumulant = model.weigh(y, part), model.weigh(family.cumulant(predictor), part)
-            value += float(weighted @ predictor - cumulant.sum())
-            gradient += A.T @ model.weigh(y - mean, part)
-            information += A.T @ (A * model.weigh(family.variance(mean), part)[:, None])
-        return value, gradient, information
+    def add_up(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
+        A, y = model.design(rows), model.values(rows)[:, 0]
+        predictor = A @ beta
+        mean = family.mean(predictor)
+        value = model.weigh(y * predictor - family.cumulant(predictor), rows).sum()
+        information = A.T @ (A * model.weigh(family.variance(mean), rows)[:, None])
+        return value, A.T @ model.weigh(y - mean, rows), information
 
     def fit(rows: Rows, start: Floats) -> Floats | None:
-        maximum = maximise(lambda beta: derivatives(rows, beta), start, TOLERANCE)
-        if maximum is None:
+        def derivatives(beta: Floats) -> tuple[float, Floats, Floats]:
+            parts = model.map_rows(lambda part: add_up(part, beta), rows)
+            value, gradient, information = (sum(some) for some in zip(*parts, strict=True))
+            return value, gradient, information
+
+        if (maximum := maximise(derivatives, start, TOLERANCE)) is None:
             return None
         beta, information = maximum
         without = count_rows(rows) * float(family.variance(family.mean(start[:1]))[0])
         return beta if np.linalg.eigvalsh(information)[0] >= SMALLEST_INFORMATION * without else None
 
-    n = len(model.y)
     start = np.zeros(1 + model.rank)
-    totals = (model.weigh(model.values(part), part).sum() for part in chunks(slice(0, n)))
-    start[0] = family.link(sum(map(float, totals)) / n)
-    if n > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
-        sample = spread(slice(0, n), SAMPLE_SIZE)
+    start[0] = family.link(np.average(model.values(everything)[:, 0], weights=model.sample_weight))
+    if len(model.y) > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
+        sample = spread(everything, SAMPLE_SIZE)
         fitted = fit(sample, start) if model.values(sample).mean() > 0 else None
         start = start if fitted is None else fitted
-    if (beta := fit(slice(0, n), start)) is None:
+    if (beta := fit(everything, start)) is None:
         raise CovariateError(family.divergence)
     return beta

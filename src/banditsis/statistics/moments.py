@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.statistics.base import ratio
-from banditsis.statistics.regression import Explained, eliminate, whiten
+from banditsis.statistics.regression import eliminate
 
 #: A direction of the design is ignored if the rows in which a feature is present have a smaller share of its
 #: sum of squares: sums over these rows are differences of larger sums.
@@ -49,43 +49,27 @@ class Layout(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Line of the number of rows in which a feature is present."""
+        """Line of the number of rows in which a feature is present, the first of :meth:`presence`."""
         return self.squares + 1
-
-    @property
-    def n_pairs(self) -> int:
-        """Pairs of columns of the design."""
-        return self.n_design * (self.n_design + 1) // 2
-
-    @property
-    def _pairs(self) -> int:
-        """Line of the first pair of columns of the design: that of rows unless these have weights."""
-        return self.n_rows + self.weighted
 
     @property
     def n_lines(self) -> int:
         """Number of lines without Σz⁴."""
         if not self.pairwise:
             return self.n_rows
-        return self._pairs + self.n_pairs + (self.n_design + (not self.one_hot)) * self.n_targets
+        n_pairs = self.n_design * (self.n_design + 1) // 2
+        crossed = (self.n_design + (not self.one_hot)) * self.n_targets
+        return self.n_rows + self.weighted + n_pairs + crossed
 
-    def crossed(self, targets: Sequence[int]) -> Array:
-        """Lines of the products of each column of the design with some targets."""
-        start = self._pairs + self.n_pairs
-        lines: Array = start + self.n_targets * np.arange(self.n_design)[:, None] + np.asarray(targets)
-        return lines
-
-    def target_squares(self, targets: Sequence[int]) -> Array:
-        """Lines of the squares of some targets; an indicator is its own square."""
-        below = 0 if self.one_hot else self.n_design * self.n_targets
-        return np.asarray(self.crossed(targets)[0] + below)
-
-    def of_target(self, target: int) -> list[int]:
-        """The lines that one target needs."""
-        lines = [*range(self.n_design), self.n_design + target, self.squares]
-        if self.pairwise:
-            lines += range(self.n_rows, self._pairs + self.n_pairs)
-            lines += [*self.crossed([target])[:, 0].tolist(), *self.target_squares([target]).tolist()]
+    def gram(self, targets: Sequence[int]) -> Indices:
+        """Lines of presence of the Gram matrix of [A B] for some targets; -1 for products that are 0."""
+        a, t = self.n_design, self.n_targets
+        pairs, own = np.triu_indices(a), np.arange(a, a + len(targets))
+        lines = np.full((a + len(targets),) * 2, -1)
+        lines[pairs] = self.weighted + np.arange(len(pairs[0]))
+        crossed = self.weighted + len(pairs[0]) + np.asarray(targets, np.intp)
+        lines[:a, a:] = crossed + t * np.arange(a)[:, None]
+        lines[own, own] = crossed + (0 if self.one_hot else a * t)  # an indicator is its own square
         return lines
 
     def presence(self, A: Floats, B: Floats, weighted: Floats, v: Floats | None) -> Floats:
@@ -99,18 +83,27 @@ class Layout(NamedTuple):
         columns.append((A[:, :, None] * weighted[:, None, :]).reshape(len(A), -1))
         return np.column_stack(columns if self.one_hot else [*columns, B * weighted])
 
+    def total(self, A: Floats, B: Floats, weighted: Floats, v: Floats | None) -> Floats:
+        """Sums of :meth:`presence` over all rows, in less time."""
+        pairs = (A.T @ (A if v is None else A * v[:, None]))[np.triu_indices(self.n_design)]
+        own = [] if self.one_hot else np.einsum("ij,ij->j", B, weighted)
+        return np.concatenate([[len(A)] * self.weighted, pairs, (A.T @ weighted).ravel(), own])
+
 
 class Moments(NamedTuple):
     """Moments of the residuals of targets and features given the design, over the present rows.
 
-    Where a value is the same for all features, it has no dimension for these.
+    The last dimension are the features; it is 1 where a value is the same for all of them.
     """
 
-    n_rows: float | Floats
-    #: of the design in these rows
-    rank: float | Floats
+    #: rows read, and the Gram matrix of [A B] over them
+    n_read: float
+    total: Floats
+    #: rows in which a feature is present, and the rank of the design in these
+    n_rows: Floats
+    rank: Floats
     #: Σv, the weight of these rows
-    weight: float | Floats
+    weight: Floats
     #: Σb and Σb² of the targets themselves, weighted
     target_sums: Floats
     target_squares: Floats
@@ -121,97 +114,82 @@ class Moments(NamedTuple):
     #: sum of squares of the residuals of each feature
     squares: Floats
 
-    def between(self) -> tuple[Floats, float | Floats]:
+    @property
+    def reduction(self) -> Floats:
+        """√(present rows / rows read), by which scores are reduced for missing values."""
+        return np.sqrt(np.maximum(self.n_rows, 1) / self.n_read)
+
+    def between(self) -> tuple[Floats, Floats]:
         """The part of the squares that the targets explain, and their number of independent directions."""
-        if self.targets.ndim == 2:
-            contrasts = find_contrasts(self.targets, self.target_squares)
-            return np.square(contrasts @ self.products).sum(axis=0), float(len(contrasts))
-        t = len(self.targets)
-        matrix = np.empty((t + 1, t + 1, len(self.squares)))
-        matrix[:t, :t], matrix[:t, t], matrix[t, t] = self.targets, self.products, self.squares
-        residuals, rank = eliminate(matrix, SMALLEST_RESIDUAL * self.target_squares.max(axis=-1))
-        return np.maximum(self.squares - residuals[0, 0], 0.0), rank
+        least = SMALLEST_RESIDUAL * self.target_squares
+        nothing = np.zeros((0, len(self.squares)))
+        _, _, left, rank = eliminate(self.targets.copy(), self.products, nothing, self.squares, least)
+        return np.maximum(self.squares - left, 0.0), rank
 
 
-def find_contrasts(targets: Floats, totals: Floats) -> Floats:
-    """Matrix that turns products with the targets into independent components.
-
-    Targets of which the design leaves nothing are left out: a small share of their ``totals``.
-    """
-    free = np.flatnonzero(np.diag(targets) > SMALLEST_RESIDUAL * totals)
-    white = whiten(targets[np.ix_(free, free)])
-    contrasts = np.zeros((len(white), len(targets)))
-    contrasts[:, free] = white
-    return contrasts
+def common(values: Floats) -> float | Floats:
+    """A number, if it is the same for all features."""
+    return float(values[0]) if values.size == 1 else values
 
 
-def response_moments(n: float, gram: Floats, n_design: int) -> Moments:
-    """Moments of the targets alone; the Gram matrix is that of [A B]."""
-    a, nothing = n_design, np.zeros(0)
-    white = whiten(gram[:a, :a]) @ gram[:a, a:]
-    return Moments(
-        n_rows=n,
-        rank=float(a),
-        weight=float(gram[0, 0]),
-        target_sums=gram[0, a:],
-        target_squares=np.diag(gram)[a:],
-        targets=gram[a:, a:] - white.T @ white,
-        products=np.zeros((len(gram) - a, 0)),
-        squares=nothing,
-    )
-
-
-def complete_moments(found: Explained, given: Floats, n: float, gram: Floats) -> Moments:
-    """Moments of features without missing values, given their products with the targets."""
-    a = len(gram) - len(given)
-    products = given - (found.white @ gram[:a, a:]).T @ found.features
-    return response_moments(n, gram, a)._replace(products=products, squares=found.squares)
-
-
-def present_moments(
-    sums: Floats,
+def find_moments(
     layout: Layout,
     targets: Sequence[int],
+    sums: Floats,
+    summary: Floats,
     columns: Indices | slice,
+    resolution: float,
+    *,
+    missing: bool,
+) -> Moments:
+    """Moments of some targets and some columns of the sums, in which cells may be ``missing``."""
+    lines, a = layout.gram(targets), layout.n_design
+    total = gram_matrix(summary[:, None], lines, slice(None))
+    present, given = np.where(lines < 0, -1, lines + layout.n_rows), a + np.asarray(targets, np.intp)
+    found = []
+    for piece in _pieces(columns, sums.shape[1]) if missing else [columns]:
+        gram = gram_matrix(sums, present, piece) if missing else total.copy()
+        n_rows = sums[layout.n_rows, piece] if missing else summary[:1]
+        products = sums[:a, piece], pick(sums, given, piece), sums[layout.squares, piece]
+        found.append(residual_moments(float(summary[0]), total, n_rows, gram, *products, resolution))
+    joined = [np.concatenate(parts, axis=-1) for parts in list(zip(*found, strict=True))[2:]]
+    return Moments(*found[0][:2], *joined) if len(found) > 1 else found[0]
+
+
+def residual_moments(
+    n_read: float,
     total: Floats,
+    n_rows: Floats,
+    gram: Floats,
+    design: Floats,
+    given: Floats,
+    squares: Floats,
     resolution: float,
 ) -> Moments:
-    """Moments over the present rows; ``total`` are the squares of the design over all rows.
+    """Eliminate the design from the Gram matrix of [A B] and the products of these with a feature.
 
     A feature is treated as a linear combination of the design if its residual variance is a smaller share
     than the ``resolution``.
     """
-    least, a, t = SMALLEST_SHARE * total, layout.n_design, len(targets)
-    found = []
-    for piece in _pieces(columns, sums.shape[1]):
-        matrix = _fill(sums, layout, targets, piece)
-        weight, given, squares = matrix[0, 0].copy(), matrix[0, -1], matrix[-1, -1]
-        centred = squares - given * ratio(given, weight)
-        own = matrix[0, a : a + t].copy(), np.stack([matrix[k, k] for k in range(a, a + t)])
-        residuals, rank = eliminate(matrix, least)
-        left = residuals[-1, -1]
-        left = np.where(left > resolution * np.maximum(centred, 0.0), left, 0.0)
-        n_rows = sums[layout.n_rows, piece]
-        found.append(
-            Moments(n_rows, rank, weight, *own, residuals[:-1, :-1], residuals[:-1, -1], np.asarray(left))
-        )
-    return Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)))
+    a, own = len(design), np.arange(len(design), len(gram))
+    weight, sums, target_squares = gram[0, 0].copy(), gram[0, a:].copy(), gram[own, own]
+    least = SMALLEST_SHARE * total[range(a), range(a), 0]
+    centred = squares - design[0] * ratio(design[0], weight)
+    targets, products, left, rank = eliminate(gram, design, given, squares, least)
+    left = np.where(left > resolution * np.maximum(centred, 0.0), left, 0.0)
+    return Moments(n_read, total, n_rows, rank, weight, sums, target_squares, targets, products, left)
 
 
-def _fill(sums: Floats, layout: Layout, targets: Sequence[int], columns: Indices | slice) -> Floats:
-    """The upper triangle of the Gram matrix of [A B z] of some columns, over their present rows."""
-    a, t = layout.n_design, len(targets)
-    squares = sums[layout.squares, columns]
-    matrix = np.zeros((a + t + 1, a + t + 1, len(squares)))
-    start = layout.n_rows + layout.weighted
-    matrix[np.triu_indices(a)] = sums[start : start + layout.n_pairs, columns]
-    for k, lines in enumerate(layout.crossed(targets)):
-        matrix[k, a : a + t] = sums[lines][:, columns]
-    own = np.arange(a, a + t)
-    matrix[own, own] = sums[layout.target_squares(targets)][:, columns]
-    for k, line in enumerate([*range(a), *(a + target for target in targets)]):
-        matrix[k, -1] = sums[line, columns]
-    matrix[-1, -1] = squares
+def pick(sums: Floats, lines: Indices, columns: Indices | slice) -> Floats:
+    """Some lines of some columns of the sums."""
+    return sums[lines, columns] if isinstance(columns, slice) else sums[lines[:, None], columns]
+
+
+def gram_matrix(sums: Floats, lines: Indices, columns: Indices | slice) -> Floats:
+    """The Gram matrix of some columns, given the line of each element, or -1 if it is 0."""
+    known = lines >= 0
+    matrix = np.zeros((*lines.shape, sums[0, columns].size))
+    matrix[known] = pick(sums, lines[known], columns)
     return matrix
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Floats
 
 #: Eigenvalues below this share of the largest are treated as 0.
 SMALLEST_EIGENVALUE = 1e-12
 
 
 def whiten(gram: Floats) -> Floats:
-    r"""Matrix T with :math:`T G T^\top = I`, with as many rows as G has rank.
+    r"""Matrix T with :math:`T G T^\top = I`, with as many rows as G has rank; given its upper triangle.
 
     Then :math:`b^\top G^+ c = (Tb)^\top (Tc)`.
 
@@ -26,81 +25,68 @@ def whiten(gram: Floats) -> Floats:
     """
     size = np.sqrt(np.maximum(np.diag(gram), 0.0))
     scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-    values, vectors = np.linalg.eigh(gram * scale * scale[:, None])
+    values, vectors = np.linalg.eigh(gram * scale * scale[:, None], "U")
     kept = values > SMALLEST_EIGENVALUE * values.max(initial=0.0)
     transform: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T * scale
     return transform
 
 
-class Explained(NamedTuple):
-    """What the columns of A explain of some features x; residuals are marked with a tilde."""
+def eliminate(
+    gram: Floats, design: Floats, given: Floats, squares: Floats, least: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    r"""Regress some targets and a feature x on a design, for many features at once.
 
-    #: Aᵀx of each feature, whitened
-    features: Floats
-    #: Σx̃² of each feature; 0 for linear combinations of A
-    squares: Floats
-    #: whitening matrix of AᵀA
-    white: Floats
-
-    def take(self, columns: Indices | slice) -> Explained:
-        """The same for some of the features."""
-        return self._replace(features=self.features[:, columns], squares=self.squares[columns])
-
-
-def explain(given: Floats, squares: Floats, gram: Floats, resolution: float) -> Explained:
-    """Least squares of features x on the columns of A.
+    This is the Schur complement: by Gaussian elimination, one variable after the other, if each feature has
+    its own Gram matrix, and by matrix products if there is one for all.
 
     Parameters
     ----------
-    given, squares : ndarray of shape (g, p) and (p,)
-        Aᵀx and Σx² of each feature. The first column of A is the intercept.
-    gram : ndarray of shape (g, g)
-        AᵀA.
-    resolution : float
-        A feature is treated as a linear combination of A if its residual variance is a smaller share.
-    """
-    white = whiten(gram)
-    explained = white @ given
-    residual = squares - np.einsum("ij,ij->j", explained, explained)
-    centred = squares - given[0] * (given[0] / gram[0, 0])
-    residual = np.where(residual > resolution * np.maximum(centred, 0.0), residual, 0.0)
-    return Explained(explained, residual, white)
-
-
-def eliminate(products: Floats, least: Floats) -> tuple[Floats, Floats]:
-    r"""Products of the residuals of some variables after regression on the others, for many features at once.
-
-    This is the Schur complement by Gaussian elimination, one variable after the other.
-
-    Parameters
-    ----------
-    products : ndarray of shape (g + t, g + t, p)
-        Sums of products of g variables to regress on, then t others, for each of p features. Only the upper
-        triangle is used; it is overwritten.
-    least : ndarray of shape (g,)
-        A variable is ignored if its residual sum of squares given those before it is not larger than this.
+    gram : ndarray of shape (a + t, a + t, p) or (a + t, a + t, 1)
+        Sums of products of the a columns of the design and t targets: their own for each of p features, or
+        the same for all. Only the upper triangle is used; it may be overwritten.
+    design, given : ndarray of shape (a, p) and (t, p)
+        Products of the design and of the targets with x.
+    squares : ndarray of shape (p,)
+        Σx².
+    least : ndarray of shape (a,) or (a, p)
+        A column of the design is ignored if its (residual) sum of squares is not larger than this.
 
     Returns
     -------
-    residuals, rank : ndarray of shape (t, t, p) and (p,)
-        An upper triangle, and the number of variables that were used.
+    gram, given, squares, rank
+        The same sums of the residuals of the targets and of x, and the number of columns that were used.
 
     Examples
     --------
     >>> import numpy as np
-    >>> residuals, rank = eliminate(np.array([[4.0, 2.0], [np.nan, 3.0]])[:, :, None], np.array([1e-9]))
-    >>> residuals[:, :, 0], rank
-    (array([[2.]]), array([1.]))
+    >>> gram, x = np.array([[4.0, 2.0], [np.nan, 3.0]])[:, :, None], np.array([[2.0], [1.5]])
+    >>> gram, given, squares, rank = eliminate(gram, x[:1], x[1:], np.array([2.0]), np.array([1e-9]))
+    >>> gram.ravel(), given.ravel(), squares, rank
+    (array([2.]), array([0.5]), array([1.]), array([1.]))
     """
-    rank = np.zeros(products.shape[2])
-    for k, smallest in enumerate(least):
-        pivot = products[k, k]
-        used = pivot > smallest
+    a = len(least)
+    if gram.shape[2] == 1:
+        matrix, white = gram[:, :, 0], np.zeros((a, a))
+        used = np.flatnonzero(np.diag(matrix)[:a] > least.ravel())
+        found = whiten(matrix[np.ix_(used, used)])
+        white[: len(found), used] = found
+        others = white @ matrix[:a, a:]
+        residuals = matrix[a:, a:] - others.T @ others
+        features = white @ design
+        squares = squares - np.einsum("ij,ij->j", features, features)
+        given = given - others.T @ features
+        return residuals[:, :, None], given, squares, np.array([float(len(found))])
+    rows, rank = np.concatenate([design, given]), np.zeros(gram.shape[2])
+    for k in range(a):
+        used = gram[k, k] > least[k]
+        inverse = np.divide(1.0, gram[k, k], out=np.zeros_like(rank), where=used)
+        for i in range(k + 1, len(gram)):
+            factor = gram[k, i] * inverse
+            gram[i, i:] -= factor * gram[k, i:]
+            rows[i] -= factor * rows[k]
+        squares = squares - np.square(rows[k]) * inverse
         rank += used
-        scaled = products[k, k + 1 :] * np.divide(1.0, pivot, out=np.zeros_like(pivot), where=used)
-        for i in range(k + 1, len(products)):
-            products[i, i:] -= scaled[i - k - 1] * products[k, i:]
-    return products[len(least) :, len(least) :], rank
+    return gram[a:, a:], rows[a:], squares, rank
 
 
 def maximise(
@@ -122,24 +108,21 @@ def maximise(
     (coefficients, information), or None if there is no convergence
         The information is that before the last step.
     """
-    beta = start
-    value, gradient, information = derivatives(beta)
+    beta, (value, gradient, information) = start, derivatives(start)
     for _ in range(100):
         white = whiten(information)
-        whitened = white @ gradient
-        step, gain = white.T @ whitened, float(whitened @ whitened)
+        step, gain = white.T @ (white @ gradient), float(np.square(white @ gradient).sum())
         if not np.isfinite(gain) or len(white) < len(beta):
             return None
         if gain < tolerance:
             return beta + step, information
-        for halving in range(30):
-            candidate = beta + step / 2**halving
-            new = derivatives(candidate)
-            if new[0] >= value:
+        for size in 0.5 ** np.arange(30):
+            found = derivatives(beta + size * step)
+            if found[0] >= value:
                 break
         else:  # near the maximum, rounding can hide the increase
             return (beta + step, information) if gain < 1e-6 else None
-        beta, (value, gradient, information) = candidate, new
+        beta, (value, gradient, information) = beta + size * step, found
     return None
 
 
@@ -151,38 +134,24 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     are present, and 0 in the others. Rows have sampling weights. Columns that are constant or copies of y are
     NaN.
     """
-    share = (weights / weights.sum())[:, None]
-    some: float | Floats = 1.0
-    if x.size and np.isnan(x.min()):
-        present = ~np.isnan(x)
-        x, share = np.where(present, x, 0.0), share * present
-        some = share.sum(axis=0)
-        share = share / np.where(some > 0, some, 1.0)
-    x, varies = _standardise(x, share)
-    y, y_varies = _standardise(np.broadcast_to(y[:, None], share.shape), share)
+    present = ~np.isnan(x)
+    share = weights[:, None] / weights.sum() * present
+    known = share.sum(axis=0)
+    share /= np.where(known > 0, known, 1.0)
+    x, y = (_standardise(values, share) for values in (np.where(present, x, 0.0), y[:, None]))
     r = np.einsum("ij,ij->j", x, share * y)
-    usable = varies & y_varies & (np.abs(r) < 1.0 - 1e-6)
-    both = np.square(x)
-    both += np.square(y)
-    both *= 0.5 * r
-    x *= y
-    x -= both
-    x /= np.where(usable, (1.0 - r * r) * np.sqrt(some), np.nan)
-    return np.square(x, out=x)
+    usable = (np.abs(r) < 1.0 - 1e-6) & x.any(axis=0) & y.any(axis=0)
+    influence = x * y - 0.5 * r * (np.square(x) + np.square(y))
+    return np.asarray(np.square(influence / np.where(usable, (1.0 - r * r) * np.sqrt(known), np.nan)))
 
 
-def _standardise(x: Floats, share: Floats) -> tuple[Floats, Array]:
-    """Columns with mean 0 and mean square 1, and which columns are not constant; 0 where the share is 0."""
+def _standardise(x: Floats, share: Floats) -> Floats:
+    """Columns with mean 0 and mean square 1, but 0 if they are constant or where the share is 0."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.einsum("ij,ij->j", x, share)  # a sum of large values could overflow
-        centred = x - mean
-        if share.shape[1] > 1:
-            centred[share == 0] = 0.0
-        reach = np.maximum(centred.max(axis=0), -centred.min(axis=0))
-        varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
-        if not varies.all():
-            centred, reach = np.where(varies, centred, 0.0), np.where(varies, reach, 1.0)
-        centred /= reach
-    squares = np.einsum("ij,ij->j", np.square(centred), share)
-    centred /= np.sqrt(np.where(varies, squares, 1.0))
-    return centred, varies
+        mean = (x * share).sum(axis=0)  # could overflow, as a difference could
+        centred = np.where(share > 0, x - mean, 0.0)
+        reach = np.abs(centred).max(axis=0)
+    varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
+    centred = np.where(varies, centred, 0.0) / np.where(varies, reach, 1.0)
+    squares = (np.square(centred) * share).sum(axis=0)
+    return np.asarray(centred / np.sqrt(np.where(varies, squares, 1.0)))

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Rows, near_zero, rank_values
-from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift, no_covariates
-from banditsis.statistics.covariates import Covariates
+from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts
 
@@ -102,15 +101,6 @@ class SampleStatistic(Statistic):
             )
         labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
         return self.copy_with(y=near_zero(y) if labels is None else y, pairwise=pairwise, labels=labels)
-
-    def bind_partial(self, y: Array, pairwise: bool, covariates: Covariates) -> Self:
-        """As :meth:`bind`, for the partial association given the covariates."""
-        raise no_covariates(self.name)
-
-    def calibrate(self, rows: Rows) -> Self:
-        for k in self.constant_responses(rows):
-            raise self.constant_response(k, self.y[rows, k][0])
-        return self
 
     def constant_responses(self, rows: Rows) -> list[int]:
         return [k for k in range(self.n_responses) if not self.can_rank(self.response(rows, k))]
