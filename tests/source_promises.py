@@ -15,7 +15,6 @@ from banditsis.statistics import Weights, find_statistic
 rng = np.random.default_rng(0)
 N, P = 301, 23
 X = rng.standard_normal((N, P)) + 3
-X[:, 8:14] *= np.random.default_rng(1).random((N, 6)) < 0.15  # mostly zeros
 GAPS = np.where(rng.random(X.shape) < 0.1, np.nan, X)
 NAMES = [f"f{j}" for j in range(P)]
 NUMBERS = X[:, :3].sum(axis=1) + rng.standard_normal(N)
@@ -35,8 +34,13 @@ RESPONSES = {
     "sliced_wasserstein": NUMBERS,
 }
 MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
-ROWS = {"run": slice(10, 250), "few": np.array([0, 7, 8, 200, 300]), "all": slice(0, N)}
-COLUMNS = {"all": None, "some": np.array([0, 1, 5, 22]), "most": np.delete(np.arange(P), [3, 9])}
+SOME = np.array([0, 1, 5, 22])
+CELLS = {
+    "all": (slice(0, N), None),
+    "run of rows": (slice(10, 250), None),
+    "few": (np.array([0, 7, 8, 200, 300]), SOME),
+    "most columns": (slice(0, N), np.delete(np.arange(P), [3, 9])),
+}
 WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
 PRESENCE = np.column_stack([np.ones(N), WAVES**3])
 MANY = np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])
@@ -74,15 +78,14 @@ def test_shape_and_names(build):
     assert [source.name(j) for j in range(P)] == NAMES
 
 
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize(("rows", "columns"), CELLS.values(), ids=CELLS)
 def test_read(build, rows, columns):
     source = build(X)
-    block = source.read(ROWS[rows], COLUMNS[columns])
-    if COLUMNS[columns] is not None:
-        np.testing.assert_array_equal(source.read_columns(ROWS[rows], COLUMNS[columns]), block.T)
-    everything = slice(None) if COLUMNS[columns] is None else COLUMNS[columns]
-    np.testing.assert_allclose(block, X[ROWS[rows]][:, everything], rtol=1e-6)
+    block = source.read(rows, columns)
+    if columns is not None:
+        np.testing.assert_array_equal(source.read_columns(rows, columns), block.T)
+    everything = slice(None) if columns is None else columns
+    np.testing.assert_allclose(block, X[rows][:, everything], rtol=1e-6)
 
 
 def test_correlation_among(build):
@@ -91,37 +94,38 @@ def test_correlation_among(build):
     np.testing.assert_allclose(found, np.corrcoef(X[::2, columns].T), atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize(("rows", "columns"), CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("kind", WEIGHTS)
 def test_sums(build, rows, columns, kind):
-    """Sums are those of shifted cells, whatever the shift, added to what was there, told to the tick."""
     x = GAPS if "gaps" in kind else X
-    source, weights = build(x), WEIGHTS[kind]
-    listed = np.arange(N)[ROWS[rows]]
-    everything = np.arange(P) if COLUMNS[columns] is None else COLUMNS[columns]
-    calibration = source.calibrate(ROWS[rows])
+    check_sums(build(x), x, rows, columns, WEIGHTS[kind])
+
+
+def check_sums(source, x, rows, columns, weights):
+    """Sums are those of shifted cells, whatever the shift, added to what was there, told to the tick."""
+    listed = np.arange(len(x))[rows]
+    everything = np.arange(x.shape[1]) if columns is None else columns
+    calibration = source.calibrate(rows)
     z = x[np.ix_(listed, everything)] - calibration.shift[everything].astype(float)
     expected = plain_sums(z, weights.part(listed))
     out = np.ones_like(expected)
     told = []
     with Workers(2) as workers:
         context = SumContext(calibration, out[None], workers, told.append)
-        edges = np.array([0, len(listed)])
-        source.add_sums(ROWS[rows], edges, COLUMNS[columns], weights.part(listed), context)
+        source.add_sums(rows, np.array([0, len(listed)]), columns, weights.part(listed), context)
     tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
     np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
     assert abs(sum(told) - z.size) <= len(told)
 
 
-@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("columns", [None, SOME], ids=["all", "some"])
 @pytest.mark.parametrize("kind", ["one", "several", "many", "one, gaps", "several, row weights, gaps"])
 def test_groups_of_rows_have_their_own_sums(build, columns, kind):
     """Groups may interleave, and be empty."""
     source, weights = build(GAPS if "gaps" in kind else X), WEIGHTS[kind]
     groups = [np.arange(0, N, 2), np.arange(0), np.arange(1, 200, 4), np.arange(203, N, 4)]
     rows, edges = np.concatenate(groups), np.cumsum([0, *map(len, groups)])
-    calibration, columns = source.calibrate(rows[:50]), COLUMNS[columns]
+    calibration = source.calibrate(rows[:50])
     everything = np.arange(P) if columns is None else columns
     z = source.read(slice(0, N), columns) - calibration.shift[everything].astype(float)
     expected = np.array([plain_sums(z[group], weights.part(group)) for group in groups])
@@ -131,24 +135,22 @@ def test_groups_of_rows_have_their_own_sums(build, columns, kind):
     np.testing.assert_allclose(out, expected, rtol=0, atol=5e-4 if source.dtype == np.float32 else 1e-9)
 
 
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize(("rows", "columns"), CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("kind", ["one", "several", "many", "one, gaps", "several, gaps"])
 def test_fourth_powers(build, rows, columns, kind):
     """One more line, the others as before, bit for bit the same from any number of threads."""
     source, weights = build(GAPS if "gaps" in kind else X), WEIGHTS[kind]
-    some_rows, some_columns = ROWS[rows], COLUMNS[columns]
-    calibration = source.calibrate(some_rows)
-    chosen = slice(0, P) if some_columns is None else some_columns
-    z = source.read(some_rows, some_columns) - calibration.shift[chosen].astype(float)
-    weights = replace(weights, fourth=True).part(np.arange(N)[some_rows])
+    calibration = source.calibrate(rows)
+    chosen = slice(0, P) if columns is None else columns
+    z = source.read(rows, columns) - calibration.shift[chosen].astype(float)
+    weights = replace(weights, fourth=True).part(np.arange(N)[rows])
     expected = plain_sums(z, weights)
     runs = []
     for n_jobs in (1, 3):
         out = np.zeros_like(expected)
         with Workers(n_jobs) as workers:
             context = SumContext(calibration, out[None], workers)
-            source.add_sums(some_rows, np.array([0, len(z)]), some_columns, weights, context)
+            source.add_sums(rows, np.array([0, len(z)]), columns, weights, context)
         runs.append(out)
     single = source.dtype == np.float32
     np.testing.assert_allclose(runs[0][-1], expected[-1], rtol=1e-5 if single else 1e-12)

@@ -10,7 +10,9 @@ from banditsis import SIS, BanditSIS, Plan, open_source, screen
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.plans.factory import make_plan
 from banditsis.sources.sparse import SparseSource
+from banditsis.statistics import Weights
 from reference import correlations
+from source_promises import check_sums
 
 rng = np.random.default_rng(0)
 N, P = 211, 37
@@ -73,6 +75,19 @@ def test_matrices_of_every_kind(build):
     found, expected = (screen(x, Y, Plan.exact(N, P, 5), missing="pairwise") for x in (source, GAPS))
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
     np.testing.assert_array_equal(found.present, expected.present)
+
+
+@pytest.mark.parametrize("build", ["csr", "csc"])
+@pytest.mark.parametrize("rows", [slice(0, N), slice(5, 190), np.array([0, 3, 4, 99, 210])])
+@pytest.mark.parametrize("columns", [None, np.array([0, 1, 4, 6, 36]), np.array([9])])
+@pytest.mark.parametrize("v", [None, np.linspace(1, 2, N)])
+@pytest.mark.parametrize("presence", [None, np.column_stack([np.ones(N), LINEAR])])
+def test_sums(build, rows, columns, v, presence):
+    x = X if presence is None else GAPS
+    for linear in (LINEAR[:, :1], LINEAR):
+        for fourth in (False, True):
+            weights = Weights.of(linear, v, presence, fourth)
+            check_sums(SparseSource(KINDS[build](x)), x, rows, columns, weights)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "?"])
