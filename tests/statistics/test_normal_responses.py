@@ -7,8 +7,8 @@ from scipy import stats
 from banditsis.core.parallel import Workers
 from banditsis.statistics.covariates import find_basis
 from banditsis.statistics.families import Pearson
-from banditsis.statistics.saddlepoint import TailTest
 from banditsis.statistics.shape import MAX_ERRORS
+from banditsis.statistics.tail_test import TailTest
 
 N = 9000
 rng = np.random.default_rng(0)
