@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis import datasets
-from banditsis.sources.array import ArraySource
-from banditsis.sources.base import Calibration, Source
+from banditsis.sources.base import Calibration
+from banditsis.sources.blocks import BlockSource
 
 
 def features(kind, n, p, rng):
@@ -65,11 +65,11 @@ def correlations(X, y):
         return np.nan_to_num(np.abs(y @ X / np.sqrt(np.square(X).sum(axis=0) * (y @ y))))
 
 
-class Generated(Source):
+class Generated(BlockSource):
     """Normal features generated on demand. The first have the given correlations with y."""
 
     def __init__(self, n, p, strengths):
-        self.shape, self.dtype = (n, p), np.dtype(np.float64)
+        self.shape, self.dtype, self.cells_at_once = (n, p), np.dtype(np.float64), 1024 * p
         self.strengths = np.zeros(p)
         self.strengths[: len(strengths)] = strengths
         self.y = np.random.default_rng(0).standard_normal(n)
@@ -86,15 +86,6 @@ class Generated(Source):
 
     def calibrate(self, rows):
         return Calibration(np.zeros(self.shape[1]), np.ones(self.shape[1]))
-
-    def sums(self, rows, columns, weights, context):
-        rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        for i in range(0, len(rows), 1000):
-            part = rows[i : i + 1000]
-            block = ArraySource(self.read(part, columns))
-            calibration = Calibration(np.zeros(block.shape[1]), np.ones(block.shape[1]))
-            block_context = context._replace(calibration=calibration)
-            block.sums(slice(0, len(part)), None, lambda r, part=part: weights(part[r]), block_context)
 
     def bytes_touched(self, n_rows, n_columns, *, scattered):
         return 8.0 * n_rows * n_columns

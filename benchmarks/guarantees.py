@@ -426,8 +426,9 @@ def speed() -> Iterator[Figure]:
             evident, calibration = plain.with_evidence(), source.calibrate(rows)
 
             def run(statistic, workers, source=source, calibration=calibration, rows=rows):
-                out = np.zeros((statistic.n_sums, source.shape[1]))
-                source.sums(rows, None, statistic.weights, SumContext(calibration, out, workers))
+                out = np.zeros((1, statistic.n_sums, source.shape[1]))
+                context, edges = SumContext(calibration, out, workers), np.array([0, rows.stop])
+                source.add_sums(rows, edges, None, statistic.weights(rows), context)
 
             with Workers(count_jobs(None)) as workers:
                 best = interleaved(

@@ -59,7 +59,8 @@ def measure_columns(path: str, count: str) -> dict[str, object]:
     calibration = Calibration(np.zeros(p, np.float32), np.ones(p, np.float32))
     out, before = np.zeros((3, len(columns))), bytes_read()
     with Workers(2) as workers:
-        source.sums(slice(0, n), columns, Weights(y).part, SumContext(calibration, out, workers))
+        context, edges = SumContext(calibration, out[None], workers), np.array([0, n])
+        source.add_sums(slice(0, n), edges, columns, Weights.of(y), context)
     return {"opened": opened, "bytes": bytes_read() - before, "share": len(columns) / p}
 
 

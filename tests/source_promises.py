@@ -40,17 +40,17 @@ WAVES = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
 PRESENCE = np.column_stack([np.ones(N), WAVES**3])
 MANY = np.cos(np.arange(30) * np.linspace(0, 1, N)[:, None])
 WEIGHTS = {
-    "one": Weights(WAVES[:, :1]),
-    "several": Weights(WAVES),
-    "several, row weights": Weights(WAVES, np.linspace(0.5, 2, N)),
-    "one, row weights": Weights(WAVES[:, :1], np.linspace(0.5, 2, N)),
-    "many": Weights(MANY),
-    "many, row weights": Weights(MANY, np.linspace(0.5, 2, N)),
-    "one, gaps": Weights(WAVES[:, :1], presence=PRESENCE),
-    "one, fourth powers, gaps": Weights(WAVES[:, :1], presence=PRESENCE, fourth=True),
-    "several, gaps": Weights(WAVES, presence=PRESENCE),
-    "several, row weights, gaps": Weights(WAVES, np.linspace(0.5, 2, N), np.ones((N, 1))),
-    "many, gaps": Weights(MANY, presence=np.ones((N, 1))),
+    "one": Weights.of(WAVES[:, :1]),
+    "several": Weights.of(WAVES),
+    "several, row weights": Weights.of(WAVES, np.linspace(0.5, 2, N)),
+    "one, row weights": Weights.of(WAVES[:, :1], np.linspace(0.5, 2, N)),
+    "many": Weights.of(MANY),
+    "many, row weights": Weights.of(MANY, np.linspace(0.5, 2, N)),
+    "one, gaps": Weights.of(WAVES[:, :1], presence=PRESENCE),
+    "one, fourth powers, gaps": Weights.of(WAVES[:, :1], presence=PRESENCE, fourth=True),
+    "several, gaps": Weights.of(WAVES, presence=PRESENCE),
+    "several, row weights, gaps": Weights.of(WAVES, np.linspace(0.5, 2, N), np.ones((N, 1))),
+    "many, gaps": Weights.of(MANY, presence=np.ones((N, 1))),
 }
 
 
@@ -105,12 +105,29 @@ def test_sums(build, rows, columns, kind):
     out = np.ones_like(expected)
     told = []
     with Workers(2) as workers:
-        source.sums(
-            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, told.append)
-        )
+        context = SumContext(calibration, out[None], workers, told.append)
+        edges = np.array([0, len(listed)])
+        source.add_sums(ROWS[rows], edges, COLUMNS[columns], weights.part(listed), context)
     tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
     np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
     assert abs(sum(told) - z.size) <= len(told)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("kind", ["one", "several", "many", "one, gaps", "several, row weights, gaps"])
+def test_groups_of_rows_have_their_own_sums(build, columns, kind):
+    """Groups may interleave, and be empty."""
+    source, weights = build(GAPS if "gaps" in kind else X), WEIGHTS[kind]
+    groups = [np.arange(0, N, 2), np.arange(0), np.arange(1, 200, 4), np.arange(203, N, 4)]
+    rows, edges = np.concatenate(groups), np.cumsum([0, *map(len, groups)])
+    calibration, columns = source.calibrate(rows[:50]), COLUMNS[columns]
+    everything = np.arange(P) if columns is None else columns
+    z = source.read(slice(0, N), columns) - calibration.shift[everything].astype(float)
+    expected = np.array([plain_sums(z[group], weights.part(group)) for group in groups])
+    out = np.zeros_like(expected)
+    with Workers(2) as workers:
+        source.add_sums(rows, edges, columns, weights.part(rows), SumContext(calibration, out, workers))
+    np.testing.assert_allclose(out, expected, rtol=0, atol=5e-4 if source.dtype == np.float32 else 1e-9)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -123,13 +140,14 @@ def test_fourth_powers(build, rows, columns, kind):
     calibration = source.calibrate(some_rows)
     chosen = slice(0, P) if some_columns is None else some_columns
     z = source.read(some_rows, some_columns) - calibration.shift[chosen].astype(float)
-    expected = plain_sums(z, replace(weights, fourth=True).part(np.arange(N)[some_rows]))
+    weights = replace(weights, fourth=True).part(np.arange(N)[some_rows])
+    expected = plain_sums(z, weights)
     runs = []
     for n_jobs in (1, 3):
         out = np.zeros_like(expected)
         with Workers(n_jobs) as workers:
-            context = SumContext(calibration, out, workers)
-            source.sums(some_rows, some_columns, replace(weights, fourth=True).part, context)
+            context = SumContext(calibration, out[None], workers)
+            source.add_sums(some_rows, np.array([0, len(z)]), some_columns, weights, context)
         runs.append(out)
     single = source.dtype == np.float32
     np.testing.assert_allclose(runs[0][-1], expected[-1], rtol=1e-5 if single else 1e-12)

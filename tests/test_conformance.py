@@ -32,6 +32,7 @@ from source_promises import (  # noqa: F401 - the tests of sources are run here
     test_correlation_among,
     test_cost_grows_with_what_is_read,
     test_fourth_powers,
+    test_groups_of_rows_have_their_own_sums,
     test_read,
     test_same_selection_from_every_source,
     test_shape_and_names,
@@ -82,8 +83,8 @@ class FirstColumns(Source):
     def calibrate(self, rows):
         return self.all.calibrate(rows)
 
-    def sums(self, rows, columns, *rest):
-        self.all.sums(rows, self._columns(columns), *rest)
+    def add_sums(self, rows, edges, columns, *rest):
+        self.all.add_sums(rows, edges, self._columns(columns), *rest)
 
     def bytes_touched(self, n_rows, n_columns, *, scattered):
         return self.all.bytes_touched(n_rows, n_columns, scattered=scattered)

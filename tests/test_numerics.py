@@ -67,7 +67,7 @@ def test_fourth_powers_of_large_and_small_cells(layout, dtype, size, q):
     X[:, 3] = 0
     X[np.setdiff1d(half, pilot)[::10], 3] = min(size, 1e70)
     source = open_source(layout(X))
-    weights = Weights(np.cos(np.arange(q) * Y[:, None]), fourth=True)
+    weights = Weights.of(np.cos(np.arange(q) * Y[:, None]), fourth=True)
     for rows, columns in [(every, None), (half, np.arange(0, P, 3))]:
         calibration = source.calibrate(rows)
         assert calibration.scale[3] == 1
@@ -75,7 +75,8 @@ def test_fourth_powers_of_large_and_small_cells(layout, dtype, size, q):
         z = X[rows][:, chosen] * calibration.scale[chosen].astype("f8") - calibration.shift[chosen]
         out = np.zeros((q + 3, z.shape[1]))
         with Workers(2) as workers:
-            source.sums(rows, columns, weights.part, SumContext(calibration, out, workers))
+            context, edges = SumContext(calibration, out[None], workers), np.array([0, len(z)])
+            source.add_sums(rows, edges, columns, weights.part(np.arange(N)[rows]), context)
         np.testing.assert_allclose(out[-1], (z**4).sum(axis=0), rtol=2e-5 if dtype in ("f4", "f2") else 1e-12)
         assert np.isfinite(out).all()
 

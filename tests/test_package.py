@@ -233,7 +233,7 @@ BUDGET = {
     "results": 1371,
     "show": 1697,
     "sources": 4307,
-    "statistics": 4047,
+    "statistics": 4140,
 }
 
 

@@ -137,7 +137,9 @@ def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypa
     for fourth in (False, True):
         out = np.ones((5 + fourth, z.shape[1]))
         with Workers(2) as workers:
-            source.sums(rows, columns, Weights(Y, fourth=fourth).part, SumContext(calibration, out, workers))
+            source.sums(
+                rows, columns, Weights.of(Y, fourth=fourth).part, SumContext(calibration, out, workers)
+            )
         expected = np.vstack([z.sum(axis=0), Y[rows].T @ z, (z * z).sum(axis=0)])
         np.testing.assert_allclose(out[:5] - 1, expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
     np.testing.assert_allclose(out[5] - 1, (z**4).sum(axis=0), rtol=1e-9)
@@ -158,7 +160,7 @@ def test_fourth_powers_of_products_of_large_and_small_cells(dtype, size, few, mo
     z = build(x.astype("f8"), squares=True) * calibration.scale - calibration.shift
     out = np.zeros((4, z.shape[1]))
     with Workers(2) as workers:
-        weights = Weights(Y[:, :1], fourth=True)
+        weights = Weights.of(Y[:, :1], fourth=True)
         source.sums(rows, None, weights.part, SumContext(calibration, out, workers))
     np.testing.assert_allclose(out[3], (z**4).sum(axis=0), rtol=1e-5 if dtype == "f4" else 1e-12)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from banditsis.sources.products import Strips, add_products
-from banditsis.statistics.base import Weights
+from banditsis.statistics import Weights
 
 rng = np.random.default_rng(11)
 SHAPES = [(1, 1), (7, 3), (8, 16), (9, 17), (123, 15), (130, 40), (251, 33), (2100, 5), (16, 2100)]
@@ -26,7 +26,7 @@ def test_sums_are_those_of_products(shape, dtype, along_rows):
         linear = rng.standard_normal((n, q))
         square = rng.random(n) if squared else None
         out = np.ones((q + 2 + fourth, m))
-        weights = Weights(linear, square, fourth=fourth)
+        weights = Weights.of(linear, square, fourth=fourth)
         add_products(None, strips, shift, weights, out)
         v = np.ones(n) if square is None else square
         powers = [(z**4).sum(axis=0)] if fourth else []
@@ -43,6 +43,6 @@ def test_missing_numbers_reach_the_sums():
         memory = x.ravel(order="C" if along_rows else "F")
         starts = 20 * np.arange(24) if along_rows else 24 * np.arange(20)
         out = np.zeros((4, 20))
-        weights = Weights(rng.standard_normal((24, 2)))
+        weights = Weights.of(rng.standard_normal((24, 2)))
         add_products(None, Strips(memory, starts, along_rows), np.zeros(20, np.float32), weights, out)
         np.testing.assert_array_equal(np.isnan(out).any(axis=0), np.arange(20) == 17)

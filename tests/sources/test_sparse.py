@@ -37,14 +37,14 @@ KINDS = {
     "csc, unsorted": lambda X: _unsorted(sparse.csc_array(X)),
 }
 WEIGHTS = {
-    "one": Weights(LINEAR[:, :1]),
-    "several": Weights(LINEAR),
-    "one, fourth powers": Weights(LINEAR[:, :1], fourth=True),
-    "several, fourth powers": Weights(LINEAR, fourth=True),
-    "row weights": Weights(LINEAR, np.linspace(1, 2, N)),
-    "one, gaps": Weights(LINEAR[:, :1], presence=PRESENCE),
-    "several, gaps": Weights(LINEAR, presence=PRESENCE),
-    "row weights, fourth powers, gaps": Weights(LINEAR, np.linspace(1, 2, N), PRESENCE, fourth=True),
+    "one": Weights.of(LINEAR[:, :1]),
+    "several": Weights.of(LINEAR),
+    "one, fourth powers": Weights.of(LINEAR[:, :1], fourth=True),
+    "several, fourth powers": Weights.of(LINEAR, fourth=True),
+    "row weights": Weights.of(LINEAR, np.linspace(1, 2, N)),
+    "one, gaps": Weights.of(LINEAR[:, :1], presence=PRESENCE),
+    "several, gaps": Weights.of(LINEAR, presence=PRESENCE),
+    "row weights, fourth powers, gaps": Weights.of(LINEAR, np.linspace(1, 2, N), PRESENCE, fourth=True),
 }
 ROWS = {"all": slice(0, N), "run": slice(5, 190), "few": np.array([0, 3, 4, 99, 210])}
 COLUMNS = {"all": None, "some": np.array([0, 1, 4, 6, 36]), "one": np.array([9])}
@@ -92,9 +92,9 @@ def test_sums(build, rows, columns, kind):
     expected = plain_sums(z, weights.part(listed))
     out, ticks = np.ones_like(expected), []
     with Workers(2) as workers:
-        source.sums(
-            ROWS[rows], COLUMNS[columns], weights.part, SumContext(calibration, out, workers, ticks.append)
-        )
+        context = SumContext(calibration, out[None], workers, ticks.append)
+        edges = np.array([0, len(listed)])
+        source.add_sums(ROWS[rows], edges, COLUMNS[columns], weights.part(listed), context)
     np.testing.assert_allclose(out - 1, expected, rtol=0, atol=1e-9)
     assert sum(ticks) == z.size
     np.testing.assert_array_equal(source.read(ROWS[rows], COLUMNS[columns]), x[np.ix_(listed, chosen)])

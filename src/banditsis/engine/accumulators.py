@@ -93,10 +93,10 @@ class MomentAccumulator:
         used = sum(self.n_left) / self.sums.shape[-1]
         context = SumContext(self.calibration, self.sums, workers, lambda cells: tick(round(cells * used)))
         self.rows = [*self.rows, rows]
-        strata = self.strata.split(rows)
-        self.source.sums_by_stratum(strata, self.columns, self.statistic.weights, context)
-        self.summaries = self.summaries + self.statistic.summaries(strata)
-        self.counts = self.counts + np.array([count_rows(part) for part in strata])
+        grouped, edges = self.strata.group(rows)
+        self.source.add_sums(grouped, edges, self.columns, self.statistic.weights(grouped), context)
+        self.summaries = self.summaries + self.statistic.summaries(grouped, edges)
+        self.counts = self.counts + np.diff(edges)
         self._combined = None
         return count_rows(rows)
 

@@ -28,8 +28,9 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread, take
 from banditsis.core.validation import warn_user
-from banditsis.sources.base import Source, SourceView, SumContext, WeightFunction
-from banditsis.statistics.base import Statistic, Weights
+from banditsis.sources.base import Source, SourceView, SumContext
+from banditsis.statistics.base import Statistic
+from banditsis.statistics.weights import Weights
 
 #: Probability of a false alarm of one test.
 ERROR = 1e-5
@@ -60,19 +61,21 @@ class ExchangeabilityMonitor(SourceView):
         #: which features are monitored; None for all
         self.columns: Columns = None
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        cuts = _group_cuts(self, rows) if self.variation is None and columns is None else []
-        first_weights = weights(take(rows, 0, 1)) if len(cuts) > 2 else None
-        # Weighted squares do not show how features vary.
-        if first_weights is None or first_weights.v is not None:
-            self.base.sums(rows, columns, weights, context)
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
+        """Cut the first group into smaller ones, whose sums show how features vary; weighted ones do not."""
+        is_first = self.variation is None and columns is None and not weights.weighted
+        cuts = _group_cuts(self, take(rows, 0, int(edges[1]))) if is_first else []
+        if len(cuts) <= 2:
+            self.base.add_sums(rows, edges, columns, weights, context)
             return
-        moments = _GroupMoments(first_weights, context.out)
-        groups = [take(rows, start, stop) for start, stop in pairwise(cuts)]
-        added = self.base.sums_by_group(groups, columns, weights, context)
-        for group, _ in zip(groups, added, strict=True):
-            moments.add(context.out, count_rows(group))
-        self.n_groups, self.variation = moments.n_groups, moments.variation()
+        n_groups, finer = len(cuts) - 1, np.array([*cuts, *edges[2:]])
+        out = np.zeros_like(context.out, shape=(len(finer) - 1, *context.out.shape[1:]))  # also on a GPU
+        self.base.add_sums(rows, finer, columns, weights, context._replace(out=out))
+        context.out[0] += out[:n_groups].sum(axis=0)
+        context.out[1:] += out[n_groups:]
+        self.n_groups, self.variation = n_groups, _sums_variation(out[:n_groups], np.diff(cuts), weights)
 
     def read_again(self, rows: Rows, columns: Indices) -> None:
         """Read a few features of the first rows again, if the first pass could not monitor its sums."""
@@ -83,34 +86,13 @@ class ExchangeabilityMonitor(SourceView):
             self.variation = group_variation([np.asarray(part, dtype=np.float64) for part in parts])
 
 
-class _GroupMoments:
-    """Moments of each group of rows, taken as differences of the running sums."""
-
-    def __init__(self, weights: Weights, sums: Floats) -> None:
-        q = weights.linear.shape[1]
-        self._square, self._present = q + 1, q + 2 if weights.presence is not None else None
-        self._n_rows = 0
-        self._before = self._start = self._moments(sums)
-        self._between = np.zeros(sums.shape[1])
-        self.n_groups = 0
-
-    def _moments(self, sums: Floats) -> tuple[Floats, Floats, int | Floats]:
-        """Σz, Σz² and the number of rows."""
-        count = self._n_rows if self._present is None else sums[self._present].copy()
-        return sums[0].copy(), sums[self._square].copy(), count
-
-    def add(self, sums: Floats, n_rows: int) -> None:
-        """Record a group of rows that has been added to the sums."""
-        self._n_rows += n_rows
-        now = self._moments(sums)
-        group_sum, count = now[0] - self._before[0], now[2] - self._before[2]
-        self._between += group_sum * group_sum / np.maximum(count, 1)
-        self._before, self.n_groups = now, self.n_groups + 1
-
-    def variation(self) -> Floats:
-        """T of every feature; NaN for constant ones."""
-        (total, squares, count), (total0, squares0, count0) = self._before, self._start
-        return _variation(self._between, total - total0, squares - squares0, count - count0, self.n_groups)
+def _sums_variation(sums: Floats, n_rows: Indices, weights: Weights) -> Floats:
+    """T of every feature from the sums of groups of rows; NaN for constant ones."""
+    square = 1 + weights.n_linear
+    totals, counts = sums[:, 0], sums[:, square + 1] if weights.n_presence else n_rows[:, None]
+    between = (totals * totals / np.maximum(counts, 1)).sum(axis=0)
+    given = totals.sum(axis=0), sums[:, square].sum(axis=0), counts.sum(axis=0)
+    return _variation(between, *given, len(sums))
 
 
 def _variation(between: Floats, total: Floats, squares: Floats, count: int | Floats, groups: int) -> Floats:

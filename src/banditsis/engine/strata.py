@@ -9,7 +9,18 @@ from itertools import pairwise
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, as_slice, chunks
+from banditsis.core.arrays import (
+    SMALLEST,
+    Array,
+    Floats,
+    Indices,
+    Rows,
+    as_indices,
+    as_slice,
+    chunks,
+    count_rows,
+    take,
+)
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import draw_at_once, draw_lazily, reads_rows_cheaply
 from banditsis.plans.design import ORDINARY, SamplingDesign
@@ -142,14 +153,18 @@ class Strata:
         enough = n_rows >= MIN_ROWS_PER_STRATUM * self.n_strata
         return enough and n_rows <= MAX_DESIGN_EFFECT * self.design.effective_rows(n_rows)
 
+    def group(self, rows: Rows) -> tuple[Rows, Indices]:
+        """The rows of one stratum after the other, and the edges of these groups."""
+        if self.n_strata == 1:
+            return rows, np.array([0, count_rows(rows)])
+        codes = self.codes[rows]
+        grouped = as_indices(rows)[np.argsort(codes, kind="stable")]
+        return grouped, np.cumsum([0, *np.bincount(codes, minlength=self.n_strata)])
+
     def split(self, rows: Rows) -> list[Rows]:
         """The rows of each stratum, as a slice if they are consecutive."""
-        if self.n_strata == 1:
-            return [rows]
-        codes = self.codes[rows]
-        by_stratum = as_indices(rows)[np.argsort(codes, kind="stable")]
-        stops = np.cumsum(np.bincount(codes, minlength=self.n_strata)).tolist()
-        return [as_slice(by_stratum[start:stop]) for start, stop in pairwise([0, *stops])]
+        grouped, edges = self.group(rows)
+        return [as_slice(take(grouped, start, stop)) for start, stop in pairwise(edges.tolist())]
 
     def weights(self, counts: Indices) -> Floats:
         """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, split_at
+from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, split_at, take
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import Opened, take_apart
 from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, invalid, read_record, read_vector
@@ -24,13 +24,15 @@ from banditsis.sources.base import (
     Calibration,
     Source,
     SumContext,
-    WeightFunction,
     calibrate,
     pilot_rows,
+    split_groups,
     summing_dtype,
 )
+from banditsis.sources.blocks import shift_rows
 from banditsis.sources.memmap import PAGE, MappedSource
 from banditsis.sources.views import ColumnSubset, RowSubset
+from banditsis.statistics.weights import Weights
 
 BLOCK = 1 << 13  # rows that a worker of a cluster reads at least
 
@@ -84,19 +86,18 @@ class ShuffledSource(Source):
         """Where blocks of rows begin that workers of a cluster may read, and where the last one ends."""
         return np.append(np.arange(0, self.shape[0], BLOCK), self.shape[0])
 
-    def _split(self, rows: Rows, n_columns: int) -> Iterator[tuple[Source, Rows, int]]:
-        """Runs of rows, each with the source that has them and what was subtracted from their numbers."""
+    def _split(self, rows: Rows, n_columns: int) -> Iterator[tuple[Source, Rows]]:
+        """Runs of rows, one after the other, each with the source that has them."""
         if 2 * n_columns < self.shape[1]:  # the columns have fewer bytes than the rows
-            yield self._cells, rows, 0
+            yield self._cells, rows
             return
         for k, run in split_at(rows, self._edges):
             stratum, is_other = divmod(k, 2)
-            shift = 0 if is_other else self._shifts[stratum]
-            yield self._cells if is_other else self._head, _subtract(run, shift), shift
+            yield (self._cells, run) if is_other else (self._head, shift_rows(run, -self._shifts[stratum]))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         columns = slice(0, self.shape[1]) if columns is None else columns
-        blocks = [part.read(run, columns) for part, run, _ in self._split(rows, count_rows(columns))]
+        blocks = [part.read(run, columns) for part, run in self._split(rows, count_rows(columns))]
         if len(blocks) == 1:
             return blocks[0]
         return np.concatenate(blocks) if blocks else np.empty((0, count_rows(columns)), self.dtype)
@@ -107,10 +108,17 @@ class ShuffledSource(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         return calibrate(self, rows, pilot_rows(self, rows), summing_dtype(self.dtype))
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
         p = self.shape[1] if columns is None else len(columns)
-        for part, run, shift in self._split(rows, p):
-            part.sums(run, columns, _shift_weights(weights, shift), context)
+        for g, group in split_groups(edges):
+            out, start = context.out[g : g + 1], group.start
+            for part, run in self._split(take(rows, start, group.stop), p):
+                n = count_rows(run)
+                run_weights = weights.part(slice(start, start + n))
+                part.add_sums(run, np.array([0, n]), columns, run_weights, context._replace(out=out))
+                start += n
 
     def release(self) -> None:
         self._cells.release()
@@ -139,14 +147,6 @@ def _open_array(folder: Folder, name: str) -> Source:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise invalid(folder, error) from error
     return source
-
-
-def _subtract(rows: Rows, shift: int) -> Rows:
-    return slice(rows.start - shift, rows.stop - shift) if isinstance(rows, slice) else rows - shift
-
-
-def _shift_weights(weights: WeightFunction, shift: int) -> WeightFunction:
-    return (lambda rows: weights(_subtract(rows, -shift))) if shift else weights
 
 
 def stored_below(source: Source) -> ShuffledSource | None:

@@ -35,7 +35,6 @@ from banditsis.sources.base import (
     Calibration,
     Source,
     SumContext,
-    WeightFunction,
     calibrate,
     safe_reach,
     summing_dtype,
@@ -50,7 +49,7 @@ from banditsis.sources.products import (
     flatten,
 )
 from banditsis.sources.tiles import Job, TileJob, add_tiles
-from banditsis.statistics.base import Weights
+from banditsis.statistics.weights import Weights
 
 CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
@@ -147,24 +146,19 @@ class ArraySource(Source):
         safe = map_in_threads(calibrate_some, range(0, p, COLUMNS_AT_ONCE), 8)
         return found if all(safe) else calibrate(self, rows, pilot, self._summing_dtype)
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        self.sums_by_stratum([rows], columns, weights, context._replace(out=context.out[None]))
-
-    def sums_by_stratum(
-        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        """Compute the tiles of all strata together, because those of one may be too few for all threads."""
-        rows = strata[0] if len(strata) == 1 else np.concatenate([as_indices(part) for part in strata])
-        edges = np.cumsum([0, *map(count_rows, strata)])
+        """Compute the tiles of all groups together, because those of one may be too few for all threads."""
         whole = columns is None or self._is_faster_whole(edges[-1], context.out)
         p = self.shape[1] if columns is None or whole else len(columns)
         cells = CELLS_IN_PLACE if whole else CELLS_PACKED
         for start in range(0, edges[-1], MAX_WEIGHTS):
             run = take(rows, start, start + MAX_WEIGHTS)
-            first = weights(take(run, 0, 1))
-            shape = self._tile_shape(run, p, whole, first)
+            shape = self._tile_shape(run, p, whole, weights)
             strips = self._column_strips(columns, whole, shape[1])
-            jobs = self._jobs(run, edges - start, strips, shape[0], first, weights, context)
+            run_weights = weights.part(slice(start, start + count_rows(run)))
+            jobs = self._jobs(run, edges - start, strips, shape[0], run_weights, context)
             waiting = MAX_PARTIAL_SUMS // (context.out.shape[0] * context.out.shape[1] * min(p, shape[1]))
             add_tiles(
                 jobs,
@@ -180,32 +174,31 @@ class ArraySource(Source):
         edges: Indices,
         strips: Sequence[ColumnStrip],
         height: int,
-        first: Weights,
-        weights: WeightFunction,
+        weights: Weights,
         context: SumContext,
     ) -> Iterator[TileJob]:
-        """The jobs of all tiles; the rows of each stratum end at the next edge."""
+        """The jobs of all tiles; the rows of each group end at the next edge."""
         calibration, n_sums, y = context.calibration, context.out.shape[1], None
-        if first.is_plain and self._flat is not None and calibration.is_unscaled:
-            y = self._plain_weights(rows, weights)
+        if weights.is_plain and self._flat is not None and calibration.is_unscaled:
+            y = self._plain_weights(count_rows(rows), weights)
             starts, offsets = self._addresses(self._flat, rows, strips, height)
             # Whether no other tile has the same columns; kernels are compiled for contiguous results only.
             alone = height >= count_rows(rows) and context.out.flags.c_contiguous
         for i in range(0, count_rows(rows), height):
             part = take(rows, i, i + height)
             n = count_rows(part)
-            # Only the strata of which the tile has rows have sums.
+            # Only the groups of which the tile has rows have sums.
             begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, i + n)
             inner = np.minimum(np.maximum(edges[begin : end + 1] - i, 0), n)
-            weights_of_part, shape = _compute_once(weights), (end - begin, n_sums)
+            part_weights, shape = weights.part(slice(i, i + n)), (end - begin, n_sums)
             for number, (strip, place, picked) in enumerate(strips):
                 in_place = y is not None and alone and isinstance(picked, slice)
                 out = context.out[begin:end] if in_place else np.zeros((*shape, count_rows(strip)))
-                job: Job = (self._add_tile, part, strip, inner, weights_of_part, calibration, out)
+                job: Job = (self._add_tile, part, strip, inner, part_weights, calibration, out)
                 if y is not None:
                     here = starts[:n] if isinstance(part, slice) else starts[i : i + n]
                     where = here, offsets[number], place.start if in_place else 0
-                    sums = calibration.shift[strip], y[i : i + n], inner, first.fourth, out
+                    sums = calibration.shift[strip], y[i : i + n], inner, weights.fourth, out
                     job = self._add_plain, part, strip, *where, *sums
                 yield TileJob(n, context.out[begin:end, :, place], job, None if in_place else picked)
 
@@ -224,10 +217,12 @@ class ArraySource(Source):
             for strip, _, _ in strips
         ]
 
-    def _plain_weights(self, rows: Rows, weights: WeightFunction) -> Array:
+    def _plain_weights(self, n_rows: int, weights: Weights) -> Array:
         """The only weights of some rows, in the dtype of the data."""
         parts = map_in_threads(
-            lambda part: weights(part).linear[:, 0].astype(self.dtype), chunks(rows, ROWS_BY_COLUMN), 4
+            lambda part: weights.part(part).linear[:, 0].astype(self.dtype),
+            chunks(slice(0, n_rows), ROWS_BY_COLUMN),
+            4,
         )
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -296,12 +291,12 @@ class ArraySource(Source):
         rows: Rows,
         columns: Indices | slice,
         edges: Indices,
-        weights: WeightFunction,
+        w: Weights,
         calibration: Calibration,
         out: Floats,
     ) -> None:
-        """Sum a tile, whose strata are the first dimension of ``out``."""
-        calibration, w = calibration.take(columns), weights(rows)
+        """Sum a tile, whose groups are the first dimension of ``out``."""
+        calibration, w = calibration.take(columns), w.computed
         unscaled = self._flat is not None and calibration.is_unscaled
         if unscaled and fits_kernels(w) and self._is_in_strips(self._flat, rows, columns):
             assert self._flat is not None
@@ -448,18 +443,6 @@ def _check_array(array: Array) -> Array:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
     return array
-
-
-def _compute_once(weights: WeightFunction) -> WeightFunction:
-    """The same for the tiles of some rows, which share the weights of the first call."""
-    found: list[Weights] = []
-
-    def compute(rows: Rows) -> Weights:
-        if not found:  # two threads may compute them at the same time
-            found.append(weights(rows))
-        return found[0]
-
-    return compute
 
 
 def _round_up(value: float, multiple: int) -> int:

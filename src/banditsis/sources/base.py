@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,9 +24,10 @@ from banditsis.core.arrays import (
     take,
 )
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.statistics.base import Statistic, Weights
+from banditsis.statistics.base import Statistic
+from banditsis.statistics.weights import Weights
 
-#: Gives the weights of some rows.
+#: For sources that have not moved to :meth:`Source.add_sums` yet.
 WeightFunction: TypeAlias = Callable[[Rows], Weights]
 
 
@@ -60,18 +62,31 @@ class SumContext(NamedTuple):
 
     #: of all columns of the source
     calibration: Calibration
-    #: the sums, lines × columns, to which the pass adds
+    #: the sums, groups × lines × columns, to which the pass adds
     out: Floats
     workers: Workers
     #: called with the number of cells that have been added
     tick: Callable[[int], None] = ignore_progress
 
 
+def split_groups(edges: Indices) -> Iterator[tuple[int, slice]]:
+    """The number of each group of rows that is not empty, and its positions among the rows.
+
+    Examples
+    --------
+    >>> list(split_groups(np.array([0, 3, 3, 5])))
+    [(0, slice(0, 3, None)), (2, slice(3, 5, None))]
+    """
+    for g, (start, stop) in enumerate(pairwise(edges.tolist())):
+        if start < stop:
+            yield g, slice(start, stop)
+
+
 class Source(ABC):
     """Rows × columns, wherever they live.
 
-    A new kind of source sets ``shape`` and ``dtype`` and implements ``read``, ``calibrate``, ``sums`` and
-    ``bytes_touched``. The other attributes and methods have defaults that suit an array in memory.
+    A new kind of source sets ``shape`` and ``dtype`` and implements ``read``, ``calibrate``, ``add_sums``
+    and ``bytes_touched``. The other attributes and methods have defaults that suit an array in memory.
     """
 
     shape: tuple[int, int]
@@ -139,28 +154,27 @@ class Source(ABC):
         """Find the shift and scale of all columns from some of the rows."""
 
     @abstractmethod
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        """Add the products of some cells with their weights to ``context.out``.
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
+        """Add the products of some cells with their weights to ``context.out``, group by group of rows.
 
         The result does not depend on the number of workers: tiles have a fixed size and are added in a fixed
         order.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            The rows of one group after the other, sorted within each.
+        edges : ndarray of int
+            The sums of ``rows[edges[g]:edges[g + 1]]`` are added to ``context.out[g]``.
+        columns : ndarray of int or None
+            Sorted columns; None for all.
+        weights : Weights
+            The weights of these rows, by position in ``rows``.
+        context : SumContext
+            The calibration, the sums, the threads, and what is called to report progress.
         """
-
-    def sums_by_stratum(
-        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
-    ) -> None:
-        """Call :meth:`sums` for the rows of each stratum; ``context.out`` has sums for each of them."""
-        for rows, out in zip(strata, context.out, strict=True):
-            if count_rows(rows) > 0:
-                self.sums(rows, columns, weights, context._replace(out=out))
-
-    def sums_by_group(
-        self, groups: Iterable[Rows], columns: Columns, weights: WeightFunction, context: SumContext
-    ) -> Iterator[None]:
-        """Call :meth:`sums` for one group of rows after the other, and yield after each."""
-        for rows in groups:
-            self.sums(rows, columns, weights, context)
-            yield
 
     @abstractmethod
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
@@ -202,8 +216,10 @@ class SourceView(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows)
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        self.base.sums(rows, columns, weights, context)
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
+        self.base.add_sums(rows, edges, columns, weights, context)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return self.base.bytes_touched(n_rows, n_columns, scattered=scattered)

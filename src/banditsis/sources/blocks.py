@@ -15,13 +15,13 @@ from banditsis.sources.base import (
     Calibration,
     Source,
     SumContext,
-    WeightFunction,
     calibrate,
     pilot_rows,
+    split_groups,
     summing_dtype,
 )
 from banditsis.sources.tiles import TileJob, add_tiles
-from banditsis.statistics.base import Weights
+from banditsis.statistics.weights import Weights
 
 TILE_CELLS = 1 << 22  # 16 MB in float32
 MIN_RUN = 128  # mean length of runs of consecutive rows that are read as slices
@@ -45,26 +45,35 @@ class BlockSource(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         return calibrate(self, rows, pilot_rows(self, rows), summing_dtype(self.dtype))
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        add_tiles(self._tile_jobs(rows, columns, weights, context), context, 8 * context.workers.n_jobs)
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
+        tiles = self._tile_jobs(rows, edges, columns, weights, context)
+        add_tiles(tiles, context, 8 * context.workers.n_jobs)
 
     def _tile_jobs(
-        self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> Iterator[TileJob]:
         p = self.shape[1] if columns is None else len(columns)
         width = self.tile_columns(p)
         chosen = slice(0, p) if columns is None else columns
-        for run in self._row_runs(rows, max(1, self.cells_at_once // width)):
-            run_weights, position = self._prepare_weights(run, weights(run)), slice(0, 0)
-            for tile_columns in cut(chosen, width, self.chunk[1]):
-                position = slice(position.stop, position.stop + count_rows(tile_columns))
-                part = np.zeros((len(context.out), position.stop - position.start))
-                job = self._add, run, tile_columns, position, run_weights, context.calibration, part
-                yield TileJob(count_rows(run), context.out[:, position], job)
+        for g, group in split_groups(edges):
+            out, stop = context.out[g], group.start
+            for run in self._row_runs(
+                take(rows, group.start, group.stop), max(1, self.cells_at_once // width)
+            ):
+                start, stop = stop, stop + count_rows(run)
+                run_weights = self._prepare_weights(run, weights.part(slice(start, stop)))
+                position = slice(0, 0)
+                for tile_columns in cut(chosen, width, self.chunk[1]):
+                    position = slice(position.stop, position.stop + count_rows(tile_columns))
+                    part = np.zeros((len(out), position.stop - position.start))
+                    job = self._add, run, tile_columns, position, run_weights, context.calibration, part
+                    yield TileJob(count_rows(run), out[:, position], job)
 
     def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
         """What :meth:`_add` needs to know of the weights of some rows, computed once for all tiles."""
-        return weights
+        return weights.computed
 
     def tile_columns(self, n_columns: int) -> int:
         """Columns of a tile when that many are read: whole chunks."""
@@ -93,7 +102,9 @@ class BlockSource(Source):
         """Read a tile and add its sums to ``part``, which belongs at ``position`` of the result."""
         block, rest = self._read_tile(rows, columns, calibration.take(columns))
         tile = ArraySource(block)
-        tile.sums(slice(0, tile.shape[0]), None, weights.part, SumContext(rest, part, Workers(1)))
+        n = tile.shape[0]
+        context = SumContext(rest, part[None], Workers(1))
+        tile.add_sums(slice(0, n), np.array([0, n]), None, weights, context)
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration

@@ -16,7 +16,7 @@ from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indi
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import raise_if_shorter
-from banditsis.statistics.base import Weights
+from banditsis.statistics.weights import Weights
 
 SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one variant that a read of 8 KB returns
 #: Samples, and at most so many variants, that are decoded for a matrix product: a block for the cache.
@@ -99,8 +99,8 @@ class GenotypeSource(BlockSource):
     def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
         samples = as_indices(rows)
         is_dense = samples[-1] - samples[0] < MAX_SPAN * len(samples)
-        if weights.v is not None or not is_dense:
-            return weights
+        if weights.weighted or not is_dense:
+            return weights.computed
         return GenotypeWeights.prepare(samples, weights)
 
     def _add(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise, starmap
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.statistics.base import Weights
+from banditsis.statistics.weights import Weights
 
 #: Columns of weights up to which one pass of a kernel is faster than matrix products.
 MAX_KERNEL_WEIGHTS = 24
@@ -71,17 +70,14 @@ class Strips(NamedTuple):
 
 def fits_kernels(weights: Weights) -> bool:
     """Whether kernels can add these sums and are faster than matrix products."""
-    if weights.presence is not None:
+    if weights.n_presence:
         return _is_plain_pairwise(weights)
-    return bool(weights.linear.shape[1] <= MAX_KERNEL_WEIGHTS)
+    return weights.n_linear <= MAX_KERNEL_WEIGHTS
 
 
 def _is_plain_pairwise(weights: Weights) -> bool:
     """Whether the sums are those of one target without covariates and weights, by pairwise deletion."""
-    presence = weights.presence
-    if presence is None or weights.v is not None:
-        return False
-    return bool(weights.linear.shape[1] == 1 and presence.shape[1] == 3)
+    return not weights.weighted and weights.n_linear == 1 and weights.n_presence == 3
 
 
 def add_products(block: Array | None, strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -186,7 +182,7 @@ def _add_present(block: Array, strips: Strips, shift: Array, weights: Weights, o
     z. The sums of presence are those of all rows less those of the missing cells, which are usually few.
     """
     along_rows, presence = strips.along_rows, weights.presence
-    complete, q = replace(weights, presence=None), weights.linear.shape[1]
+    complete, q = Weights.of(weights.linear, weights.v, fourth=weights.fourth), weights.n_linear
     assert presence is not None
     lines = [*range(q + 2), *([len(out) - 1] if weights.fourth else [])]
     total = np.zeros((len(lines), len(shift)))

@@ -21,21 +21,22 @@ from banditsis.core.arrays import (
     count_rows,
     is_wide_integer,
     spread,
+    take,
 )
 from banditsis.sources.array import check_names
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
     SumContext,
-    WeightFunction,
     calibrate,
     is_unsafe,
+    split_groups,
 )
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.products import fourth_line
 from banditsis.sources.tiles import Job, TileJob, add_tiles
 from banditsis.sources.views import ColumnSubset
-from banditsis.statistics.base import Weights
+from banditsis.statistics.weights import Weights
 
 STORED_PER_TILE = 1 << 18  # stored cells
 MAX_PARTIAL_SUMS = 1 << 25  # that are held until they are added to the result, 256 MB
@@ -112,20 +113,29 @@ class SparseSource(BlockSource):
         first[stored] = np.abs(data[indptr[stored]])
         return np.flatnonzero(counts >= NEARLY_FULL * self.shape[0]), _scale(first)
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> None:
         chosen = np.arange(self.shape[1]) if columns is None else columns
         shifted = context.calibration.shift[chosen] != 0
         if shifted.any():
-            n_sums, n_shifted = len(context.out), np.count_nonzero(shifted)
-            dense, rest = np.zeros((n_sums, n_shifted)), np.zeros((n_sums, len(chosen) - n_shifted))
-            super().sums(rows, chosen[shifted], weights, context._replace(out=dense))
+            shape = context.out.shape[:2]
+            dense, rest = (np.zeros((*shape, np.count_nonzero(some))) for some in (shifted, ~shifted))
+            super().add_sums(rows, edges, chosen[shifted], weights, context._replace(out=dense))
             if rest.size:
-                self.sums(rows, chosen[~shifted], weights, context._replace(out=rest))
-            context.out[:, shifted] += dense
-            context.out[:, ~shifted] += rest
+                self.add_sums(rows, edges, chosen[~shifted], weights, context._replace(out=rest))
+            context.out[..., shifted] += dense
+            context.out[..., ~shifted] += rest
             return
+        add_tiles(self._jobs(rows, edges, columns, weights, context), context, 8 * context.workers.n_jobs)
+
+    def _jobs(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
+    ) -> Iterator[TileJob]:
         make_jobs = self._row_jobs if self.by_row else self._column_jobs
-        add_tiles(make_jobs(rows, columns, weights, context), context, 8 * context.workers.n_jobs)
+        for g, group in split_groups(edges):
+            part, out = take(rows, group.start, group.stop), context.out[g]
+            yield from make_jobs(part, columns, weights.part(group), context._replace(out=out))
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration
@@ -134,10 +144,10 @@ class SparseSource(BlockSource):
         return self.read(rows, columns).astype(np.float64), calibration
 
     def _column_jobs(
-        self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
+        self, rows: Rows, columns: Columns, w: Weights, context: SumContext
     ) -> Iterator[TileJob]:
         """Tiles of columns with about the same number of stored cells."""
-        w, indptr = weights(rows), self.cells[0]
+        w, indptr = w.computed, self.cells[0]
         positions = _positions(as_indices(rows), self.shape[0])
         chosen = np.arange(self.shape[1]) if columns is None else columns
         scale = context.calibration.scale[chosen]
@@ -159,7 +169,7 @@ class SparseSource(BlockSource):
             yield TileJob(count_rows(rows), context.out[:, tile], job)
 
     def _row_jobs(
-        self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext
+        self, rows: Rows, columns: Columns, weights: Weights, context: SumContext
     ) -> Iterator[TileJob]:
         """Tiles of rows, each over all columns."""
         n_sums, width = context.out.shape
@@ -173,7 +183,7 @@ class SparseSource(BlockSource):
         edges = np.linspace(0, len(row_indices), n_tiles + 1).astype(int)
         for start, stop in pairwise(edges.tolist()):
             tile = row_indices[start:stop]
-            w = weights(rows if n_tiles == 1 else tile)
+            w = weights.part(slice(start, stop)).computed
             out = np.repeat(_baseline(w, n_sums)[:, None], width, axis=1)
             job = self._add_strips, tile, scale, positions, w, out
             yield TileJob(stop - start, context.out, job)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows
-from banditsis.sources.base import Calibration, Source, SourceView, SumContext, WeightFunction
-from banditsis.statistics.base import Weights
+from banditsis.sources.base import Calibration, Source, SourceView, SumContext
+from banditsis.statistics.weights import Weights
 
 
 class RowSubset(SourceView):
@@ -48,27 +48,10 @@ class RowSubset(SourceView):
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(self.rows[rows])
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        self.base.sums(self.rows[rows], columns, self._base_weights(weights), context)
-
-    def sums_by_stratum(
-        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        base_strata = [self.rows[rows] for rows in strata]
-        self.base.sums_by_stratum(base_strata, columns, self._base_weights(weights), context)
-
-    def _base_weights(self, weights: WeightFunction) -> WeightFunction:
-        """The weights of rows by their numbers in the base."""
-
-        def base_weights(base_rows: Rows) -> Weights:
-            if isinstance(base_rows, slice):  # consecutive in the base, so consecutive here
-                first = int(np.searchsorted(self.rows, base_rows.start))
-                return weights(slice(first, first + base_rows.stop - base_rows.start))
-            if np.array_equal(base_rows, self.rows):  # which takes less time than a search
-                return weights(slice(0, len(base_rows)))
-            return weights(np.searchsorted(self.rows, base_rows))
-
-        return base_weights
+        self.base.add_sums(self.rows[rows], edges, columns, weights, context)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         if scattered or self.base.block_rows == 1:
@@ -125,14 +108,11 @@ class ColumnSubset(SourceView):
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows).take(self.columns)
 
-    def sums(self, rows: Rows, columns: Columns, weights: WeightFunction, context: SumContext) -> None:
-        self.base.sums(rows, self._base_columns(columns), weights, self._base_context(context))
-
-    def sums_by_stratum(
-        self, strata: Sequence[Rows], columns: Columns, weights: WeightFunction, context: SumContext
+    def add_sums(
+        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        chosen = self._base_columns(columns)
-        self.base.sums_by_stratum(strata, chosen, weights, self._base_context(context))
+        base_context = self._base_context(context)
+        self.base.add_sums(rows, edges, self._base_columns(columns), weights, base_context)
 
     def _base_columns(self, columns: Columns) -> Indices:
         return self.columns if columns is None else self.columns[columns]

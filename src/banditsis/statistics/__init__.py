@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from banditsis.core.validation import check_choice
-from banditsis.statistics.base import Statistic, Weights
+from banditsis.statistics.base import Statistic
 from banditsis.statistics.chatterjee import Chatterjee
 from banditsis.statistics.cox import Cox
 from banditsis.statistics.distance import Distance
@@ -18,6 +18,7 @@ from banditsis.statistics.sample import SampleStatistic
 from banditsis.statistics.sirs import Sirs
 from banditsis.statistics.sliced_wasserstein import SlicedWasserstein
 from banditsis.statistics.spearman import Spearman
+from banditsis.statistics.weights import Weights
 
 STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "pearson": Pearson,

@@ -3,9 +3,10 @@
 There are two kinds of statistics. A *linear statistic* (correlation, analysis of variance, score tests) is a
 function of sums over rows. It works on the responses and never sees a feature:
 
-1. ``weights(rows)`` turns the responses of some rows into :class:`Weights`;
+1. ``weights(rows)`` turns the responses of some rows into
+   :class:`~banditsis.statistics.weights.Weights`;
 2. the source multiplies its cells by the weights and adds the products to ``sums``, an array of shape
-   (lines, features) whose lines are listed in :class:`Weights`;
+   (lines, features) whose lines are listed there;
 3. ``summary(rows)`` returns the sums that involve the responses alone;
 4. ``scores(sums, summary, ...)`` turns both into one score per feature.
 
@@ -21,72 +22,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, Rows, chunks, count_rows, take
+from banditsis.core.arrays import Array, Floats, Rows, chunks, count_rows, take
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.saddlepoint import ScoreParts
+from banditsis.statistics.weights import Weights as Weights
 
 #: A feature with missing values that is present in fewer rows scores 0, without covariates.
 MIN_PRESENT = 10
 #: Text with more distinct values than these, or fewer rows for each on average, is not taken for classes.
 #: Nor are p-values checked with more classes, because that would take too long.
 MAX_CLASSES, MIN_CLASS_ROWS = 50, 5
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The weights by which a source multiplies the cells of some rows.
-
-    Let ``z`` be the cells of a feature, shifted by a constant (scores do not depend on the shift), and ``v``
-    the weights of the rows, 1 if none are given. The source computes these lines of sums over the rows, each
-    with one value per feature: ``Σ v·z``; ``Σ z·w`` for each column w of ``linear``; ``Σ v·z²``. With
-    ``presence``, missing values (NaN) are deleted pairwise, that is left out of all sums, and ``Σ u`` over
-    the rows in which the cell is present follows for each of its columns u. With ``fourth``, the last line is
-    ``Σ z⁴``, which is infinite or 0 if cells are beyond about 1e76 or 1e-76.
-
-    The shapes are (rows, q) for ``linear``, (rows, s) for ``presence``, and (rows,) for ``v``.
-    """
-
-    linear: Floats
-    v: Floats | None = None
-    presence: Floats | None = None
-    fourth: bool = False
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether there is one linear weight, for complete data, and nothing else."""
-        return self.linear.shape[1] == 1 and self.v is None and self.presence is None
-
-    def padded(self, dtype: np.dtype, multiple: int = 1, along_rows: bool = True) -> Array:
-        """The row weights, the linear weights, and zeros up to a multiple of columns.
-
-        The shape is (rows, columns), or (columns, rows) unless ``along_rows``. Tiles with the same rows share
-        the array.
-        """
-        key = dtype, multiple, along_rows
-        if key not in self._padded:
-            n, q = self.linear.shape
-            columns = np.zeros(
-                (n, -(-(q + 1) // multiple) * multiple), dtype, order="C" if along_rows else "F"
-            )
-            columns[:, 0], columns[:, 1 : q + 1] = 1 if self.v is None else self.v, self.linear
-            self._padded[key] = columns if along_rows else columns.T
-        return self._padded[key]
-
-    @cached_property
-    def _padded(self) -> dict[tuple[np.dtype, int, bool], Array]:
-        return {}
-
-    def part(self, rows: slice | Indices) -> Weights:
-        """Weights of some of the rows."""
-        v = None if self.v is None else self.v[rows]
-        presence = None if self.presence is None else self.presence[rows]
-        return replace(self, linear=self.linear[rows], v=v, presence=presence)
 
 
 class RowSizes(NamedTuple):

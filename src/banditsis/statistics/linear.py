@@ -3,7 +3,7 @@
 A is an intercept and the covariates, B what the response asks (its values, indicators of classes, residuals
 of a null model), and v the weights of rows (sample weights times the variances of a generalised linear
 model). A source multiplies its cells by the columns of A and B and by v; see ``Weights`` in
-:mod:`banditsis.statistics.base`. The sums of [A B z] give every score, effect size, null distribution and
+:mod:`banditsis.statistics.weights`. The sums of [A B z] give every score, effect size, null distribution and
 degree of freedom, with and without covariates, sample weights and missing cells; see
 :mod:`banditsis.statistics.moments`. What differs between statistics is in
 :mod:`banditsis.statistics.families` and :mod:`banditsis.statistics.glm`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
@@ -25,18 +26,17 @@ from banditsis.core.arrays import (
     Floats,
     Indices,
     Rows,
-    as_indices,
     chunks,
     count_rows,
     near_zero,
     spread,
+    take,
 )
 from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import (
     MIN_PRESENT,
     RowSizes,
     Statistic,
-    Weights,
     check_residual_rows,
     is_mostly_missing,
     mean_drift,
@@ -56,6 +56,7 @@ from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.regression import Explained, explain, squared_influence
 from banditsis.statistics.saddlepoint import ScoreParts
 from banditsis.statistics.shape import power_sums
+from banditsis.statistics.weights import WeightArrays, Weights
 
 #: Cells of targets and covariates that stay in the cache.
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE, MIN_ROWS_ALONE = 1 << 16, 1 << 7, 1 << 12
@@ -197,12 +198,18 @@ class LinearStatistic(Statistic):
         return self.design(rows), B, self.weigh(B, rows), v
 
     def weights(self, rows: Rows) -> Weights:
-        """Weights of some rows."""
+        """Weights of some rows, which are computed when they are used."""
+        layout = self.layout
+        n_presence = layout.n_lines - layout.n_rows if self.pairwise else 0
+        n_linear = self.rank + self.n_targets
+        return Weights(rows, self._weight_arrays, n_linear, layout.weighted, n_presence, self.evidence)
+
+    def _weight_arrays(self, rows: Rows) -> WeightArrays:
         A, B, weighted, v = self.columns(rows)
         presence = self.layout.presence(A, B, weighted, v) if self.pairwise else None
         if self.rank:
             weighted = np.column_stack([A[:, 1:] if v is None else A[:, 1:] * v[:, None], weighted])
-        return Weights(weighted, v, presence, self.evidence)
+        return weighted, v, presence
 
     def calibrate(self, rows: Rows) -> Self:
         """Centre by the median of a sample, which is robust to outliers, and scale by a power of two.
@@ -285,15 +292,15 @@ class LinearStatistic(Statistic):
         self._powers = found if everything else self._powers
         return found[:n_powers]
 
-    def summaries(self, strata: Sequence[Rows]) -> Floats:
-        """The summary of each of some strata."""
+    def summaries(self, rows: Rows, edges: Indices) -> Floats:
+        """The summary of each group of rows, which end at the next edge."""
+        groups = [take(rows, start, stop) for start, stop in pairwise(edges.tolist())]
         plain = self.rank == 0 and not self.layout.weighted and not self.one_hot
-        if len(strata) == 1 or self.n_responses > 1 or not plain:
-            return np.stack([self.summary(rows) for rows in strata])
-        y = self.scaled(np.concatenate([as_indices(rows) for rows in strata]))[:, 0]
-        counts = np.array([count_rows(rows) for rows in strata])
-        codes = np.repeat(np.arange(len(strata)), counts)
-        sums = [np.bincount(codes, weights, len(strata)) for weights in (y, np.square(y))]
+        if len(groups) == 1 or self.n_responses > 1 or not plain:
+            return np.stack([self.summary(group) for group in groups])
+        y, counts = self.scaled(rows)[:, 0], np.diff(edges)
+        codes = np.repeat(np.arange(len(groups)), counts)
+        sums = [np.bincount(codes, weights, len(groups)) for weights in (y, np.square(y))]
         return np.stack([counts, counts, *sums], axis=1)[:, :, None]
 
     def gram(self, summary: Floats, targets: Sequence[int]) -> Floats:

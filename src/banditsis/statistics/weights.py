@@ -1,0 +1,136 @@
+"""The weights by which a source multiplies its cells: all that it needs to know of a linear statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, take
+
+#: The arrays ``linear``, ``v`` and ``presence`` of :class:`Weights`.
+WeightArrays: TypeAlias = "tuple[Floats, Floats | None, Floats | None]"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights by which a source multiplies the cells of some rows.
+
+    Let ``z`` be the cells of a feature, shifted by a constant (scores do not depend on the shift), and ``v``
+    the weights of the rows, 1 if none are given. The source computes these lines of sums over the rows, each
+    with one value per feature: ``Σ v·z``; ``Σ z·w`` for each column w of ``linear``; ``Σ v·z²``. With
+    ``presence``, missing values (NaN) are deleted pairwise, that is left out of all sums, and ``Σ u`` over
+    the rows in which the cell is present follows for each of its columns u. With ``fourth``, the last line is
+    ``Σ z⁴``, which is infinite or 0 if cells are beyond about 1e76 or 1e-76.
+
+    The arrays are computed when they are first used, so a source takes the weights of a tile in the thread
+    that sums it. What a source has to know before takes no computation.
+
+    Parameters
+    ----------
+    rows : slice or ndarray of int
+        The rows that the weights belong to, by position.
+    compute : callable
+        Returns the arrays of some rows: ``linear`` of shape (rows, q), ``v`` of shape (rows,) or None, and
+        ``presence`` of shape (rows, s) or None.
+    n_linear : int
+        The number q of columns of ``linear``.
+    weighted : bool
+        Whether rows have weights ``v``.
+    n_presence : int
+        The number s of columns of ``presence``; 0 for complete data.
+    fourth : bool
+        Whether Σz⁴ is asked for.
+
+    Examples
+    --------
+    >>> weights = Weights.of(np.array([[1.0], [2.0], [3.0]]))
+    >>> weights.part(slice(1, 3)).linear.tolist()
+    [[2.0], [3.0]]
+    """
+
+    rows: Rows
+    compute: Callable[[Rows], WeightArrays]
+    n_linear: int
+    weighted: bool = False
+    n_presence: int = 0
+    fourth: bool = False
+
+    @classmethod
+    def of(
+        cls, linear: Floats, v: Floats | None = None, presence: Floats | None = None, fourth: bool = False
+    ) -> Weights:
+        """Weights with these arrays."""
+
+        def take_rows(rows: Rows) -> WeightArrays:
+            return linear[rows], None if v is None else v[rows], None if presence is None else presence[rows]
+
+        n_presence = 0 if presence is None else presence.shape[1]
+        return cls(slice(0, len(linear)), take_rows, linear.shape[1], v is not None, n_presence, fourth)
+
+    def part(self, positions: slice | Indices) -> Weights:
+        """Weights of the rows at some positions."""
+        if isinstance(positions, slice):
+            return replace(self, rows=take(self.rows, positions.start, positions.stop))
+        return replace(self, rows=as_indices(self.rows)[positions])
+
+    @cached_property
+    def computed(self) -> Weights:
+        """The same weights, computed now: parts of them share the arrays."""
+        return Weights.of(*self._arrays, fourth=self.fourth)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrays are sent to other processes, and not what computes them."""
+        return Weights.of, (*self._arrays, self.fourth)
+
+    @cached_property
+    def _arrays(self) -> WeightArrays:
+        return self.compute(self.rows)
+
+    @property
+    def linear(self) -> Floats:
+        """The weights of z, one column for each line of sums."""
+        return self._arrays[0]
+
+    @property
+    def v(self) -> Floats | None:
+        """The weights of the rows; None if all are 1."""
+        return self._arrays[1]
+
+    @property
+    def presence(self) -> Floats | None:
+        """What is summed over the rows in which a cell is present; None for complete data."""
+        return self._arrays[2]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one linear weight, for complete data, and nothing else."""
+        return self.n_linear == 1 and not self.weighted and not self.n_presence
+
+    @property
+    def n_lines(self) -> int:
+        """Number of lines of the sums."""
+        return 2 + self.n_linear + self.n_presence + self.fourth
+
+    def padded(self, dtype: np.dtype, multiple: int = 1, along_rows: bool = True) -> Array:
+        """The row weights, the linear weights, and zeros up to a multiple of columns.
+
+        The shape is (rows, columns), or (columns, rows) unless ``along_rows``. Tiles with the same rows share
+        the array.
+        """
+        key = dtype, multiple, along_rows
+        if key not in self._padded:
+            n, q = self.linear.shape
+            columns = np.zeros(
+                (n, -(-(q + 1) // multiple) * multiple), dtype, order="C" if along_rows else "F"
+            )
+            columns[:, 0], columns[:, 1 : q + 1] = 1 if self.v is None else self.v, self.linear
+            self._padded[key] = columns if along_rows else columns.T
+        return self._padded[key]
+
+    @cached_property
+    def _padded(self) -> dict[tuple[np.dtype, int, bool], Array]:
+        return {}
