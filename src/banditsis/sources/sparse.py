@@ -195,11 +195,11 @@ class SparseSource(BlockSource):
             y, fourth = np.ascontiguousarray(w.linear[:, 0]), fourth_line(w, sums.T)
             kernels.sparse.row_moments(*self.cells, strips, positions, y, fourth, w.presence, sums)
         else:
-            kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
             presence = np.empty((len(w.linear), 0)) if w.presence is None else w.presence
             v = np.empty(0) if w.v is None else np.ascontiguousarray(w.v)
             columns = w.padded(np.dtype(np.float64))
-            kernel(*self.cells, strips, scale, positions, columns, v, presence, sums)
+            given = strips, scale, positions, columns, v, presence
+            kernels.sparse.products(*self.cells, self.by_row, *given, sums)
         out += sums.T
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
