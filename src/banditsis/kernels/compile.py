@@ -26,15 +26,11 @@ if logging.getLogger("numba").level == logging.NOTSET:
 
 def _kernel(*fastmath: str) -> Any:
     """A decorator that compiles a loop."""
+    no_wrapper_for_c = {"no_cfunc_wrapper": True}
+    compiled = njit(nogil=True, fastmath=set(fastmath), error_model="numpy", **no_wrapper_for_c)
 
     def compile_later(function: Any) -> Any:
-        options = {
-            "nogil": True,
-            "fastmath": set(fastmath),
-            "no_cfunc_wrapper": True,
-            "error_model": "numpy",
-        }  # the wrapper is for C
-        kernel = njit(**options)(function)
+        kernel = compiled(function)
         if not config.DISABLE_JIT:
             try:
                 kernel._cache = _Cache(function)
@@ -118,12 +114,8 @@ def _prefetch(typing_context: Any, flat: Any, index: Any) -> Any:
     return types.void(flat, index), generate
 
 
-def _no_prefetch(flat: Any, index: Any) -> None:
-    """Replacement of :func:`prefetch` when kernels run as plain Python."""
-
-
 #: Load the cache line of ``flat[index]`` before it is used. Scattered reads are 1.7 times faster with it.
-prefetch = _no_prefetch if config.DISABLE_JIT else _prefetch
+prefetch = (lambda flat, index: None) if config.DISABLE_JIT else _prefetch
 
 
 class _Listener(event.Listener):
