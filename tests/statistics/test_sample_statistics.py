@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
 from banditsis.engine.sampling import draw_rows
-from banditsis.kernels.ranks import count_inversions
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
@@ -72,15 +71,15 @@ def test_equals_the_reference(name, n):
             np.testing.assert_allclose(found**power, expected**power, rtol=0, atol=1e-9)
 
 
-def test_distance_equals_dcor_at_ten_thousand_rows():
+def test_distance_equals_dcor_at_two_thousand_rows():
     import dcor
 
     rng = np.random.default_rng(0)
-    X = features(10_000, rng)
-    y = np.abs(X[:, 0]) + rng.standard_normal(10_000)
-    found = screen(X, y, Plan.exact(10_000, 8, 8), statistic="distance").scores
+    X = features(2000, rng)
+    y = np.abs(X[:, 0]) + rng.standard_normal(2000)
+    found = screen(X, y, Plan.exact(2000, 8, 8), statistic="distance").scores
     centred = X - np.median(X, axis=0)  # dcor loses digits far from 0
-    expected = [dcor.distance_correlation(x, y, method="mergesort") if np.ptp(x) else 0 for x in centred.T]
+    expected = [dcor.distance_correlation(x, y, method="naive") if np.ptp(x) else 0 for x in centred.T]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
@@ -143,18 +142,19 @@ def test_order_of_rows_does_not_matter(name):
     np.testing.assert_allclose(one, other, atol=1e-9)
 
 
-def test_rank_statistics_see_the_order_alone():
+def test_rank_statistics_see_the_order_alone_and_others_no_sign():
     rng = np.random.default_rng(5)
-    X = rng.standard_normal((100, 3))
-    y = rng.integers(0, 3, 100)
+    X, y = rng.standard_normal((100, 3)), rng.integers(0, 3, 100)
+
+    def found(x, y, name):
+        return screen(x, y, Plan.exact(100, 3, 3), statistic=name).scores
+
     for name in ("spearman", "kendall", "chatterjee", "mv"):
-        one = screen(X, y, Plan.exact(100, 3, 3), statistic=name).scores
-        other = screen(np.exp(X), y, Plan.exact(100, 3, 3), statistic=name).scores
-        np.testing.assert_array_equal(one, other)
-    for name in ("distance", "sliced_wasserstein", "sirs", "mv"):
-        one = screen(X, y, Plan.exact(100, 3, 3), statistic=name).scores
-        other = screen(-X, y, Plan.exact(100, 3, 3), statistic=name).scores
-        np.testing.assert_allclose(one, other, atol=1e-12 if name != "mv" else 0.02)
+        np.testing.assert_array_equal(found(np.exp(X), y, name), found(X, y, name))
+    for name in ("distance", "sliced_wasserstein", "sirs"):
+        np.testing.assert_allclose(found(-X, y, name), found(X, y, name), atol=1e-12)
+    for name in ("distance", "sliced_wasserstein"):
+        np.testing.assert_allclose(found(X, -y, name), found(X, y, name), atol=1e-12)
 
 
 @given(arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False, allow_infinity=False)))
@@ -177,13 +177,6 @@ def test_sorting_what_32_bits_do_not_tell_apart():
         scratch = make_scratch(n)
         argsort(x.copy(), scratch)
         np.testing.assert_array_equal(scratch[0], np.argsort(x, kind="stable"))
-
-
-@pytest.mark.parametrize("n", [1, 2, 64, 65, 200])
-def test_inversions(n):
-    code = np.random.default_rng(n).permutation(n).astype(np.uint32)
-    expected = sum(code[i] > code[j] for i in range(n) for j in range(i, n))
-    assert count_inversions(code.copy(), np.empty_like(code)) == expected
 
 
 # Runs
@@ -589,12 +582,6 @@ def test_pvalues_far_below_the_smallest_number():
     assert (result.log10_pvalues < -1000).all()
 
 
-def test_statistics_without_a_null_distribution_give_no_pvalues():
-    X, y = make(100, 4)
-    with pytest.raises(ValueError, match=r"null .*'distance' is not known"):
-        _ = screen(X, y, Plan.exact(100, 4, 1), statistic="distance").pvalues
-
-
 @pytest.mark.parametrize("name", PVALUES)
 def test_pvalues_after_an_adaptive_run(name):
     X, y = make(2000, 30)
@@ -612,14 +599,3 @@ def test_sliced_wasserstein_is_near_the_distance_from_all_pairs(n):
     X[:, 2] += y**2
     found = screen(X, y, Plan.exact(n, 4, 4), statistic="sliced_wasserstein").scores
     np.testing.assert_allclose(found, [sliced_wasserstein_of_all_pairs(x, y) for x in X.T], atol=0.03)
-
-
-@pytest.mark.parametrize("sign", [(-1, 1), (1, -1), (-1, -1)])
-def test_sliced_wasserstein_does_not_depend_on_row_order_or_signs(sign):
-    rng = np.random.default_rng(0)
-    X, y = np.round(rng.standard_normal((301, 50)), 2), rng.standard_normal(301)
-    plan, order = Plan.exact(301, 50, 10), rng.permutation(301)
-    one = screen(X, y, plan, statistic="sliced_wasserstein")
-    other = screen(sign[0] * X[order], sign[1] * y[order], plan, statistic="sliced_wasserstein")
-    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-12)
-    np.testing.assert_array_equal(one.selected, other.selected)
