@@ -225,15 +225,15 @@ BUDGET = {
     "(top)": 1748,
     "cli": 1756,
     "core": 1660,
-    "engine": 2730,
+    "engine": 2703,
     "formats": 4418,
     "index": 855,
-    "kernels": 2152,
+    "kernels": 2081,
     "plans": 1822,
     "results": 1371,
     "show": 1697,
     "sources": 4307,
-    "statistics": 4140,
+    "statistics": 4048,
 }
 
 
