@@ -101,22 +101,16 @@ def _correct_response(
     if reason and (n_unknown := int(np.isnan(null.log10_pvalues(scores)).sum())):
         trace.notes.append(f"p-values of {count(n_unknown, 'feature')} are not available: {reason}.")
     level, n_small = find_level(null, scores, trace.scores.size)
-    # The parts take memory and time for every row, so candidates come first.
-    if n_small == 0:
-        return
-    if (parts := statistic.score_parts(rows)) is None:
-        if statistic.sample_weight is None and statistic.unchecked_pvalues is not None:
-            trace.notes.append(statistic.unchecked_pvalues)
-        return
-    test, robust = TailTest(parts), pvalues == "robust"
-    if test.is_exempt and not robust:
+    # The test takes memory and time for every row, so candidates come first.
+    test = _make_test(statistic, trace, rows, pvalues == "robust") if n_small else None
+    if test is None:
         return
     features = tested if pvalues else trace.selected
     positions = np.searchsorted(tested, features)
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
     small = small if pvalues or small.size <= MAX_CHECKED else small[:0]
-    found = check(source, statistic, rows, test, features[small], usual[small], robust)
+    found = _check(source, statistic, rows, test, features[small], usual[small])
     n_left, n_raised = max(0, n_small - small.size), int(np.count_nonzero(found != usual[small]))
     if n_raised or n_left:
         unknown = level if n_left else -np.inf
@@ -125,8 +119,7 @@ def _correct_response(
     if n_raised:
         trace.details.append(
             f"{count(small.size, 'feature')} with small p-values {were(small.size)} read again ({cells:,} "
-            f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}"
-            f"{', or the variance of the response depends on the feature' * robust}."
+            f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}."
         )
     if n_left:
         trace.details.append(
@@ -135,24 +128,28 @@ def _correct_response(
         )
 
 
-def check(
-    source: Source,
-    statistic: Statistic,
-    rows: Rows,
-    test: TailTest,
-    features: Indices,
-    log10: Floats,
-    robust: bool,
+def _make_test(statistic: Statistic, trace: Trace, rows: Rows, robust: bool) -> TailTest | None:
+    """What small p-values of the response are checked by; None if the usual ones are kept."""
+    if (parts := statistic.score_parts(rows)) is None:
+        if statistic.sample_weight is None and statistic.unchecked_pvalues is not None:
+            trace.notes.append(statistic.unchecked_pvalues)
+        return None
+    test = TailTest(parts, robust)
+    return None if test.is_exempt else test
+
+
+def _check(
+    source: Source, statistic: Statistic, rows: Rows, test: TailTest, features: Indices, log10: Floats
 ) -> Floats:
     """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
 
     def corrected(column: Array, log: float) -> float:
-        x, own = near_zero(column[:, None])[:, 0], test
-        if statistic.pairwise and not (present := np.isfinite(x)).all():
-            parts = statistic.score_parts(as_indices(rows)[present])
-            assert parts is not None  # as it is for all rows
-            x, own = x[present], TailTest(parts)
-        return own.log_pvalue(x, log, robust)
+        x = near_zero(column[:, None])[:, 0]
+        if not statistic.pairwise or (present := np.isfinite(x)).all():
+            return test.log_pvalue(x, log)
+        parts = statistic.score_parts(as_indices(rows)[present])
+        assert parts is not None  # as it is for all rows
+        return TailTest(parts, test.robust).log_pvalue(x[present], log)
 
     logs, n = log10 * np.log(10), count_rows(rows)
     width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))

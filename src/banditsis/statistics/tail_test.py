@@ -35,10 +35,13 @@ class Sample:
 
 
 class TailTest:
-    """P-values of features for one response, over some rows, that do not rely on normal data."""
+    """P-values of features for one response, over some rows, that do not rely on normal data.
 
-    def __init__(self, parts: ScoreParts) -> None:
-        self.parts, self.n = parts, len(parts.residuals)
+    If they are ``robust``, nor do they rely on equal variances.
+    """
+
+    def __init__(self, parts: ScoreParts, robust: bool = False) -> None:
+        self.parts, self.robust, self.n = parts, robust, len(parts.residuals)
         A = parts.design
         #: the intercept and the covariates as orthonormal columns
         self.design = np.full((self.n, 1), self.n**-0.5) if A is None else A @ whiten(A.T @ A).T
@@ -55,6 +58,8 @@ class TailTest:
         """
         if self.response is None:
             return self.parts.by_likelihood is None
+        if self.robust:
+            return False
         if self.parts.ranks:
             kurtosis = -2.0 * self.parts.linear
             return self.response.kurtosis < 0 and self._correction(math.sqrt(self.n), kurtosis) <= TOLERANCE
@@ -64,16 +69,17 @@ class TailTest:
     def reason(self) -> str:
         """Why p-values are raised."""
         what = "have many equal values" if self.parts.ranks else "are skewed or heavy-tailed"
-        return f"feature and response {what}"
+        spread = ", or the variance of the response depends on the feature" * self.robust
+        return f"feature and response {what}{spread}"
 
-    def log_pvalue(self, x: Array, log: float, robust: bool = False) -> float:
+    def log_pvalue(self, x: Array, log: float) -> float:
         """Logarithm of the p-value of a feature: the usual one, or a larger one that the data call for."""
         if self.parts.by_likelihood is not None:
             return max(log, self.parts.by_likelihood(_to_unit(x)))
         feature = self._residuals(x)
         if feature is None or self.response is None:
             return log
-        found = max(log, self._log_robust(feature)) if robust else log
+        found = max(log, self._log_robust(feature)) if self.robust else log
         if self.parts.ranks:  # of the n! orders of the rows, at least two have a score as large
             found = max(found, math.log(2) - math.lgamma(self.n + 1))
         if feature.is_like_normal and self.response.is_like_normal:
