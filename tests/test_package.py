@@ -225,15 +225,15 @@ BUDGET = {
     "(top)": 1748,
     "cli": 1756,
     "core": 1660,
-    "engine": 2703,
+    "engine": 2700,
     "formats": 4418,
     "index": 855,
-    "kernels": 2081,
+    "kernels": 2115,
     "plans": 1822,
     "results": 1371,
     "show": 1697,
     "sources": 4307,
-    "statistics": 4048,
+    "statistics": 4054,
 }
 
 

@@ -24,10 +24,10 @@ if logging.getLogger("numba").level == logging.NOTSET:
     logging.getLogger("numba").setLevel(logging.WARNING)
 
 
-def _kernel(*fastmath: str) -> Any:
+def _kernel(*fastmath: str, inline: str = "never") -> Any:
     """A decorator that compiles a loop."""
-    no_wrapper_for_c = {"no_cfunc_wrapper": True}
-    compiled = njit(nogil=True, fastmath=set(fastmath), error_model="numpy", **no_wrapper_for_c)
+    others = {"inline": inline, "no_cfunc_wrapper": True}  # the wrapper is for C
+    compiled = njit(nogil=True, fastmath=set(fastmath), error_model="numpy", **others)
 
     def compile_later(function: Any) -> Any:
         kernel = compiled(function)
@@ -79,6 +79,9 @@ rounded = _kernel()
 elementwise = _kernel("contract")
 # Reductions along a strip also need "reassoc", or they stay scalar.
 reduction = _kernel("contract", "reassoc")
+# Parts of other kernels that cost no call.
+inlined_elementwise = _kernel("contract", inline="always")
+inlined_reduction = _kernel("contract", "reassoc", inline="always")
 # Without "contract", the difference of two equal products is exactly 0.
 unfused_reduction = _kernel("reassoc")
 
