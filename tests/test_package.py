@@ -228,7 +228,7 @@ BUDGET = {
     "engine": 2567,
     "formats": 4418,
     "index": 855,
-    "kernels": 2152,
+    "kernels": 2115,
     "plans": 1822,
     "results": 1371,
     "show": 1697,

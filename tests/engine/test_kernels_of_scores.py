@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import t as student
 
 from banditsis import Plan, kernels, screen
 from banditsis.core.arrays import are_distinct_integers, spread
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, calibrate
 from banditsis.statistics.families import Pearson
-from banditsis.statistics.null_distributions import BetaNull
 
 
 def test_correlations_from_sums():
@@ -85,17 +83,6 @@ def test_rows_are_calibrated_where_they_are(dtype, special):
     )
 
 
-@pytest.mark.parametrize("freedom", [5.0, 20.0, 57.0, 1e3, 1e7])
-def test_pvalues_of_student(freedom):
-    share = np.geomspace(1e-12, 0.39, 300)
-    t = np.sqrt(freedom * share / (1 - share))
-    expected = (student.logsf(t, freedom) + np.log(2)) / np.log(10)
-    found = BetaNull(freedom).log10_pvalues(np.sqrt(share))
-    near = expected > -250  # beyond, SciPy has fewer digits
-    np.testing.assert_allclose(found[near], expected[near], rtol=1e-9, atol=1e-11)
-    assert np.isfinite(found).all()
-
-
 def test_distinct_integers():
     n = 40
     block = np.column_stack(
@@ -106,14 +93,6 @@ def test_distinct_integers():
     assert not are_distinct_integers(block).any()
     assert are_distinct_integers(np.arange(n)[:, None]).tolist() == [True]
     assert not are_distinct_integers(np.ones((n, 2), bool)).any()
-
-
-def test_pvalues_of_all_responses():
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((300, 40)), rng.standard_normal((300, 5))
-    results = screen(X, Y, Plan.exact(300, 40, 3))
-    np.testing.assert_array_equal(results.pvalues, [result.pvalues for result in results])
-    assert results.pvalues.shape == (5, 40)
 
 
 def test_pvalues_of_responses_that_are_not_alike():

@@ -1,5 +1,6 @@
 """Sample statistics against direct implementations of their formulas, and runs with them."""
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.base import clone
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
 from banditsis.engine.sampling import draw_rows
-from banditsis.kernels.ranks import count_inversions
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
@@ -71,16 +71,12 @@ def test_equals_the_reference(name, n):
             np.testing.assert_allclose(found**power, expected**power, rtol=0, atol=1e-9)
 
 
-def test_distance_equals_dcor_at_ten_thousand_rows():
-    import dcor
-
+def test_distance_at_two_thousand_rows():
     rng = np.random.default_rng(0)
-    X = features(10_000, rng)
-    y = np.abs(X[:, 0]) + rng.standard_normal(10_000)
-    found = screen(X, y, Plan.exact(10_000, 8, 8), statistic="distance").scores
-    centred = X - np.median(X, axis=0)  # dcor loses digits far from 0
-    expected = [dcor.distance_correlation(x, y, method="mergesort") if np.ptp(x) else 0 for x in centred.T]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    X = features(2000, rng)
+    y = np.abs(X[:, 0]) + rng.standard_normal(2000)
+    found = screen(X, y, Plan.exact(2000, 8, 8), statistic="distance").scores
+    np.testing.assert_allclose(found**2, scores("distance", X, y) ** 2, rtol=0, atol=1e-9)
 
 
 def test_chatterjee_is_scipys_without_ties_and_its_mean_over_orders_with_them():
@@ -142,18 +138,19 @@ def test_order_of_rows_does_not_matter(name):
     np.testing.assert_allclose(one, other, atol=1e-9)
 
 
-def test_rank_statistics_see_the_order_alone():
+def test_rank_statistics_see_the_order_alone_and_others_no_sign():
     rng = np.random.default_rng(5)
-    X = rng.standard_normal((100, 3))
-    y = rng.integers(0, 3, 100)
+    X, y = rng.standard_normal((100, 3)), rng.integers(0, 3, 100)
+
+    def found(x, y, name):
+        return screen(x, y, Plan.exact(100, 3, 3), statistic=name).scores
+
     for name in ("spearman", "kendall", "chatterjee", "mv"):
-        one = screen(X, y, Plan.exact(100, 3, 3), statistic=name).scores
-        other = screen(np.exp(X), y, Plan.exact(100, 3, 3), statistic=name).scores
-        np.testing.assert_array_equal(one, other)
-    for name in ("distance", "sliced_wasserstein", "sirs", "mv"):
-        one = screen(X, y, Plan.exact(100, 3, 3), statistic=name).scores
-        other = screen(-X, y, Plan.exact(100, 3, 3), statistic=name).scores
-        np.testing.assert_allclose(one, other, atol=1e-12 if name != "mv" else 0.02)
+        np.testing.assert_array_equal(found(np.exp(X), y, name), found(X, y, name))
+    for name in ("distance", "sliced_wasserstein", "sirs"):
+        np.testing.assert_allclose(found(-X, y, name), found(X, y, name), atol=1e-12)
+    for name in ("distance", "sliced_wasserstein"):
+        np.testing.assert_allclose(found(X, -y, name), found(X, y, name), atol=1e-12)
 
 
 @given(arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False, allow_infinity=False)))
@@ -176,13 +173,6 @@ def test_sorting_what_32_bits_do_not_tell_apart():
         scratch = make_scratch(n)
         argsort(x.copy(), scratch)
         np.testing.assert_array_equal(scratch[0], np.argsort(x, kind="stable"))
-
-
-@pytest.mark.parametrize("n", [1, 2, 64, 65, 200])
-def test_inversions(n):
-    code = np.random.default_rng(n).permutation(n).astype(np.uint32)
-    expected = sum(code[i] > code[j] for i in range(n) for j in range(i, n))
-    assert count_inversions(code.copy(), np.empty_like(code)) == expected
 
 
 # Runs
@@ -434,22 +424,12 @@ def test_pvalues_are_scipys(name, tied, n):
         np.testing.assert_allclose(result.pvalues[common], theirs[common], rtol=0.05)
 
 
-@pytest.mark.parametrize("name", ["spearman", "kendall"])
-@pytest.mark.parametrize("tied", [False, True])
-def test_pvalues_of_few_rows_are_those_of_all_orders(name, tied):
-    rng = np.random.default_rng(0)
-    y = np.array([0, 0, 1, 2, 2, 4.0]) if tied else np.arange(6.0)
-    X = np.column_stack([y, -y, *(rng.permutation(y) for _ in range(20))])
-    measure = {"spearman": stats.spearmanr, "kendall": stats.kendalltau}[name]
-    orders = [y[list(order)] for order in permutations(range(6))]
-    result = screen(X, y, Plan.exact(6, 22, 2), statistic=name, pvalues=True)
-    for j in (0, 1):  # larger p-values are not checked
-        scores = np.array([measure(X[:, j], other).statistic for other in orders])
-        share = np.mean(np.abs(scores) >= np.abs(result.scores[j]) - 1e-9)
-        assert result.pvalues[j] == pytest.approx(share)
-        assert share <= result.pvalues.min() * (1 + 1e-9)
-    x = np.arange(5.0)[:, None]
-    assert screen(x, x[:, 0], Plan.exact(5, 1, 1), statistic=name).pvalues == pytest.approx([1 / 60])
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_spearmans_pvalues_of_few_rows_are_not_below_those_of_all_orders(n):
+    """Only two orders have the score of a perfect association."""
+    x = np.arange(1.0 * n)[:, None]
+    found = screen(x, x[:, 0], Plan.exact(n, 1, 1), statistic="spearman").pvalues
+    assert found == pytest.approx([2 / math.factorial(n)])
 
 
 @pytest.mark.parametrize("n", [8, 10, 12])
@@ -598,12 +578,6 @@ def test_pvalues_far_below_the_smallest_number():
     assert (result.log10_pvalues < -1000).all()
 
 
-def test_statistics_without_a_null_distribution_give_no_pvalues():
-    X, y = make(100, 4)
-    with pytest.raises(ValueError, match=r"null .*'distance' is not known"):
-        _ = screen(X, y, Plan.exact(100, 4, 1), statistic="distance").pvalues
-
-
 @pytest.mark.parametrize("name", PVALUES)
 def test_pvalues_after_an_adaptive_run(name):
     X, y = make(2000, 30)
@@ -621,14 +595,3 @@ def test_sliced_wasserstein_is_near_the_distance_from_all_pairs(n):
     X[:, 2] += y**2
     found = screen(X, y, Plan.exact(n, 4, 4), statistic="sliced_wasserstein").scores
     np.testing.assert_allclose(found, [sliced_wasserstein_of_all_pairs(x, y) for x in X.T], atol=0.03)
-
-
-@pytest.mark.parametrize("sign", [(-1, 1), (1, -1), (-1, -1)])
-def test_sliced_wasserstein_does_not_depend_on_row_order_or_signs(sign):
-    rng = np.random.default_rng(0)
-    X, y = np.round(rng.standard_normal((301, 50)), 2), rng.standard_normal(301)
-    plan, order = Plan.exact(301, 50, 10), rng.permutation(301)
-    one = screen(X, y, plan, statistic="sliced_wasserstein")
-    other = screen(sign[0] * X[order], sign[1] * y[order], plan, statistic="sliced_wasserstein")
-    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-12)
-    np.testing.assert_array_equal(one.selected, other.selected)

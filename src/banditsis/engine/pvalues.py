@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
 from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
@@ -17,7 +15,7 @@ from banditsis.engine.trace import Trace
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
-from banditsis.statistics.saddlepoint import TailTest
+from banditsis.statistics.tail_test import TailTest
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
 MAX_FDR = 0.1
@@ -25,8 +23,6 @@ MAX_FDR = 0.1
 MIN_LEVEL, MAX_LEVEL, N_FEATURES = 0.001, 0.05, 20
 #: Unless p-values are requested, so many are checked at most: a check takes longer than screening a feature.
 MAX_CHECKED = 1000
-#: For more features, limits of scores are found in less time than p-values.
-MANY = 1 << 15
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
@@ -70,75 +66,64 @@ def _correct_response(
     if reason and (n_unknown := int(np.isnan(null.log10_pvalues(scores)).sum())):
         trace.notes.append(f"p-values of {count(n_unknown, 'feature')} are not available: {reason}.")
     level, n_small = find_level(null, scores, trace.scores.size)
-    # The parts take memory and time for every row, so candidates come first.
-    if n_small == 0:
-        return
-    if (parts := statistic.score_parts(rows)) is None:
-        if statistic.sample_weight is None and statistic.unchecked_pvalues is not None:
-            trace.notes.append(statistic.unchecked_pvalues)
-        return
-    test, robust = TailTest(parts), pvalues == "robust"
-    if test.is_exempt and not robust:
+    # The test takes memory and time for every row, so candidates come first.
+    test = _make_test(statistic, trace, rows, pvalues == "robust") if n_small else None
+    if test is None:
         return
     features = tested if pvalues else trace.selected
     positions = np.searchsorted(tested, features)
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
     small = small if pvalues or small.size <= MAX_CHECKED else small[:0]
-    usual = usual[small]
-    logs = Check(statistic, rows, test, robust).corrected(source, features[small], usual)
-    n_left, n_raised = max(0, n_small - small.size), int(np.count_nonzero(logs != usual))
+    found = _check(source, statistic, rows, test, features[small], usual[small])
+    n_left, n_raised = max(0, n_small - small.size), int(np.count_nonzero(found != usual[small]))
     if n_raised or n_left:
         unknown = level if n_left else -np.inf
-        trace.null_distribution = CorrectedNull(null, positions[small], logs, unknown)
+        trace.null_distribution = CorrectedNull(null, positions[small], found, unknown)
     trace.cells_reread += (cells := count_rows(rows) * small.size)
     if n_raised:
         trace.details.append(
             f"{count(small.size, 'feature')} with small p-values {were(small.size)} read again ({cells:,} "
-            f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}"
-            f"{', or the variance of the response depends on the feature' * robust}."
+            f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}."
         )
     if n_left:
         trace.details.append(
-            f"small p-values of {count(n_left, 'feature')} are not available, as the data "
-            f"{'have equal values' if parts.ranks else 'are not normal'} and they were not checked: set "
-            "pvalues=True to get them."
+            f"small p-values of {count(n_left, 'feature')} are not available, because they were not checked: "
+            "set pvalues=True to get them."
         )
 
 
-class Check(NamedTuple):
-    """What a small p-value is checked with."""
+def _make_test(statistic: Statistic, trace: Trace, rows: Rows, robust: bool) -> TailTest | None:
+    """What small p-values of the response are checked by; None if the usual ones are kept."""
+    if (parts := statistic.score_parts(rows)) is None:
+        if statistic.sample_weight is None and statistic.unchecked_pvalues is not None:
+            trace.notes.append(statistic.unchecked_pvalues)
+        return None
+    test = TailTest(parts, robust)
+    return None if test.is_exempt else test
 
-    statistic: Statistic
-    rows: Rows
-    test: TailTest
-    robust: bool
 
-    def corrected(self, source: Source, features: Indices, log10: Floats) -> Floats:
-        """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
-        usual = log10 * np.log(10)
-        logs, n = usual.copy(), count_rows(self.rows)
-        width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
-        size = max(1, CELLS_OF_THREAD // n)  # a run can be interrupted only between pieces
-        for i in range(0, features.size, width):
-            columns, here = source.read_columns(self.rows, features[i : i + width]), logs[i : i + width]
-            pieces = ((columns[j : j + size], here[j : j + size]) for j in range(0, len(here), size))
-            map_in_threads(lambda piece: self.raise_pvalues(*piece), pieces)
-        return np.where(logs != usual, logs / np.log(10), log10)
+def _check(
+    source: Source, statistic: Statistic, rows: Rows, test: TailTest, features: Indices, log10: Floats
+) -> Floats:
+    """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
 
-    def raise_pvalues(self, columns: Sequence[Array], logs: Floats) -> None:
-        """Raise the logarithms of p-values of some columns, over the rows that are present."""
-        columns, complete = [near_zero(column[:, None])[:, 0] for column in columns], []
-        for j, x in enumerate(columns):
-            if self.statistic.pairwise and not (present := np.isfinite(x)).all():
-                parts = self.statistic.score_parts(as_indices(self.rows)[present])
-                assert parts is not None  # as it is for all rows
-                logs[[j]] = TailTest(parts).log_pvalues([x[present]], logs[[j]], self.robust)
-            else:
-                complete.append(j)
-        if complete:
-            some = [columns[j] for j in complete]
-            logs[complete] = self.test.log_pvalues(some, logs[complete], self.robust)
+    def corrected(column: Array, log: float) -> float:
+        x = near_zero(column[:, None])[:, 0]
+        if not statistic.pairwise or (present := np.isfinite(x)).all():
+            return test.log_pvalue(x, log)
+        parts = statistic.score_parts(as_indices(rows)[present])
+        assert parts is not None  # as it is for all rows
+        return TailTest(parts, test.robust).log_pvalue(x[present], log)
+
+    logs, n = log10 * np.log(10), count_rows(rows)
+    width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))
+    found = list[float]()
+    for i in range(0, features.size, width):
+        columns = source.read_columns(rows, features[i : i + width])
+        pairs = zip(columns, logs[i : i + width].tolist(), strict=True)
+        found += map_in_threads(lambda pair: corrected(*pair), pairs, -(-CELLS_OF_THREAD // n))
+    return np.where(found != logs, np.array(found) / np.log(10), log10)
 
 
 def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple[float, int]:
@@ -147,23 +132,11 @@ def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple
     P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
     rate of 10% is not selected by the corrected ones.
     """
-    # p ≤ level means strength ≥ limit; the p-values of many features take longer to compute.
-    common = null.is_common and scores.size > MANY
-    values, both = (scores, null.two_sided) if common else (-null.log10_pvalues(scores), False)
-    n_known = values.size
-    if np.isnan(values.sum()):
-        n_known -= int(np.count_nonzero(np.isnan(values)))
-    level = min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1)))
-
-    def count_small(level: float) -> int:
-        limit = null.invert(level) if common else -np.log10(level)
-        if kernels.are_loaded():
-            return int(kernels.scores.count_at_least(values, limit, both))
-        return int(np.count_nonzero((np.abs(values) if both else values) >= limit))
-
-    n_passed, before = count_small(MAX_FDR), -1
-    while 0 < n_passed != before:  # as many as Benjamini and Hochberg select, without sorting
-        n_passed, before = count_small(MAX_FDR * n_passed / n_features), n_passed
-    if MAX_FDR * n_passed / n_features > level:
-        return float(np.log10(MAX_FDR * n_passed / n_features)), n_passed
-    return float(np.log10(level)), count_small(level)
+    some = np.flatnonzero(null.candidates(scores, MAX_FDR))
+    log10 = null.take(some).log10_pvalues(scores[some])
+    n_known = scores.size - int(np.count_nonzero(np.isnan(log10)))
+    level = np.log10(min(MAX_LEVEL, max(MIN_LEVEL, N_FEATURES / max(n_known, 1))))
+    small = np.sort(log10[log10 <= np.log10(MAX_FDR)])
+    selected = small[small <= np.log10(MAX_FDR / n_features * np.arange(1, small.size + 1))]
+    level = max(float(level), float(selected.max(initial=-np.inf)))
+    return level, int(np.count_nonzero(small <= level))

@@ -8,10 +8,12 @@ for four.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.kernels.compile import LEAST_FOURTH, reduction
+from banditsis.kernels.compile import LEAST_FOURTH, inlined_reduction, reduction
 from banditsis.kernels.gather import gather
 
 PANEL = 2048
@@ -32,7 +34,6 @@ def moments(
     out: Array,
 ) -> None:
     """As :func:`banditsis.kernels.row_moments.moments`; four columns at a time are packed into ``tile``."""
-    zero = shift.dtype.type(0)
     last = starts.size - 1
     least = LEAST_FOURTH[0] if shift.itemsize == 4 else LEAST_FOURTH[1]
     packs = offsets.size > 0
@@ -48,50 +49,60 @@ def moments(
         h, i = 0, edges[0]
         while h + 1 < edges.size:
             m = min(PANEL, edges[h + 1] - i)
-            v = y[i : i + m]
-            a = cells[fa + i : fa + i + m]
-            b = cells[fb + i : fb + i + m]
-            c = cells[fc + i : fc + i + m]
-            d = cells[fd + i : fd + i + m]
+            sums = add_up(
+                cells[fa + i : fa + i + m],
+                cells[fb + i : fb + i + m],
+                cells[fc + i : fc + i + m],
+                cells[fd + i : fd + i + m],
+                y[i : i + m],
+                (sa, sb, sc, sd),
+                fourth,
+            )
             total = out[h, :, place + k : place + min(k + 4, starts.size)]
-            a0, b0, c0, d0 = zero, zero, zero, zero
-            a1, b1, c1, d1 = zero, zero, zero, zero
-            a2, b2, c2, d2 = zero, zero, zero, zero
-            if fourth is not None:
-                a3, b3, c3, d3 = zero, zero, zero, zero
-            for t in range(m):
-                w = v[t]
-                za, zb, zc, zd = a[t] - sa, b[t] - sb, c[t] - sc, d[t] - sd
-                a0 += za
-                b0 += zb
-                c0 += zc
-                d0 += zd
-                a1 += za * w
-                b1 += zb * w
-                c1 += zc * w
-                d1 += zd * w
-                ua, ub, uc, ud = za * za, zb * zb, zc * zc, zd * zd
-                a2 += ua
-                b2 += ub
-                c2 += uc
-                d2 += ud
-                if fourth is not None:
-                    a3 += ua * ua
-                    b3 += ub * ub
-                    c3 += uc * uc
-                    d3 += ud * ud
-            for line, values in enumerate(((a0, b0, c0, d0), (a1, b1, c1, d1), (a2, b2, c2, d2))):
+            for line in range(3):
                 for j in range(total.shape[1]):
-                    total[line, j] += values[j]
+                    total[line, j] += sums[line][j]
             if fourth is not None:
-                squares, values = (a2, b2, c2, d2), (a3, b3, c3, d3)
                 for j in range(total.shape[1]):
-                    if least <= values[j] < np.inf or squares[j] == 0:
-                        fourth[h, -1, place + k + j] += values[j]
+                    if least <= sums[3][j] < np.inf or sums[2][j] == 0:
+                        fourth[h, -1, place + k + j] += sums[3][j]
                     else:
                         fourth[h, -1, place + k + j] += sum_fourth(cells, columns[j] + i, m, shift[k + j])
             i += m
             h += i == edges[h + 1]
+
+
+@inlined_reduction
+def add_up(a: Array, b: Array, c: Array, d: Array, y: Array, shifts: Any, fourth: Array | None) -> Any:
+    """Σz, Σzy, Σz² and Σz⁴ of four columns; the last are 0 if they are not asked for."""
+    sa, sb, sc, sd = shifts
+    zero = sa - sa
+    a0, b0, c0, d0 = zero, zero, zero, zero
+    a1, b1, c1, d1 = zero, zero, zero, zero
+    a2, b2, c2, d2 = zero, zero, zero, zero
+    a3, b3, c3, d3 = zero, zero, zero, zero
+    for t in range(y.size):
+        w = y[t]
+        za, zb, zc, zd = a[t] - sa, b[t] - sb, c[t] - sc, d[t] - sd
+        a0 += za
+        b0 += zb
+        c0 += zc
+        d0 += zd
+        a1 += za * w
+        b1 += zb * w
+        c1 += zc * w
+        d1 += zd * w
+        ua, ub, uc, ud = za * za, zb * zb, zc * zc, zd * zd
+        a2 += ua
+        b2 += ub
+        c2 += uc
+        d2 += ud
+        if fourth is not None:
+            a3 += ua * ua
+            b3 += ub * ub
+            c3 += uc * uc
+            d3 += ud * ud
+    return (a0, b0, c0, d0), (a1, b1, c1, d1), (a2, b2, c2, d2), (a3, b3, c3, d3)
 
 
 @reduction

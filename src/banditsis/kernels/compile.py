@@ -24,17 +24,13 @@ if logging.getLogger("numba").level == logging.NOTSET:
     logging.getLogger("numba").setLevel(logging.WARNING)
 
 
-def _kernel(*fastmath: str) -> Any:
+def _kernel(*fastmath: str, inline: str = "never") -> Any:
     """A decorator that compiles a loop."""
+    others = {"inline": inline, "no_cfunc_wrapper": True}  # the wrapper is for C
+    compiled = njit(nogil=True, fastmath=set(fastmath), error_model="numpy", **others)
 
     def compile_later(function: Any) -> Any:
-        options = {
-            "nogil": True,
-            "fastmath": set(fastmath),
-            "no_cfunc_wrapper": True,
-            "error_model": "numpy",
-        }  # the wrapper is for C
-        kernel = njit(**options)(function)
+        kernel = compiled(function)
         if not config.DISABLE_JIT:
             try:
                 kernel._cache = _Cache(function)
@@ -83,6 +79,9 @@ rounded = _kernel()
 elementwise = _kernel("contract")
 # Reductions along a strip also need "reassoc", or they stay scalar.
 reduction = _kernel("contract", "reassoc")
+# Parts of other kernels that cost no call.
+inlined_elementwise = _kernel("contract", inline="always")
+inlined_reduction = _kernel("contract", "reassoc", inline="always")
 # Without "contract", the difference of two equal products is exactly 0.
 unfused_reduction = _kernel("reassoc")
 
@@ -118,12 +117,8 @@ def _prefetch(typing_context: Any, flat: Any, index: Any) -> Any:
     return types.void(flat, index), generate
 
 
-def _no_prefetch(flat: Any, index: Any) -> None:
-    """Replacement of :func:`prefetch` when kernels run as plain Python."""
-
-
 #: Load the cache line of ``flat[index]`` before it is used. Scattered reads are 1.7 times faster with it.
-prefetch = _no_prefetch if config.DISABLE_JIT else _prefetch
+prefetch = (lambda flat, index: None) if config.DISABLE_JIT else _prefetch
 
 
 class _Listener(event.Listener):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.kernels.compile import LEAST_FOURTH, elementwise
+from banditsis.kernels.compile import LEAST_FOURTH, elementwise, inlined_elementwise
 from banditsis.kernels.gather import gather
 
 PANEL = 120
@@ -42,14 +42,10 @@ def moments(
     These are the strata of ``out`` (strata, lines, columns), whose columns from ``place`` on are those of the
     tile. Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None. With ``offsets``, cell j of
     row i is ``flat[starts[i] + offsets[j]]``: cells are packed into ``tile``, whose rows start at ``lines``,
-    and summed while they are in the cache. All this is one kernel, because Numba would compile parts of it
-    again for each kernel that calls them.
+    and summed while they are in the cache.
     """
     m = shift.size
-    p0, p1, p2 = part[0], part[1], part[2]
-    if fourth is not None:
-        p3 = part[3]
-        least = LEAST_FOURTH[0] if part.itemsize == 4 else LEAST_FOURTH[1]
+    p0, p1, p2, p3 = part[0], part[1], part[2], part[2 if fourth is None else 3]
     packs = offsets.size > 0
     cells = tile.reshape(-1) if packs else flat
     step = tile.shape[0] if packs else PANEL
@@ -67,42 +63,7 @@ def moments(
             if fourth is not None:
                 p3[j] = 0
         while i + 12 <= rows.size:
-            x0 = cells[rows[i] : rows[i] + m]
-            x1 = cells[rows[i + 1] : rows[i + 1] + m]
-            x2 = cells[rows[i + 2] : rows[i + 2] + m]
-            x3 = cells[rows[i + 3] : rows[i + 3] + m]
-            x4 = cells[rows[i + 4] : rows[i + 4] + m]
-            x5 = cells[rows[i + 5] : rows[i + 5] + m]
-            x6 = cells[rows[i + 6] : rows[i + 6] + m]
-            x7 = cells[rows[i + 7] : rows[i + 7] + m]
-            x8 = cells[rows[i + 8] : rows[i + 8] + m]
-            x9 = cells[rows[i + 9] : rows[i + 9] + m]
-            x10 = cells[rows[i + 10] : rows[i + 10] + m]
-            x11 = cells[rows[i + 11] : rows[i + 11] + m]
-            y0, y1, y2, y3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-            y4, y5, y6, y7 = values[i + 4], values[i + 5], values[i + 6], values[i + 7]
-            y8, y9, y10, y11 = values[i + 8], values[i + 9], values[i + 10], values[i + 11]
-            for j in range(m):
-                s = shift[j]
-                z0, z1, z2, z3 = x0[j] - s, x1[j] - s, x2[j] - s, x3[j] - s
-                z4, z5, z6, z7 = x4[j] - s, x5[j] - s, x6[j] - s, x7[j] - s
-                z8, z9, z10, z11 = x8[j] - s, x9[j] - s, x10[j] - s, x11[j] - s
-                p0[j] += (z0 + z1 + z2 + z3) + (z4 + z5 + z6 + z7) + (z8 + z9 + z10 + z11)
-                p1[j] += (
-                    (z0 * y0 + z1 * y1 + z2 * y2 + z3 * y3)
-                    + (z4 * y4 + z5 * y5 + z6 * y6 + z7 * y7)
-                    + (z8 * y8 + z9 * y9 + z10 * y10 + z11 * y11)
-                )
-                u0, u1, u2, u3 = z0 * z0, z1 * z1, z2 * z2, z3 * z3
-                u4, u5, u6, u7 = z4 * z4, z5 * z5, z6 * z6, z7 * z7
-                u8, u9, u10, u11 = z8 * z8, z9 * z9, z10 * z10, z11 * z11
-                p2[j] += (u0 + u1 + u2 + u3) + (u4 + u5 + u6 + u7) + (u8 + u9 + u10 + u11)
-                if fourth is not None:
-                    p3[j] += (
-                        (u0 * u0 + u1 * u1 + u2 * u2 + u3 * u3)
-                        + (u4 * u4 + u5 * u5 + u6 * u6 + u7 * u7)
-                        + (u8 * u8 + u9 * u9 + u10 * u10 + u11 * u11)
-                    )
+            add_twelve(cells, rows, i, shift, values, p0, p1, p2, p3, fourth)
             i += 12
         while i < rows.size:
             x0, y0 = cells[rows[i] : rows[i] + m], values[i]
@@ -123,17 +84,76 @@ def moments(
             total1[j] += p1[j]
             total2[j] += p2[j]
         if fourth is not None:
-            total3 = fourth[h, -1, place : place + m]
-            n_lost = 0
-            for j in range(m):
-                n_lost += not (least <= p3[j] < np.inf or p2[j] == 0)
-            if n_lost:  # again in float64
-                add_fourth(cells, rows, 0, shift, total3)
-            else:
-                for j in range(m):
-                    total3[j] += p3[j]
+            add_safely(cells, rows, shift, p2, p3, fourth[h, -1, place : place + m])
         first = stop
         h += first == edges[h + 1]
+
+
+@inlined_elementwise
+def add_twelve(
+    cells: Array,
+    rows: Array,
+    i: int,
+    shift: Array,
+    values: Array,
+    p0: Array,
+    p1: Array,
+    p2: Array,
+    p3: Array,
+    fourth: Array | None,
+) -> None:
+    """Add the twelve rows from ``i`` on to the partial sums; those of fourth powers, ``p3``, if asked for."""
+    m = shift.size
+    x0 = cells[rows[i] : rows[i] + m]
+    x1 = cells[rows[i + 1] : rows[i + 1] + m]
+    x2 = cells[rows[i + 2] : rows[i + 2] + m]
+    x3 = cells[rows[i + 3] : rows[i + 3] + m]
+    x4 = cells[rows[i + 4] : rows[i + 4] + m]
+    x5 = cells[rows[i + 5] : rows[i + 5] + m]
+    x6 = cells[rows[i + 6] : rows[i + 6] + m]
+    x7 = cells[rows[i + 7] : rows[i + 7] + m]
+    x8 = cells[rows[i + 8] : rows[i + 8] + m]
+    x9 = cells[rows[i + 9] : rows[i + 9] + m]
+    x10 = cells[rows[i + 10] : rows[i + 10] + m]
+    x11 = cells[rows[i + 11] : rows[i + 11] + m]
+    y0, y1, y2, y3 = values[i], values[i + 1], values[i + 2], values[i + 3]
+    y4, y5, y6, y7 = values[i + 4], values[i + 5], values[i + 6], values[i + 7]
+    y8, y9, y10, y11 = values[i + 8], values[i + 9], values[i + 10], values[i + 11]
+    for j in range(m):
+        s = shift[j]
+        z0, z1, z2, z3 = x0[j] - s, x1[j] - s, x2[j] - s, x3[j] - s
+        z4, z5, z6, z7 = x4[j] - s, x5[j] - s, x6[j] - s, x7[j] - s
+        z8, z9, z10, z11 = x8[j] - s, x9[j] - s, x10[j] - s, x11[j] - s
+        p0[j] += (z0 + z1 + z2 + z3) + (z4 + z5 + z6 + z7) + (z8 + z9 + z10 + z11)
+        p1[j] += (
+            (z0 * y0 + z1 * y1 + z2 * y2 + z3 * y3)
+            + (z4 * y4 + z5 * y5 + z6 * y6 + z7 * y7)
+            + (z8 * y8 + z9 * y9 + z10 * y10 + z11 * y11)
+        )
+        u0, u1, u2, u3 = z0 * z0, z1 * z1, z2 * z2, z3 * z3
+        u4, u5, u6, u7 = z4 * z4, z5 * z5, z6 * z6, z7 * z7
+        u8, u9, u10, u11 = z8 * z8, z9 * z9, z10 * z10, z11 * z11
+        p2[j] += (u0 + u1 + u2 + u3) + (u4 + u5 + u6 + u7) + (u8 + u9 + u10 + u11)
+        if fourth is not None:
+            p3[j] += (
+                (u0 * u0 + u1 * u1 + u2 * u2 + u3 * u3)
+                + (u4 * u4 + u5 * u5 + u6 * u6 + u7 * u7)
+                + (u8 * u8 + u9 * u9 + u10 * u10 + u11 * u11)
+            )
+
+
+@inlined_elementwise
+def add_safely(cells: Array, rows: Array, shift: Array, squares: Array, part: Array, fourth: Array) -> None:
+    """Add the partial sums of fourth powers, or compute them again in float64 if they lost digits."""
+    least = LEAST_FOURTH[0] if part.itemsize == 4 else LEAST_FOURTH[1]
+    n_lost = 0
+    for j in range(part.size):
+        n_lost += not (least <= part[j] < np.inf or squares[j] == 0)
+    if n_lost:
+        add_fourth(cells, rows, 0, shift, fourth)
+    else:
+        for j in range(part.size):
+            fourth[j] += part[j]
 
 
 @elementwise

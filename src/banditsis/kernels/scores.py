@@ -58,13 +58,3 @@ def count_informative(
             out[j] = found if found < n else n
         else:  # fourth powers of very small values are 0, which says nothing
             out[j] = n if squares[j] > 0.0 else 0.0
-
-
-@rounded
-def count_at_least(values: Array, limit: float, both_signs: bool) -> int:
-    """The number of values, or of absolute values, that are not below a limit; NaN is."""
-    count = 0
-    for j in range(values.size):
-        value = abs(values[j]) if both_signs else values[j]
-        count += value >= limit
-    return count

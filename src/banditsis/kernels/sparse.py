@@ -100,11 +100,12 @@ def row_moments(
 
 
 @elementwise
-def column_products(
+def products(
     indptr: Array,
     indices: Array,
     data: Array,
-    columns: Array,
+    strips: Array,
+    by_row: bool,
     scale: Array,
     place: Array,
     w: Array,
@@ -112,59 +113,33 @@ def column_products(
     presence: Array,
     out: Array,
 ) -> None:
-    """Add ``Σx·w, Σv·x²`` of some columns to ``out`` (columns, lines); v is empty if all are 1.
+    """Add ``Σx·w, Σv·x²`` of some rows or columns to ``out`` (columns, lines); v is empty if all are 1.
 
     Those of the presence mask follow. If ``out`` has one more line, it is ``Σx⁴``.
     """
-    for k in range(columns.size):
-        total = out[k]
-        for t in range(indptr[columns[k]], indptr[columns[k] + 1]):
-            i = indices[t]
+    q, s = w.shape[1], presence.shape[1]
+    with_fourth = out.shape[1] > q + 1 + s
+    for k in range(strips.size):
+        for t in range(indptr[strips[k]], indptr[strips[k] + 1]):
+            i = np.intp(indices[t])
             if place.size:
                 i = place[i]
                 if i < 0:
                     continue
-            _add(np.float64(data[t]) * scale[k], w[i], v[i] if v.size else 1.0, presence[i], total)
-
-
-@elementwise
-def row_products(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    rows: Array,
-    scale: Array,
-    place: Array,
-    w: Array,
-    v: Array,
-    presence: Array,
-    out: Array,
-) -> None:
-    """As :func:`column_products` by row; ``w[k]``, ``v[k]`` and ``presence[k]`` belong to ``rows[k]``."""
-    for k in range(rows.size):
-        square = v[k] if v.size else 1.0
-        for t in range(indptr[rows[k]], indptr[rows[k] + 1]):
-            j = indices[t]
-            if place.size:
-                j = place[j]
-                if j < 0:
-                    continue
-            _add(np.float64(data[t]) * scale[j], w[k], square, presence[k], out[j])
-
-
-@elementwise
-def _add(z: float, w: Array, v: float, presence: Array, total: Array) -> None:
-    q = w.size
-    if presence.size and z != z:
-        for r in range(presence.size):
-            total[q + 1 + r] -= presence[r]
-        return
-    for r in range(q):
-        total[r] += z * w[r]
-    u = z * z
-    total[q] += u * v
-    if total.size > q + 1 + presence.size:
-        total[q + 1 + presence.size] += u * u
+            row, j = np.uint64(i), np.uint64(k)
+            if by_row:
+                row, j = j, row
+            z = np.float64(data[t]) * scale[j]
+            if s and z != z:
+                for r in range(s):
+                    out[j, q + 1 + r] -= presence[row, r]
+                continue
+            for r in range(q):
+                out[j, r] += z * w[row, r]
+            square = z * z
+            out[j, q] += square * v[row] if v.size else square
+            if with_fourth:
+                out[j, q + 1 + s] += square * square
 
 
 @elementwise

@@ -172,10 +172,10 @@ class SparseSource(BlockSource):
             kernel = kernels.sparse.row_moments if self.by_row else kernels.sparse.column_moments
             given = positions, np.ascontiguousarray(linear[:, 0]), fourth_line(w, sums.T), presence
         else:
-            kernel = kernels.sparse.row_products if self.by_row else kernels.sparse.column_products
+            kernel = kernels.sparse.products
             row_weights = np.empty(0) if v is None else np.ascontiguousarray(v)
             values = np.empty((len(linear), 0)) if presence is None else presence
-            given = scale, positions, w.padded(np.dtype(np.float64)), row_weights, values
+            given = self.by_row, scale, positions, w.padded(np.dtype(np.float64)), row_weights, values
         kernel(*self.cells, strips, *given, sums)
         if presence is not None:  # of all rows; kernels subtract those of missing cells
             sums[:, w.n_linear + 2 :][:, : w.n_presence] += presence.sum(axis=0)

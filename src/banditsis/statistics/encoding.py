@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices, is_masked
-from banditsis.core.formatting import count
+from banditsis.core.formatting import count, were
 from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, from_numbers, is_frame
 
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
@@ -51,8 +51,7 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
     if array is not None and array.dtype.kind in "fiub":
         return _with_complete(array, [*range(array.shape[1])], (), allow_missing)
     parts, labels, notes = [np.empty((n, 0))], list[object](), list[str]()
-    columns = _columns(covariates) if array is None else enumerate(array.T)
-    for label, column in columns:
+    for label, column in _columns(covariates) if array is None else enumerate(array.T):
         if column.shape != (n,):
             raise ValueError(
                 f"covariates must have one value for each of the {n:,} rows of X, got {len(column):,} of "
@@ -61,8 +60,8 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
         numbers = _as_numbers(column, label, from_array=array is not None)
         if numbers is None:
             numbers = _indicators(column, label)
-            was = f"covariate {label!r} was expanded into"
-            notes += [f"{was} {count(numbers.shape[1], 'indicator column')}."] * (numbers.shape[1] > 0)
+            if k := numbers.shape[1]:
+                notes.append(f"covariate {label!r} was expanded into {count(k, 'indicator column')}.")
         parts.append(numbers.reshape(n, -1))
         labels += [label] * parts[-1].shape[1]
     return _with_complete(np.column_stack(parts), labels, tuple(notes), allow_missing)
@@ -86,21 +85,21 @@ def _as_array(covariates: Any, n: int) -> Array | None:
 
 
 def _columns(covariates: Any) -> Iterator[tuple[str, Array]]:
-    """Names and values of the columns of a frame or mapping."""
+    """Names and values of the columns of a frame or mapping; categories as text."""
     if isinstance(covariates, Mapping):
         yield from ((str(name), np.asarray(column)) for name, column in covariates.items())
         return
     names = getattr(covariates, "column_names", None) or covariates.columns  # may be repeated
     for k, name in enumerate(map(str, names)):
         if hasattr(covariates, "iloc"):
-            series = covariates.iloc[:, k]
-            yield name, np.asarray(series.cat.rename_categories(str) if hasattr(series, "cat") else series)
-        elif hasattr(covariates, "get_columns"):
-            yield name, covariates.get_columns()[k].to_numpy()
+            column = covariates.iloc[:, k]
         else:
-            values = covariates.column(k).to_pylist()
-            is_category = str(covariates.column(k).type).startswith("dictionary")
-            yield name, np.array([v if v is None else str(v) for v in values] if is_category else values)
+            column = covariates[:, k] if hasattr(covariates, "get_columns") else covariates.column(k)
+        dtype, values = str(getattr(column, "dtype", None) or column.type), np.asarray(column)
+        if dtype.lower().startswith(("categor", "enum", "dictionary")):
+            missing, values = find_missing(values), values.astype(str).astype(object)
+            values[missing] = None
+        yield name, values
 
 
 def _as_numbers(column: Array, label: object, *, from_array: bool) -> Array | None:
@@ -162,7 +161,6 @@ def _with_complete(
     complete = np.flatnonzero(~missing.any(axis=1))
     if complete.size == 0:
         raise ValueError("every row has a missing covariate: omit the covariates that are mostly missing.")
-    n_omitted = len(values) - complete.size
-    were = "was" if n_omitted == 1 else "were"
-    omitted = f"{count(n_omitted, 'row')} with missing covariates {were} omitted."
+    n = len(values) - complete.size
+    omitted = f"{count(n, 'row')} with missing covariates {were(n)} omitted."
     return EncodedCovariates(values, complete, (*notes, omitted))

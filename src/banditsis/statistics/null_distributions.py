@@ -15,12 +15,7 @@ from banditsis.core.parallel import map_in_threads
 #: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
 SMALL, TINY = 1e-3, 1e-250
 #: Nodes and weights of Gauss-Laguerre quadrature.
-LAGUERRE = (
-    (0.3225476896193924, 0.6031541043416337),
-    (1.7457611011583465, 0.35741869243779956),
-    (4.536620296921128, 0.038887908515005405),
-    (9.395070912301133, 0.0005392947055613296),
-)
+LAGUERRE = np.polynomial.laguerre.laggauss(4)
 #: P-values that a thread computes at once.
 PVALUES_AT_ONCE = 1 << 14
 METHODS = ("bh", "by", "holm", "bonferroni")
@@ -33,24 +28,9 @@ class NullDistribution(ABC):
     def log10_pvalues(self, scores: Floats) -> Floats:
         """Decimal logarithms of the p-values of the scores of all features."""
 
-    #: whether scores of both signs have small p-values
-    two_sided: bool = True
-
-    @abstractmethod
-    def invert(self, level: float) -> float:
-        """The smallest score above 0 with a p-value of at most ``level``, if it is the same for all features.
-
-        It has about 12 digits, and is infinite or NaN if no score has such a p-value.
-        """
-
-    @property
-    def is_common(self) -> bool:
-        """Whether it is the same for all features."""
-        return all(np.ndim(value) == 0 for value in vars(self).values())
-
-    def is_like(self, other: NullDistribution) -> bool:
-        """Whether another distribution is the same, for all features."""
-        return self.is_common and type(self) is type(other) and vars(self) == vars(other)
+    def candidates(self, scores: Floats, level: float) -> Array:
+        """Which features may have a p-value up to ``level``, or none; p-values of others are not needed."""
+        return np.ones(len(scores), bool)
 
     def take(self, features: Indices) -> Self:
         """The distribution of the scores of some of the features; an array has a value for each of them."""
@@ -94,9 +74,12 @@ class BetaNull(NullDistribution):
         variance = unexplained / np.where(known, self.residual, np.nan)
         return np.asarray(np.sqrt(variance) / self.scale)
 
-    def invert(self, level: float) -> float:
-        share = special.betainccinv(np.divide(self.between, 2.0), np.divide(self.residual, 2.0), level)
-        return float(np.sqrt(share) / self.scale)
+    def candidates(self, scores: Floats, level: float) -> Array:
+        if np.ndim(self.residual) or np.ndim(self.between) or np.ndim(self.scale):
+            return super().candidates(scores, level)
+        share = special.betainccinv(np.divide(self.between, 2), np.divide(self.residual, 2), level)
+        limit = (1 - 1e-9) * np.sqrt(share) / self.scale
+        return np.asarray(~(np.abs(scores) < limit))
 
     def log10_pvalues(self, scores: Floats) -> Floats:
         share = np.minimum(np.square(scores * self.scale), 1.0)
@@ -151,7 +134,7 @@ def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     odds = (1.0 - share) / share
     slope = (b - 1.0) * odds / a
     rate, total = 1.0 - slope, np.zeros_like(share)
-    for node, weight in LAGUERRE:
+    for node, weight in zip(*LAGUERRE, strict=True):
         time = node / rate
         total += weight * np.exp((b - 1.0) * np.log1p(-odds * np.expm1(-time / a)) - slope * time)
     front = a * np.log1p(-share) + (b - 1.0) * np.log(share) - np.log(a) - special.betaln(a, b)
@@ -183,10 +166,6 @@ class NormalNull(NullDistribution):
         scale = np.broadcast_to(self.scale, scores.shape)
         return 1 / np.where(scale > 0, scale, np.nan)
 
-    def invert(self, level: float) -> float:
-        z = -special.ndtri_exp(np.log(level / 2 if self.two_sided else level))
-        return float(z / self.scale) if self.scale else np.inf
-
     def log10_pvalues(self, scores: Floats) -> Floats:
         z = scores * self.scale
         if self.two_sided:
@@ -217,9 +196,6 @@ class CorrectedNull(NullDistribution):
     log10: Floats
     unknown: float = -np.inf
 
-    def invert(self, level: float) -> float:
-        return self.usual.invert(level)
-
     def take(self, features: Indices) -> Self:
         _, places, own = np.intersect1d(features, self.features, return_indices=True)
         return replace(self, usual=self.usual.take(features), features=places, log10=self.log10[own])
@@ -246,19 +222,19 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     >>> reject_nulls(np.log10([0.9, 0.012, 0.001, 0.04]), 0.05, "bh")
     array([2, 1])
     """
-    p = len(log10_pvalues)
     small = np.flatnonzero(log10_pvalues <= np.log10(level) + 1e-9)  # no other one can be significant
     order = small[np.argsort(log10_pvalues[small], kind="stable")]
-    values = log10_pvalues[order]
-    rank: Array = np.arange(1, len(order) + 1)
-    if method == "bonferroni":
-        return np.asarray(order[values <= np.log10(level / p)])
+    p, rank = len(log10_pvalues), np.arange(1, len(order) + 1)
+    limits: dict[str, Any] = {
+        "bonferroni": level / p,
+        "holm": level / (p + 1 - rank),
+        "bh": rank * (level / p),
+        "by": rank * (level / (p * np.sum(1.0 / np.arange(1, p + 1)))),
+    }
+    passed = log10_pvalues[order] <= np.log10(limits[method])
     if method == "holm":
-        failed = np.flatnonzero(values > np.log10(level / (p + 1 - rank)))
-        return np.asarray(order[: failed[0]] if failed.size else order)
-    total = float(np.sum(1.0 / np.arange(1, p + 1))) if method == "by" else 1.0
-    passed = np.flatnonzero(values <= np.log10(rank * (level / (p * total))))
-    return np.asarray(order[: passed[-1] + 1] if passed.size else order[:0])
+        passed = np.logical_and.accumulate(passed)
+    return np.asarray(order[: np.flatnonzero(passed).max(initial=-1) + 1])
 
 
 def adjust_pvalues(log10_pvalues: Floats) -> Floats:

@@ -36,16 +36,13 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, rank_values, special
-from banditsis.statistics.null_distributions import BetaNull, permutation_null, rank_kurtosis
-from banditsis.statistics.regression import whiten
-from banditsis.statistics.shape import Atoms, Sample
+from banditsis.core.arrays import Array, Floats, special
+from banditsis.statistics.shape import Atoms
 
 #: K and its first two derivatives; K″(0) = 1.
 Cumulants: TypeAlias = Callable[[float], tuple[float, float, float]]
@@ -62,6 +59,23 @@ TOLERANCE = 0.1
 DEVIATION = 5.0
 #: Events for each covariate from which on small p-values are given [6]_.
 EVENTS_PER_COVARIATE = 20
+
+
+class ScoreParts(NamedTuple):
+    """The response side of a linear score statistic :math:`\\sum g R` over some rows."""
+
+    #: residuals of the response, as one column
+    residuals: Array
+    #: an intercept and the covariates; None for an intercept alone
+    design: Floats | None = None
+    #: variances of the residuals, up to a factor; None if they are equal
+    variances: Floats | None = None
+    #: logarithm of the p-value of a feature by the likelihood of the model; None if rows are exchangeable
+    by_likelihood: Callable[[Floats], float] | None = None
+    #: whether residuals and features are replaced by their ranks
+    ranks: bool = False
+    #: whether the score is the sum; otherwise it is close to it, and a normal p-value is right without ties
+    linear: bool = True
 
 
 def log_pvalue(cumulants: Cumulants, score: float) -> float:
@@ -179,173 +193,3 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
         table[:, i : i + 32] = np.log(total), mean, np.maximum(second / total - mean**2, 0.0)
     table[0] += largest
     return table
-
-
-def expected_correction(n: int, skewness: float, kurtosis: float) -> float:
-    r"""About how much the logarithm of a small p-value changes if it is computed by the saddlepoint.
-
-    The arguments are the products of the skewness and of the kurtosis of feature and response. If the
-    response is permuted, the skewness of T is :math:`γ_g γ_R / \sqrt n`, and its kurtosis differs from that
-    of Student's t by :math:`κ_g κ_R / n` (Pitman 1937).
-    """
-    return abs(skewness) / math.sqrt(n) * DEVIATION**3 / 6 + abs(kurtosis) / n * DEVIATION**4 / 24
-
-
-class ScoreParts(NamedTuple):
-    """The response side of a linear score statistic :math:`\\sum g R` over some rows."""
-
-    #: residuals of the response, as one column
-    residuals: Array
-    #: an intercept and the covariates; None for an intercept alone
-    design: Floats | None = None
-    #: variances of the residuals, up to a factor; None if they are equal
-    variances: Floats | None = None
-    #: logarithm of the p-value of a feature by the likelihood of the model; None if rows are exchangeable
-    by_likelihood: Callable[[Floats], float] | None = None
-    #: whether residuals and features are replaced by their ranks
-    ranks: bool = False
-    #: whether the score is the sum; otherwise it is close to it, and a normal p-value is right without ties
-    linear: bool = True
-    #: logarithm of the p-value of a feature from all orders of the rows; None if they are too many
-    exact: Callable[[Array], float] | None = None
-
-
-class TailTest:
-    """P-values of features for one response, over some rows, that do not rely on normal data."""
-
-    def __init__(self, parts: ScoreParts) -> None:
-        self.parts, self.n = parts, len(parts.residuals)
-        #: None if the response is constant given the design, or the check does not need it
-        self.response: Sample | None = None
-        if parts.by_likelihood is None:
-            (self.response,) = self._samples([parts.residuals[:, 0]])
-
-    @property
-    def is_exempt(self) -> bool:
-        """Whether the usual p-values are right for any feature: the response is like normal data.
-
-        For ranks, whether they are right for a feature with any ties: its skewness is at most √n, and its
-        kurtosis at least -2.
-        """
-        if self.response is None or self.parts.exact is not None:
-            return self.parts.by_likelihood is None and self.parts.exact is None
-        if not self.parts.ranks:
-            return self.response.is_like_normal
-        skewness, kurtosis = math.sqrt(self.n) * self.response.skewness, -2 * self.response.kurtosis
-        correction = expected_correction(self.n, skewness, self.parts.linear * self._added_kurtosis(kurtosis))
-        return self.response.kurtosis < 0 and correction < TOLERANCE
-
-    @property
-    def reason(self) -> str:
-        """Why p-values are raised."""
-        if self.parts.exact is not None:
-            return "there are few rows"
-        equal, skewed = "have many equal values", "are skewed or heavy-tailed"
-        return f"feature and response {equal if self.parts.ranks else skewed}"
-
-    def log_pvalues(self, columns: Sequence[Array], log_usual: Floats, robust: bool = False) -> list[float]:
-        """Logarithms of p-values of some features: the usual ones, or larger ones that the data call for."""
-        if self.parts.exact is not None:
-            return [self.parts.exact(x) for x in columns]
-        if (likelihood := self.parts.by_likelihood) is not None:
-            columns = [x / max(float(_reach(x)), SMALLEST) for x in columns]  # squares stay in range
-            return [max(log, likelihood(x)) for x, log in zip(columns, log_usual, strict=True)]
-        if self.response is None:
-            return list(log_usual)
-        features = self._samples(columns)
-        return [
-            log if feature is None else max(log, self._log_pvalue(feature, self.response, log, robust))
-            for feature, log in zip(features, log_usual, strict=True)
-        ]
-
-    def _samples(self, columns: Sequence[Array]) -> list[Sample | None]:
-        """The residuals of some columns, or of their ranks, given the design; None if it explains them."""
-        lines = np.array([rank_values(x) if self.parts.ranks else x for x in columns], np.float64)
-        lines /= np.maximum(_reach(lines), SMALLEST)[:, None]  # squares stay in range
-        lines -= lines.mean(axis=1, keepdims=True)
-        size = np.sqrt(np.einsum("ij,ij->i", lines, lines) / self.n)
-        if self.parts.design is not None:
-            lines -= lines @ self._design @ self._design.T
-        spread = np.sqrt(np.einsum("ij,ij->i", lines, lines) / self.n)
-        known = spread > 1e-9 * size
-        lines /= np.where(known, spread, 1.0)[:, None]
-        return [Sample(line) if ok else None for line, ok in zip(lines, known, strict=True)]
-
-    @cached_property
-    def _design(self) -> Floats:
-        """The intercept and the covariates as orthonormal columns."""
-        A = self.parts.design
-        return np.full((self.n, 1), self.n**-0.5) if A is None else A @ whiten(A.T @ A).T
-
-    def _log_pvalue(self, feature: Sample, response: Sample, log: float, robust: bool) -> float:
-        skewness, kurtosis = feature.skewness * response.skewness, feature.kurtosis * response.kurtosis
-        if self.parts.ranks:
-            return self._log_ranks(feature, response, skewness, kurtosis, log)
-        is_normal = feature.is_like_normal and response.is_like_normal
-        if not is_normal and expected_correction(self.n, skewness, kurtosis) > TOLERANCE:
-            log = max(log, self._log_tail(feature, response, self._deviation(feature, response)))
-        return max(log, self._log_robust(feature, response)) if robust else log
-
-    def _deviation(self, feature: Sample, response: Sample) -> float:
-        """The score in standard deviations."""
-        freedom = self.n - self._design.shape[1]
-        return float(feature.values @ response.values) / self.n * math.sqrt(freedom)
-
-    def _log_tail(self, feature: Sample, response: Sample, deviation: float) -> float:
-        """By the saddlepoint.
-
-        Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
-        weights do not. So the feature is drawn instead of the response if it has much lighter tails.
-        """
-        lighter, root = response.kurtosis - feature.kurtosis, math.sqrt(self.n)
-        drawn, weights = self._drawn_response, feature
-        if lighter > 0 and expected_correction(self.n, 0.0, 3 * lighter) > TOLERANCE:
-            drawn, weights = DrawnSum(feature.atoms), response
-        values, counts, span = weights.atoms
-        return drawn.log_pvalue(Atoms(values / root, counts, span / root), deviation)
-
-    @cached_property
-    def _drawn_response(self) -> DrawnSum:
-        assert self.response is not None
-        return DrawnSum(self.response.atoms)
-
-    def _added_kurtosis(self, product: float) -> float:
-        """By how much ties raise n times the kurtosis of ρ, for this product of the kurtoses of the ranks."""
-        free = 1.2 * (self.n**2 + 1) / (self.n**2 - 1)
-        return max(product - free**2, 0.0)
-
-    def _log_ranks(
-        self, feature: Sample, response: Sample, skewness: float, product: float, log: float
-    ) -> float:
-        """By the kurtosis of ρ with these ties, or by the saddlepoint if it is skewed or heavy-tailed."""
-        n, linear, deviation = self.n, self.parts.linear, self._deviation(feature, response)
-        kurtosis = rank_kurtosis(n) + self._added_kurtosis(product) / n
-        if kurtosis >= 0 or expected_correction(n, skewness, 0.0) > TOLERANCE:
-            normal = -float(special.ndtri_exp(log - math.log(2)))
-            return self._log_tail(feature, response, deviation if linear else normal)
-        if not linear:
-            return log
-        rho = np.array([deviation / math.sqrt(n - 1)])
-        return float(permutation_null(n, kurtosis).log10_pvalues(rho)[0] * np.log(10))
-
-    def _log_robust(self, feature: Sample, response: Sample) -> float:
-        """By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
-        g, y = feature.values / math.sqrt(self.n), response.values
-        slope = float(g @ y)
-        remaining = 1.0 - self._leverage - np.square(g)
-        if remaining.min() < 1e-10:  # a row that determines the slope alone has no residual
-            return 0.0
-        variance = float(np.square(g * (y - g * slope) / remaining).sum())
-        freedom = self.n - self._design.shape[1] - 1
-        share = slope**2 / (slope**2 + variance * freedom) if variance > 0 else 1.0
-        return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
-
-    @cached_property
-    def _leverage(self) -> Floats:
-        """The leverage of each row in the regression on the design."""
-        return np.asarray(np.square(self._design).sum(axis=1))
-
-
-def _reach(values: Floats) -> Floats:
-    """The largest absolute value of each line; a temporary array would take longer than both passes."""
-    return np.asarray(np.maximum(values.max(axis=-1), -values.min(axis=-1)))

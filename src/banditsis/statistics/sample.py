@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cache, partial
-from itertools import permutations
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,14 +12,6 @@ from banditsis.core.arrays import Array, Floats, Rows, near_zero, rank_values
 from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts
-
-#: With no more rows, p-values of rank correlations are from all orders of the response.
-MAX_EXACT = 7
-
-
-@cache
-def _all_orders(n: int) -> Array:
-    return np.array(list(permutations(range(n))))
 
 
 class SampleStatistic(Statistic):
@@ -81,16 +71,7 @@ class SampleStatistic(Statistic):
 
     def rank_parts(self, rows: Rows, linear: bool) -> ScoreParts:
         """The first response of a rank correlation, linear in the ranks of the feature or nearly so."""
-        y = self.response(rows)
-        exact = partial(self._log_exact, y) if len(y) <= MAX_EXACT else None
-        return ScoreParts(y[:, None], ranks=True, linear=linear, exact=exact)
-
-    def _log_exact(self, y: Floats, x: Array) -> float:
-        """Logarithm of the p-value of a feature from all orders of a few rows."""
-        orders, prepared = _all_orders(len(x)), self.prepare(y)
-        block = np.asfortranarray(x.astype(np.float64)[orders].T)
-        sizes = np.abs(self.score_block(block, prepared).reshape(-1, len(orders))[0])
-        return float(np.log(np.mean(sizes >= sizes[0] - 1e-9)))  # the first order is that of the data
+        return ScoreParts(self.response(rows)[:, None], ranks=True, linear=linear)
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """Validate the responses and copy the statistic for them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,33 +37,6 @@ def are_like_normal(n: int, sums: Floats) -> Array:
     kurtosis = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(is_like_normal(n, skewness / variance**1.5, kurtosis / variance**2 - 3.0))
-
-
-class Sample:
-    """A sample with mean 0 and mean square 1.
-
-    Attributes
-    ----------
-    values : ndarray
-        The sample.
-    skewness, kurtosis : float
-        Its third and fourth cumulant; 0 for normal data.
-    """
-
-    def __init__(self, values: Floats) -> None:
-        square, n = np.square(values), len(values)
-        self.values = values
-        self.skewness, self.kurtosis = float(values @ square) / n, float(square @ square) / n - 3.0
-
-    @property
-    def is_like_normal(self) -> bool:
-        """Whether a normal sample could have this shape."""
-        return bool(is_like_normal(len(self.values), self.skewness, self.kurtosis))
-
-    @cached_property
-    def atoms(self) -> Atoms:
-        """Its distribution."""
-        return find_atoms(self.values)
 
 
 class Atoms(NamedTuple):

@@ -1,0 +1,143 @@
+"""The check of small p-values of one response: which features need another p-value, and by which method."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from banditsis.core.arrays import SMALLEST, Array, Floats, rank_values, special
+from banditsis.statistics.null_distributions import BetaNull
+from banditsis.statistics.regression import whiten
+from banditsis.statistics.saddlepoint import DEVIATION, TOLERANCE, DrawnSum, ScoreParts
+from banditsis.statistics.shape import Atoms, find_atoms, is_like_normal
+
+
+class Sample:
+    """A sample with mean 0 and mean square 1, and its third and fourth cumulant: 0 for normal data."""
+
+    def __init__(self, values: Floats) -> None:
+        square, n = np.square(values), len(values)
+        self.values = values
+        self.skewness, self.kurtosis = float(values @ square) / n, float(square @ square) / n - 3.0
+        self.is_like_normal = bool(is_like_normal(n, self.skewness, self.kurtosis))
+
+    @cached_property
+    def atoms(self) -> Atoms:
+        """Its distribution."""
+        return find_atoms(self.values)
+
+    @cached_property
+    def draws(self) -> DrawnSum:
+        """Sums of independent draws from it."""
+        return DrawnSum(self.atoms)
+
+
+class TailTest:
+    """P-values of features for one response, over some rows, that do not rely on normal data.
+
+    If they are ``robust``, nor do they rely on equal variances.
+    """
+
+    def __init__(self, parts: ScoreParts, robust: bool = False) -> None:
+        self.parts, self.robust, self.n = parts, robust, len(parts.residuals)
+        A = parts.design
+        #: the intercept and the covariates as orthonormal columns
+        self.design = np.full((self.n, 1), self.n**-0.5) if A is None else A @ whiten(A.T @ A).T
+        self.freedom = self.n - self.design.shape[1]
+        #: None if the response is constant given the design, or not exchangeable
+        self.response = None if parts.by_likelihood else self._residuals(parts.residuals[:, 0])
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether the usual p-values are right for any feature: the response is like normal data.
+
+        For ranks, whether they are right for a feature with any ties: its skewness is at most √n, and its
+        kurtosis, which matters if the score is the sum, at least -2.
+        """
+        if self.response is None:
+            return self.parts.by_likelihood is None
+        if self.robust:
+            return False
+        if self.parts.ranks:
+            kurtosis = -2.0 * self.parts.linear
+            return self.response.kurtosis < 0 and self._correction(math.sqrt(self.n), kurtosis) <= TOLERANCE
+        return self.response.is_like_normal
+
+    @property
+    def reason(self) -> str:
+        """Why p-values are raised."""
+        what = "have many equal values" if self.parts.ranks else "are skewed or heavy-tailed"
+        spread = ", or the variance of the response depends on the feature" * self.robust
+        return f"feature and response {what}{spread}"
+
+    def log_pvalue(self, x: Array, log: float) -> float:
+        """Logarithm of the p-value of a feature: the usual one, or a larger one that the data call for."""
+        if self.parts.by_likelihood is not None:
+            return max(log, self.parts.by_likelihood(_to_unit(x)))
+        feature = self._residuals(x)
+        if feature is None or self.response is None:
+            return log
+        found = max(log, self._log_robust(feature)) if self.robust else log
+        if self.parts.ranks:  # of the n! orders of the rows, at least two have a score as large
+            found = max(found, math.log(2) - math.lgamma(self.n + 1))
+        if feature.is_like_normal and self.response.is_like_normal:
+            return found
+        if self._correction(feature.skewness, feature.kurtosis) <= TOLERANCE:
+            return found
+        deviation = float(feature.values @ self.response.values) / self.n * math.sqrt(self.freedom)
+        if not self.parts.linear:
+            deviation = -float(special.ndtri_exp(log - math.log(2)))
+        return max(found, self._log_tail(feature, deviation))
+
+    def _residuals(self, x: Array) -> Sample | None:
+        """The residuals of a column, or of its ranks, given the design; None if it explains them."""
+        x = _to_unit(rank_values(x) if self.parts.ranks else x)
+        x -= x.mean()
+        size = math.sqrt(x @ x)
+        x -= self.design @ (self.design.T @ x)
+        spread = math.sqrt(x @ x)
+        return Sample(x * (math.sqrt(self.n) / spread)) if spread > 1e-9 * size else None
+
+    def _correction(self, skewness: float, kurtosis: float) -> float:
+        r"""About how much the saddlepoint changes the logarithm of a small p-value of such a feature.
+
+        If the response is permuted, the skewness of T is :math:`γ_g γ_R / \sqrt n`, and its kurtosis differs
+        from that of Student's t by :math:`κ_g κ_R / n` (Pitman 1937), which for ranks without ties is known.
+        """
+        assert self.response is not None
+        third, fourth = skewness * self.response.skewness, kurtosis * self.response.kurtosis
+        if self.parts.ranks:
+            fourth = max(fourth - (1.2 * (self.n**2 + 1) / (self.n**2 - 1)) ** 2, 0.0)
+        return abs(third) / math.sqrt(self.n) * DEVIATION**3 / 6 + abs(fourth) / self.n * DEVIATION**4 / 24
+
+    def _log_tail(self, feature: Sample, deviation: float) -> float:
+        """By the saddlepoint.
+
+        Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
+        weights do not. So the one with lighter tails is drawn.
+        """
+        assert self.response is not None
+        lighter, heavier = sorted((self.response, feature), key=lambda sample: sample.kurtosis)
+        values, counts, span = heavier.atoms
+        root = math.sqrt(self.n)
+        return lighter.draws.log_pvalue(Atoms(values / root, counts, span / root), deviation)
+
+    def _log_robust(self, feature: Sample) -> float:
+        """By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
+        assert self.response is not None
+        g, y = feature.values / math.sqrt(self.n), self.response.values
+        slope, freedom = float(g @ y), self.freedom - 1
+        remaining = 1.0 - np.square(self.design).sum(axis=1) - np.square(g)
+        if remaining.min() < 1e-10:  # a row that determines the slope alone has no residual
+            return 0.0
+        variance = float(np.square(g * (y - g * slope) / remaining).sum())
+        share = slope**2 / (slope**2 + variance * freedom) if variance > 0 else 1.0
+        return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
+
+
+def _to_unit(x: Array) -> Floats:
+    """A column with a largest absolute value of 1, so squares stay in range."""
+    x = x.astype(np.float64)
+    return np.asarray(x / max(float(np.abs(x).max()), SMALLEST))
