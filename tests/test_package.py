@@ -231,7 +231,7 @@ BUDGET = {
     "kernels": 2152,
     "plans": 1822,
     "results": 1371,
-    "show": 1697,
+    "show": 1360,
     "sources": 4307,
     "statistics": 4047,
 }

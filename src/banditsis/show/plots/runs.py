@@ -1,17 +1,16 @@
-"""Plots of a run: its rounds, the cells it read, and how its selection compares with others."""
+"""Plots of a run: its rounds, and the cells it read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from banditsis.core.arrays import Floats, Indices
-from banditsis.core.formatting import format_duration, format_share, shorten
+from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
 from banditsis.results.result import ScreeningResult
-from banditsis.show.plots.style import BLACK, RED, SKY, UNREAD, add_legend_below, new_axes, tidy
+from banditsis.show.plots.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,42 +160,3 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
         read = np.arange(len(n_features))[:, None] <= last_round
     cells = np.where(read, strength, np.nan)
     return edges, rows, np.vstack([cells, np.full(len(edges) - 1, np.nan)])
-
-
-def compare(
-    results: Mapping[str, ScreeningResult] | Sequence[ScreeningResult], axes: Axes | None = None
-) -> Axes:
-    """Plot how many selected features several results share, and the cells and time of each.
-
-    Parameters
-    ----------
-    results : mapping of str to ScreeningResult, or sequence of ScreeningResult
-        Results for the same features, with or without labels.
-    axes : Axes, optional
-        Axes to draw on; a new figure by default.
-    """
-    named = results if isinstance(results, Mapping) else {f"result {k}": r for k, r in enumerate(results, 1)}
-    sizes = {name: result.n_features for name, result in named.items()}
-    if len(set(sizes.values())) != 1:
-        raise ValueError(f"results to compare must have the same features, got {sizes} features.")
-    q = len(named)
-    axes = axes or new_axes(4.6 + 0.8 * q, 1.6 + 0.75 * q)
-    support = [set(result.selected.tolist()) for result in named.values()]
-    shared = np.array([[len(a & b) for b in support] for a in support])
-    share = shared / np.maximum(np.diag(shared), 1)[:, None]
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1.25, aspect="auto")
-    for (i, j), n_shared in np.ndenumerate(shared):
-        text = f"{n_shared:,}\n{share[i, j]:.0%}"
-        colour = "white" if share[i, j] > 0.7 else BLACK
-        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9)
-    names = [shorten(name, 16) for name in named]
-    axes.set_xticks(range(q), names, rotation=30 if q > 3 else 0, parse_math=False)
-    costs = [
-        f"{shorten(name)}\n{format_share(r.fraction_read)} of the cells, {format_duration(r.seconds)}"
-        for name, r in named.items()
-    ]
-    axes.set_yticks(range(q), costs, parse_math=False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    axes.set_title("features selected by both, and their share of the row's selection", fontsize=10)
-    return axes

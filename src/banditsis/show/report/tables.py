@@ -21,6 +21,8 @@ from banditsis.results.result import ScreeningResult
 MAX_LISTED = 100_000
 #: With more features than this, only the selected ones are listed because ranking all takes too long.
 MAX_RANKED = 10_000_000
+#: Features that are shown without the page's script.
+MAX_SHOWN = 25
 #: Marks of what is known about a selected feature.
 MARKS = {"signal": "● ", "noise": "◇ ", "unknown": ""}
 
