@@ -494,9 +494,9 @@ def test_notebook(result, hostile):
     text = result._repr_html_()
     assert len(text) < 5000
     found = describe_associated(result)
-    assert f"<b>{found[0].upper()}{found[1:]}</b>" in text
-    assert text.index("</b>") < text.index("6 of 60 features selected") < text.index("<details>")
-    assert describe_floor(result) in text
+    assert f'<p class="answer">{found[0].upper()}{found[1:]}</p>' in text
+    assert text.index("6 of 60 features selected") < text.index("<table>") < text.index("<details>")
+    assert describe_floor(result)[1:] in text
     for name in result.selected_names:
         assert f"<td>{name}</td>" in text
     page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())

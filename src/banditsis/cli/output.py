@@ -17,6 +17,7 @@ from banditsis.core.formatting import (
     rounds_table,
     to_single_line,
 )
+from banditsis.core.validation import find_missing
 from banditsis.results.features import Features
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import (
@@ -115,6 +116,7 @@ def summarize_response(values: Array, by_class: bool = False) -> str:
     """
     if values.ndim > 1:  # time and event
         return count(int(np.count_nonzero(values[:, -1])), "event")
+    values = values[~find_missing(values)]
     if values.dtype.kind in "fiu" and not by_class:
         with np.errstate(over="ignore", invalid="ignore"):
             return f"mean {values.mean():.4g}, from {values.min():.4g} to {values.max():.4g}"

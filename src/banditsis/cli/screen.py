@@ -20,14 +20,7 @@ from banditsis.core.arrays import Array, Indices
 from banditsis.core.compilation import clock
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.core.progress import DELAY_SECONDS, ProgressBar
-from banditsis.core.validation import (
-    MissingValueError,
-    Responses,
-    check_real,
-    count_classes,
-    find_missing,
-    rows_by_missingness,
-)
+from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, is_url, local_path
@@ -174,40 +167,37 @@ def _screen_parts(
     data: Dataset, targets: Sequence[str], options: SimpleNamespace
 ) -> tuple[list[ScreeningResult], bool]:
     """The results in the order of the targets, and whether the run was interrupted."""
-    is_one = find_statistic(options.statistic).n_columns > 1  # the targets are the columns of one response
     found: dict[int, ScreeningResult] = {}
-    for members, part in split_responses(data, is_one):
+    for members, part in split_responses(data, find_statistic(options.statistic).n_columns):
         results, interrupted = _screen(part, options)
-        for k, result in zip(members, results, strict=not is_one):
+        several = len(results) > 1
+        for k, result in enumerate(results):
             if result is not None:
-                name = ", ".join(targets) if is_one else targets[k]
+                target = targets[members[k]] if several else ", ".join(targets[m] for m in members)
                 values = np.asarray(part.target)
-                values = values if len(results) == 1 else values[:, members.index(k)]
-                found[k] = _describe(result, name, values, data.joined[k], options)
+                values = values[:, k] if several else values
+                found[members[k]] = _describe(result, target, values, data.joined[members[k]], options)
         if interrupted:
             break
     return [found[k] for k in sorted(found)], interrupted
 
 
-def split_responses(data: Dataset, is_one: bool) -> Iterator[tuple[list[int], Dataset]]:
-    """Numbers of the responses that can share a pass, with the data of the rows in which they are known.
+def split_responses(data: Dataset, n_columns: int) -> Iterator[tuple[list[int], Dataset]]:
+    """Numbers of the responses that can share a pass, all numbers or all as many classes, with the data.
 
-    These are all numbers, or all as many classes. The columns of one response are all together.
+    The targets are the columns of one response if it has several: only rows in which all are known count.
     """
     target = np.asarray(data.target)
-    kinds = [None if is_one else count_classes(response) for response in target.T]
+    if n_columns > 1:
+        known = np.flatnonzero(~find_missing(target).any(axis=1))
+        yield list(range(n_columns)), _take_rows(data, known)
+        return
+    kinds = [count_classes(response) for response in target.T]
     for kind in dict.fromkeys(kinds):
-        alike = [k for k, other in enumerate(kinds) if other == kind]
-        groups = rows_by_missingness(Responses(target[:, alike], has_missing=True))
-        if is_one:
-            groups = iter([(alike, np.flatnonzero(~find_missing(target).any(axis=1)))])
-        for numbers, rows in groups:
-            members = [alike[k] for k in numbers]
-            values = _single_or_all(target[:, members])
-            part = data._replace(
-                target=values.astype(np.float64) if kind == 0 and values.dtype == object else values
-            )
-            yield members, part if rows is None or len(rows) == len(target) else _take_rows(part, rows)
+        members = [k for k, other in enumerate(kinds) if other == kind]
+        values = target[:, members]
+        values = values.astype(np.float64) if kind == 0 and values.dtype == object else values
+        yield members, data._replace(target=_single_or_all(values))
 
 
 def _take_rows(data: Dataset, rows: Indices) -> Dataset:
@@ -245,7 +235,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
             )
 
     try:
-        found = _run_with_gaps(run_with, options)
+        found = _run_with_gaps(run_with, data, options)
     except Interrupted as interruption:
         partial = interruption.result
         return partial if isinstance(partial, list) else [partial], True
@@ -255,14 +245,15 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
     return results, False
 
 
-def _run_with_gaps(run_with: Callable[[str], Any], options: SimpleNamespace) -> Any:
+def _run_with_gaps(run_with: Callable[[str], Any], data: Dataset, options: SimpleNamespace) -> Any:
     """Run with missing values deleted pairwise, unless the options say otherwise.
 
-    A guarantee, and a detection floor with covariates, are known for complete data only.
+    Complete data are quicker to read. A guarantee, and a detection floor with covariates, are known for them
+    only.
     """
     if options.missing is not None or options.min_correlation is not None:
         return run_with(options.missing or "raise")
-    if options.covariates and not options.exact:
+    if not options.exact and not find_missing(np.asarray(data.target)).any():
         with suppress(MissingValueError):
             return run_with("raise")
     return run_with("pairwise")

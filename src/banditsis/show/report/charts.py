@@ -7,7 +7,6 @@ percentages, so charts fit any width while text keeps its size.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,21 +32,16 @@ def ranked_chart(result: ScreeningResult) -> str:
     if not len(features):
         return ""
     known = [features[name] for name in ("score", "low", "high") if name in features]
-    scale = Scale.covering(np.concatenate([*known, cutoffs]))
+    scale = Scale(np.concatenate([*known, cutoffs]))
     lines = _vertical("zero", scale(0)) + "".join(_vertical("cutoff", scale(c)) for c in cutoffs)
-    drawn = [lines + mark for mark in _draw_scores(features, scale)]
-    rows = (
-        f'<tr class="{kind}"><th scope="row" title="{escape_text(name)}">{escape_text(label)}</th>'
-        f"<td>{_strip(drawing)}</td><td>{minus(score)}</td></tr>"
-        for kind, name, label, drawing, score in zip(
-            features.evidence,
-            features["name"],
-            features.labels(MAX_LABEL),
-            drawn,
-            features.scores(3),
-            strict=True,
+    rows = []
+    labels, scores = features.labels(MAX_LABEL), features.scores(3)
+    for k, kind in enumerate(features.evidence):
+        strip = _strip(lines + _draw_score(features, k, scale))
+        rows.append(
+            f'<tr class="{kind}"><th scope="row" title="{escape_text(features["name"][k])}">'
+            f"{escape_text(labels[k])}</th><td>{strip}</td><td>{minus(scores[k])}</td></tr>"
         )
-    )
     ticks = "".join(f'<text x="{scale(t)}" y="12">{minus(f"{t:.3g}")}</text>' for t in scale.ticks())
     head = heading(["feature", "score and 95% interval" if "low" in features else "score", "score"])
     return (
@@ -56,21 +50,18 @@ def ranked_chart(result: ScreeningResult) -> str:
     )
 
 
-def _draw_scores(features: Features, scale: Scale) -> list[str]:
-    """The mark of each score, on its interval or at the end of a bar; nothing for NaN."""
-    drawn = []
-    for k, (score, kind) in enumerate(zip(features["score"], features.evidence, strict=True)):
-        line, ends = "bar", (0.0, score)
-        if "low" in features:
-            line, ends = "interval", (features["low"][k], features["high"][k])
-        start, end = map(scale, ends)
-        drawn.append(
-            f'<line class="{line}" x1="{start}" x2="{end}" y1="50%" y2="50%"/>'
-            f'<svg class="mark {kind}" x="{scale(score)}" y="50%">{MARKS[kind]}</svg>'
-            if math.isfinite(score)
-            else ""
-        )
-    return drawn
+def _draw_score(features: Features, k: int, scale: Scale) -> str:
+    """The mark of a score, on its interval or at the end of a bar; nothing for NaN."""
+    score, kind = features["score"][k], features.evidence[k]
+    if not math.isfinite(score):
+        return ""
+    has_interval = "low" in features
+    line = "interval" if has_interval else "bar"
+    start, end = (features["low"][k], features["high"][k]) if has_interval else (0.0, score)
+    return (
+        f'<line class="{line}" x1="{scale(start)}" x2="{scale(end)}" y1="50%" y2="50%"/>'
+        f'<svg class="mark {kind}" x="{scale(score)}" y="50%">{MARKS[kind]}</svg>'
+    )
 
 
 def _legend(result: ScreeningResult, features: Features, cutoffs: list[float]) -> str:
@@ -97,19 +88,14 @@ def _strip(content: str) -> str:
     return f'<svg class="strip" aria-hidden="true">{content}</svg>'
 
 
-@dataclass(frozen=True)
 class Scale:
-    """A linear scale from values to positions in percent, with room for marks at both ends."""
+    """A linear scale from values to positions in percent, with room for marks at both ends; it includes 0."""
 
-    low: float
-    high: float
-
-    @classmethod
-    def covering(cls, values: Array) -> Scale:
-        """The scale from the smallest to the largest finite value, including 0."""
+    def __init__(self, values: Array) -> None:
         finite = np.append(values[np.isfinite(values)], 0.0)
-        low, high = float(finite.min()), float(finite.max())
-        return cls(low, high if high > low else low + 1.0)
+        self.low, self.high = float(finite.min()), float(finite.max())
+        if self.low == self.high:
+            self.high += 1.0
 
     def __call__(self, value: float) -> str:
         return f"{3 + 94 * (value - self.low) / (self.high - self.low):.2f}%"

@@ -91,10 +91,8 @@ def answer(result: ScreeningResult) -> str:
     """What was found, how much was read, what a sample could miss, and features that look like a mistake."""
     selected = f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected"
     cost = f"{selected} in {format_duration(result.seconds)}. {describe_run(result)}"
-    lines = [("answer", sentence(describe_answer(result))), ("cost", cost)]
-    lines += [
-        ("warning", f"Check {shorten(result.name(k), 60)}: {flag}.") for k, flag in result.flags.items()
-    ]
+    flags = [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
+    lines = [("answer", sentence(describe_answer(result))), ("cost", cost), *(("warning", f) for f in flags)]
     return "".join(f'<p class="{kind}">{escape_text(line)}</p>' for kind, line in lines)
 
 
