@@ -35,6 +35,12 @@ def test_help_and_version():
 
 
 def test_planning():
+    assert (
+        json.loads(run("plan", "--rows", 100, "--features", 50, "--keep", 1, "--budget", 1, "--json").stdout)[
+            "fraction"
+        ]
+        == 1
+    )
     huge = ("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6")
     text = run(*huge).stdout
     for part in (
@@ -66,10 +72,10 @@ def test_planning():
         (("--min-correlation", "2"), "must be in (0, 1), got 2"),
         (("--confidence", "0.9"), "--confidence is the probability for --min-correlation"),
         (("--rows", "many"), "--rows"),
-        (("--rows", "inf"), "'inf' is not a positive integer"),
-        (("--rows", "1.5"), "'1.5' is not a positive integer"),
+        (("--rows", "inf"), "must be an integer"),
+        (("--rows", "1.5"), "must be an integer"),
         (("--dtype", "text"), "'float32'"),
-        (("--budget", "half"), "'half' is not a number"),
+        (("--budget", "half"), "'half' is not a valid float"),
     ],
 )
 def test_planning_the_impossible_gets_a_message(options, message):

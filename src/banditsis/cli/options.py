@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,23 +12,10 @@ import click
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 
 
-def cells(text: str) -> int | float:
-    """Read a fraction of the cells, or a number of cells if it is an integer above 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a number such as 0.05 or 1e6.") from None
-    return int(value) if value > 1 and value.is_integer() else value
-
-
-def count(text: str) -> int:
-    """Read a positive integer, also as 1e6."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value >= 1 and value.is_integer()):
-        raise click.BadParameter(f"{text!r} is not a positive integer such as 1000 or 1e6.")
+def _whole(context: click.Context, parameter: click.Parameter, value: float | None) -> int | float | None:
+    """An integer if the number is one, such as 1e6; but a budget of 1 is a fraction."""
+    if value is None or not value.is_integer() or (value == 1 and parameter.name == "budget"):
+        return value
     return int(value)
 
 
@@ -41,15 +27,10 @@ def size(text: str) -> int:
     >>> size("2GB"), size("1.5 GiB"), size("4096")
     (2000000000, 1610612736, 4096)
     """
-    match = re.fullmatch(r"(\d[\d.e]*)\s*([kmgt]?)(i?)b?", text.strip().lower())
-    try:
-        number, prefix, binary = match.groups() if match else ("", "", "")
-        n_bytes = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix or " "))
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a size such as 500MB, 2GB or 4e9.") from None
-    if n_bytes < 1:
-        raise click.BadParameter(f"must be at least 1 byte, got {text}.")
-    return n_bytes
+    match = re.fullmatch(r"(\d+(?:\.\d*)?(?:e\d\d?)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if match is None or not float(match[1]):
+        raise click.BadParameter(f"{text!r} is not a size such as 500MB, 2GB or 4e9.")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
 
 
 def _option(name: str, help: str, *more: str, **settings: Any) -> click.Option:
@@ -64,6 +45,12 @@ def _choice(name: str, choices: Sequence[str], help: str, **settings: Any) -> cl
     return click.Option([name], help=help, type=click.Choice(choices), **settings)
 
 
+COUNT: dict[str, Any] = {
+    "type": click.FloatRange(min=1),
+    "callback": _whole,
+    "required": True,
+    "metavar": "N",
+}
 POSITIVE, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
 #: All but "auto".
 STATISTICS = (
@@ -102,7 +89,9 @@ PARAMETERS: list[click.Parameter] = [
     _option(
         "--budget",
         "Use the best plan that reads at most this fraction of the cells, or this many cells.",
-        type=cells,
+        type=float,
+        callback=_whole,
+        metavar="CELLS",
     ),
     _option("--min-correlation", "Keep every feature with |r| at or above this value.", type=float),
     _option("--confidence", "Probability for --min-correlation.", type=float, show_default="0.95"),
@@ -157,9 +146,9 @@ PARAMETERS: list[click.Parameter] = [
 #: All parameters by name, and then those that differ between commands.
 OPTIONS = {parameter.name: parameter for parameter in PARAMETERS} | {
     "targets": _option("--target", "Response, as a column, FILE or FILE:COLUMN. Repeatable.", multiple=True),
-    "n_rows": _option("--rows", "Number of rows, such as 1e6.", type=count, required=True),
-    "n_features": _option("--features", "Number of features.", type=count, required=True),
-    "n_keep": _option("--keep", "Features to keep.", type=count, required=True),
+    "n_rows": _option("--rows", "Number of rows, such as 1e6.", **COUNT),
+    "n_features": _option("--features", "Number of features.", **COUNT),
+    "n_keep": _option("--keep", "Features to keep.", **COUNT),
     "demo_rows": _option("--rows", "Number of rows.", type=click.IntRange(min=1000), default=200_000),
     "demo_features": _option("--features", "Number of features.", type=click.IntRange(min=20), default=1000),
     "demo_keep": _option("--keep", "Features to keep.", type=POSITIVE, default=30),

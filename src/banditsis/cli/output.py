@@ -12,7 +12,6 @@ from banditsis.core.arrays import Array
 from banditsis.core.formatting import (
     count,
     format_duration,
-    format_share,
     round_share,
     rounds_table,
     to_single_line,
@@ -50,7 +49,7 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
             print_output("")
         _print_features(result, MAX_FEATURES_OF_SEVERAL if several else MAX_FEATURES, verbose)
         inflation = describe_inflation(result) if "chromosome" in result.annotations else ""
-        lines = [describe_run(result), inflation, *(_describe_cost(result, seconds) if verbose else ())]
+        lines = [describe_run(result), inflation, *(_describe_details(result, seconds) if verbose else ())]
         for line in filter(None, [describe_answer(result), *(line for line in lines if line not in printed)]):
             print_output(sentence(line), indent=0)
         notes = [*result.notes, *(result.details if verbose else ())]
@@ -82,16 +81,11 @@ def features_table(features: Features, *, verbose: bool = False) -> str:
     return table_of_columns(columns, left=("feature", ""))
 
 
-def _describe_cost(result: ScreeningResult, seconds: float) -> list[str]:
-    """What few readers need: the plan, the cells read, the time, and what sampled rows are worth."""
+def _describe_details(result: ScreeningResult, seconds: float) -> list[str]:
+    """What few readers need: the plan, the time, what sampled rows are worth, the floor of an exact run."""
     seed = "" if result.is_exact else f", seed {result.parameters['seed']}"
-    cost = (
-        f"plan {result.parameters['plan']!r}: {len(result.selected):,} of "
-        f"{count(result.n_features, 'feature')} selected; read {result.cells_read:,} of "
-        f"{result.n_rows * result.n_features:,} cells ({format_share(result.fraction_read)}) in "
-        f"{format_duration(seconds)}{seed}."
-    )
-    return [cost, describe_sampling(result), describe_floor(result) if result.is_exact else ""]
+    plan = f"plan {result.parameters['plan']!r} took {format_duration(seconds)}{seed}."
+    return [plan, describe_sampling(result), describe_floor(result) if result.is_exact else ""]
 
 
 def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:

@@ -59,21 +59,16 @@ def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     tidy(axes)
     axes.grid(visible=False, axis="y")
     add_legend_below(axes)
-    axes.set_title(f"{_describe_reading(result)}\n{_short_floor(result)}", fontsize=10)
+    floor = "not available"
+    if result.no_floor_reason is None:
+        floor = f"{result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
+    axes.set_title(f"{_describe_reading(result)}\ndetection floor: {floor}", fontsize=10)
     return axes
 
 
 def _describe_reading(result: ScreeningResult) -> str:
     share, n_cells = format_share(result.fraction_read), result.n_rows * result.n_features
     return f"{result.n_features:,} → {len(result.selected):,} features, {share} of {n_cells:,} cells read"
-
-
-def _short_floor(result: ScreeningResult) -> str:
-    if result.no_floor_reason is not None:
-        return "detection floor: not available"
-    return (
-        f"detection floor: {result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
-    )
 
 
 def reading_map(
@@ -153,10 +148,6 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
     edges = np.unique(np.concatenate([[0, p], n_features if ranked else [], np.rint(grid)])).astype(np.intp)
     order = np.argsort(result.ranking) if ranked else np.arange(p)
     strength = np.fmax.reduceat(np.fmax(result.strength[order], 0), edges[:-1])
-    if ranked:
-        read = edges[:-1] < n_features[:, None]
-    else:
-        last_round = np.maximum.reduceat(result.last_round, edges[:-1])
-        read = np.arange(len(n_features))[:, None] <= last_round
-    cells = np.where(read, strength, np.nan)
+    last_round = np.maximum.reduceat(result.last_round[order], edges[:-1])
+    cells = np.where(np.arange(len(n_features))[:, None] <= last_round, strength, np.nan)
     return edges, rows, np.vstack([cells, np.full(len(edges) - 1, np.nan)])

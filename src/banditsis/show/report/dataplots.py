@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -82,28 +82,17 @@ def plot_pair(x: Floats, y: Array) -> str:
         )
     for at, value in ((TOP + HEIGHT, down.min()), (TOP + 9, down.max())):
         labels += f'<text class="end" x="{LEFT - 3}" y="{at}">{_tick(value)}</text>'
-    horizontal, vertical = _place(across, LEFT, WIDTH), _place(down, TOP + HEIGHT, -HEIGHT)
-    dots = "".join(f"M{a:.0f} {b:.0f}h0" for a, b in zip(horizontal.dots, vertical.dots, strict=True))
-    line = " ".join(
-        f"{horizontal.values[part].mean():.1f},{vertical.values[part].mean():.1f}"
-        for part in parts
-        if len(part)
-    )
+    (a, dots_a), (b, dots_b) = _place(across, LEFT, WIDTH), _place(down, TOP + HEIGHT, -HEIGHT)
+    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in zip(dots_a, dots_b, strict=True))
+    line = " ".join(f"{a[part].mean():.1f},{b[part].mean():.1f}" for part in parts if len(part))
     return (
         f'<path class="frame" d="M{LEFT} {TOP}v{HEIGHT}h{WIDTH}"/><path class="points" d="{dots}"/>'
         f'<polyline class="mean" points="{line}"/>{labels}'
     )
 
 
-class Positions(NamedTuple):
-    """Where values are on an axis, and where their dots are."""
-
-    values: Floats
-    dots: Floats
-
-
-def _place(values: Floats, start: float, length: float) -> Positions:
-    """Positions on an axis; the dots of few different values are spread, because they would coincide."""
+def _place(values: Floats, start: float, length: float) -> tuple[Floats, Floats]:
+    """Positions on an axis, and of dots: those of few different values are spread, or else they coincide."""
     values = values / (np.abs(values).max() or 1.0)  # differences of huge values overflow
     different = np.unique(values)
     gap = float(np.diff(different, append=different[-1] + 1).min()) if len(different) <= MAX_CLASSES else 0.0
@@ -113,7 +102,7 @@ def _place(values: Floats, start: float, length: float) -> Positions:
     def at(where: Floats) -> Floats:
         return np.asarray(start + length * (0.02 + 0.96 * (where - low) / span))
 
-    return Positions(at(values), at(values + spread))
+    return at(values), at(values + spread)
 
 
 def _class_names(classes: Array, max_length: int) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from banditsis.core.formatting import (
     ROUND_HEADS,
@@ -25,22 +26,8 @@ from banditsis.results.sentences import (
 )
 from banditsis.results.several import describe_size
 from banditsis.show.report.tables import bullet_list, definition_list, escape_text, table
+from banditsis.statistics import STATISTICS
 
-#: What statistics are; others are shown by name.
-STATISTICS: Mapping[str, str] = {
-    "pearson": "Pearson's correlation with the response",
-    "anova": "correlation ratio of the feature and the classes (same ranking as the F-test)",
-    "logistic": "score test of the feature in a logistic model",
-    "poisson": "score test of the feature in a Poisson model",
-    "cox": "score test of the feature in a Cox model",
-    "spearman": "Spearman's rank correlation with the response",
-    "kendall": "Kendall's rank correlation with the response",
-    "chatterjee": "Chatterjee's ξ: how well the response is a function of the feature",
-    "distance": "distance correlation with the response",
-    "sirs": "sure independent ranking and screening (SIRS)",
-    "mv": "mean-variance index of the feature and the classes",
-    "sliced_wasserstein": "sliced Wasserstein dependence on the response",
-}
 #: Labels that are not the name of the setting.
 LABELS = {
     "alpha": "α",
@@ -77,9 +64,10 @@ def facts(results: Sequence[ScreeningResult]) -> str:
 
 
 def _describe_statistic(result: ScreeningResult) -> str:
-    name, label = result.parameters.get("statistic", "pearson"), result.parameters.get("positive_class")
-    described = STATISTICS.get(name, str(name))
-    return described if label is None else described.replace("the response", f"the indicator of {label}")
+    """The first line of the documentation of the statistic, without references."""
+    name = str(result.parameters.get("statistic", "pearson"))
+    summary = (STATISTICS[name].__doc__ if name in STATISTICS else None) or name
+    return re.sub(r" \[\d+\]_", "", summary.strip().partition("\n")[0]).rstrip(".")
 
 
 def _list_distinct(values: Iterable[str]) -> str:
