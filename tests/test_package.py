@@ -223,7 +223,7 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1748,
-    "cli": 1302,
+    "cli": 1274,
     "core": 1660,
     "engine": 2730,
     "formats": 4418,

@@ -66,26 +66,36 @@ def test_the_first_command(tmp_path, monkeypatch):
     assert [feature["name"] for feature in record["features"]] == list(rows)
 
 
-def test_several_targets_are_compact(folder, tmp_path):
+def test_several_targets_are_compact(tmp_path):
+    """They share a pass, and what they have in common is printed once; classes are listed."""
     frame = pd.DataFrame(X[:, :9], columns=list("abcdefghi"))
-    noisy = X[:, :9] + 0.5 * np.random.default_rng(1).standard_normal((N, 9))
-    frame["y"], frame["kind"] = noisy[:, 3], np.where(noisy[:, 5] > 0, "case", "control")
-    frame["grade"] = np.digitize(noisy[:, 1], [-1, 1]).astype(str)
+    frame["y"], frame["z"] = frame["d"] + frame["a"] / 2, frame["f"] - frame["a"] / 2
+    frame["kind"] = np.where(frame["z"] > 0, "case", "control")
+    frame["grade"] = np.digitize(frame["y"], [-1, 1])
     frame.to_parquet(tmp_path / "x.parquet")
-    targets = ("--target", "y", "--target", "kind", "--target", "grade")
-    text = run("screen", tmp_path / "x.parquet", *targets, "--keep", 7).stdout
-    assert re.search(r"^kind: control \d\d%, case \d\d%; a positive score goes with control$", text, re.M)
-    assert re.search(r"^grade: 1 \d\d%, \d \d\d%, \d \d\d%$", text, re.M)
-    assert re.search(r"^ +1  f +-0\.\d+ .* clear$", text, re.M)  # two classes are signed beside three
-    assert re.search(r"^ +1  b +0\.\d+ .* clear$", text, re.M)
+    command = ("screen", tmp_path / "x.parquet", "--keep", 7, "--target")
+    text = run(*command, "y", "--target", "z", "--drop", "kind,grade").stdout
+    assert re.search(r"^y: mean -?0\.\d+, from .*\n\n.*\n +1  d +\+0\.\d+ .* clear$", text, re.M)
+    assert re.search(r"^z: mean -?0\.\d+, from .*\n\n.*\n +1  f +\+0\.\d+ .* clear$", text, re.M)
     assert text.count("All rows were read") == 1
-    assert text.count("… and 2 more") == 3
-    frame["grade"] = frame["grade"].astype(int)
+    assert text.count("… and 2 more") == 2
+    frame.loc[:9, "z"] = np.nan
     frame.to_parquet(tmp_path / "x.parquet")
+    text = run(*command, "y", "--target", "z", "--drop", "kind,grade").stdout
+    assert text.count("Note: 10 rows were left out, because their response is missing.") == 1
+    text = run(*command, "z", "--drop", "kind,grade").stdout
+    assert "Note: the target is the column 'z' of the data: 3,990 of 4,000 rows have a value." in text
+    text = run(*command, "kind", "--drop", "grade").stdout
+    assert re.search(r"^kind: control \d\d%, case \d\d%; a positive score goes with control$", text, re.M)
     for options, line in ((), r"mean [\d.]+, from 0 to 2"), (("--statistic", "anova"), r"1 \d\d%, .*"):
-        text = run("screen", tmp_path / "x.parquet", "--target", "grade", "--drop", "kind", *options).stdout
+        text = run(*command, "grade", "--drop", "kind", *options).stdout
         assert re.search(rf"^grade: {line}$", text, re.M)
         assert ("treated as numbers: if they are classes, set --statistic anova." in text) == (not options)
+    mixed = run(*command, "y", "--target", "kind")
+    assert (mixed.exit_code, "the targets are numbers and labels: screen them one" in said(mixed)) == (
+        1,
+        True,
+    )
 
 
 def test_what_few_readers_need_is_printed_with_verbose(folder):
@@ -271,20 +281,24 @@ def test_all_features_are_written(folder, tmp_path, monkeypatch, ending):
     assert written["associated"].astype(object).tolist() == marks  # only selected features are marked
 
 
-def test_a_report_of_targets_of_different_kinds(tmp_path):
+def test_reports(tmp_path):
     """Numbers with missing values, and labels."""
     frame = pd.DataFrame(X[:500, :20], columns=[f"g{j}" for j in range(20)])
     frame["bmi"] = np.where(np.arange(500) < 50, np.nan, X[:500, 3])
-    frame["kind"] = np.where(X[:500, 5] > 0, "case", "control")
+    frame["age"], frame["kind"] = X[:500, 4], np.where(X[:500, 5] > 0, "case", "control")
     frame.to_parquet(tmp_path / "cohort.parquet")
-    targets = ("--target", "bmi", "--target", "kind", "--keep", 2)
-    result = run("screen", tmp_path / "cohort.parquet", *targets, "--report", tmp_path / "out.html")
-    assert result.exit_code == 0, result.stderr
-    text = (tmp_path / "out.html").read_text()
-    assert text.count("<figure ") == 4  # plots of the data
-    assert "A random sample of 450 rows. The horizontal axis is the feature, the vertical axis bmi" in text
-    assert " rows, at most 250 of each class. The vertical axis is the feature" in text
-    assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in text
+    texts = []
+    for targets in (("--target", "bmi", "--target", "age"), ("--target", "kind")):
+        result = run(
+            *("screen", tmp_path / "cohort.parquet", *targets, "--keep", 2, "--drop", "age,kind"),
+            *("--report", tmp_path / "out.html"),
+        )
+        assert result.exit_code == 0, result.stderr
+        texts.append((tmp_path / "out.html").read_text())
+    assert texts[0].count("<figure ") == 4  # plots of the data
+    assert "random sample of 450 rows. The horizontal axis is the feature, the vertical axis bmi" in texts[0]
+    assert " rows, at most 250 of each class. The vertical axis is the feature" in texts[1]
+    assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in texts[1]
 
 
 def test_keys_that_data_target_and_covariates_share(tmp_path):

@@ -16,11 +16,10 @@ from banditsis.cli.errors import INTERRUPTED, UsageError, check_confidence, fail
 from banditsis.cli.files import check_output, write_output
 from banditsis.cli.output import print_results, summarize_response
 from banditsis.cli.terminal import name_options, print_message, print_output
-from banditsis.core.arrays import Array, Indices
 from banditsis.core.compilation import clock
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.core.progress import DELAY_SECONDS, ProgressBar
-from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
+from banditsis.core.validation import MissingValueError, check_real, find_missing, has_labels
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, is_url, local_path
@@ -107,22 +106,26 @@ def _run(options: SimpleNamespace) -> None:
     targets = list(dict.fromkeys(options.target)) or [_stored_target(path)]
     opening = {name: getattr(options, name) for name in READING}
     roles = {"covariates": options.covariates, "weights": options.weights}
-    data = open_dataset(path, targets, ReadOptions(**opening, command_line=True), **roles)
+    target = targets[0] if len(targets) == 1 else targets
+    data = open_dataset(path, target, ReadOptions(**opening, command_line=True), **roles)
     opening |= roles | {"target": tuple(targets)}
     data = data._replace(features=_wrap(data.features, options, opening))
+    if len(set(map(has_labels, np.atleast_2d(np.asarray(data.target).T)))) > 1:
+        raise ValueError("the targets are numbers and labels: screen them one by one.")
+    data = _known_events(data) if find_statistic(options.statistic).n_columns > 1 else data
     started = clock()
-    found, interrupted = _screen_parts(data, targets, options)
+    found, interrupted = _screen(data, options)
     seconds = clock() - started
-    if not found:
+    results = list(_describe(found, data, targets, options))
+    if not results:
         fail("interrupted before the first round was finished: there is no result.", INTERRUPTED)
-    results = [replace(result, data=path, contents=data.features.contents) for result in found]
     together = results[0] if len(results) == 1 else ScreeningResults(results)
     try:
         if options.output is not None and not interrupted:
             with Workers(count_jobs(options.jobs)):
                 write_output(together, options.output, all_features=options.all_features)
         if options.report is not None and not interrupted:
-            together.to_html(options.report, X=data.features, y=_single_or_all(np.asarray(data.target)))
+            together.to_html(options.report, X=data.features, y=data.target)
     finally:  # a full disk must not hide the result
         if options.as_json:
             print_output(together.to_json(full=False))
@@ -163,47 +166,13 @@ def _wrap(source: Source, options: SimpleNamespace, opening: dict[str, Any]) -> 
     return source
 
 
-def _screen_parts(
-    data: Dataset, targets: Sequence[str], options: SimpleNamespace
-) -> tuple[list[ScreeningResult], bool]:
-    """The results in the order of the targets, and whether the run was interrupted."""
-    found: dict[int, ScreeningResult] = {}
-    for members, part in split_responses(data, find_statistic(options.statistic).n_columns):
-        results, interrupted = _screen(part, options)
-        several = len(results) > 1
-        for k, result in enumerate(results):
-            if result is not None:
-                target = targets[members[k]] if several else ", ".join(targets[m] for m in members)
-                values = np.asarray(part.target)
-                values = values[:, k] if several else values
-                found[members[k]] = _describe(result, target, values, data.joined[members[k]], options)
-        if interrupted:
-            break
-    return [found[k] for k in sorted(found)], interrupted
-
-
-def split_responses(data: Dataset, n_columns: int) -> Iterator[tuple[list[int], Dataset]]:
-    """Numbers of the responses that can share a pass, all numbers or all as many classes, with the data.
-
-    The targets are the columns of one response if it has several: only rows in which all are known count.
-    """
+def _known_events(data: Dataset) -> Dataset:
+    """The rows in which all targets are known, which are the columns of one response."""
     target = np.asarray(data.target)
-    if n_columns > 1:
-        known = np.flatnonzero(~find_missing(target).any(axis=1))
-        yield list(range(n_columns)), _take_rows(data, known)
-        return
-    kinds = [count_classes(response) for response in target.T]
-    for kind in dict.fromkeys(kinds):
-        members = [k for k, other in enumerate(kinds) if other == kind]
-        values = target[:, members]
-        values = values.astype(np.float64) if kind == 0 and values.dtype == object else values
-        yield members, data._replace(target=_single_or_all(values))
-
-
-def _take_rows(data: Dataset, rows: Indices) -> Dataset:
+    rows = np.flatnonzero(~find_missing(target).any(axis=1))
     return data._replace(
         features=take_rows(data.features, rows),
-        target=None if data.target is None else data.target[rows],
+        target=target[rows],
         covariates=data.covariates and {name: column[rows] for name, column in data.covariates.items()},
         weights=None if data.weights is None else data.weights[rows],
     )
@@ -279,23 +248,26 @@ def _make_plan(design: SamplingDesign, p: int, n_choose: int | None, options: Si
 
 
 def _describe(
-    result: ScreeningResult, target: str, values: Array, how: str, options: SimpleNamespace
-) -> ScreeningResult:
-    """The result with what the command knows about it; notes name options as the command does."""
-    notes, is_column = list(result.notes), how.startswith("the column")
-    if "rows have a value" in how:
-        notes.insert(0, f"the target is {how}" if is_column else how)
-    elif not is_column and not any(note.startswith(how.split(";")[0].rstrip(".")) for note in notes):
-        notes.append(how)
-    return replace(
-        result,
-        response=target,
-        response_summary=summarize_response(values, find_statistic(options.statistic).by_class),
-        command=click.get_current_context().meta["command"],
-        notes=tuple(map(name_options, notes)),
-    )
-
-
-def _single_or_all(target: Array) -> Array:
-    """One response, or several as columns."""
-    return target[:, 0] if target.shape[1] == 1 else target
+    found: Sequence[ScreeningResult | None], data: Dataset, targets: Sequence[str], options: SimpleNamespace
+) -> Iterator[ScreeningResult]:
+    """The results with what the command knows about them; notes name options as the command does."""
+    target, by_class = np.asarray(data.target), find_statistic(options.statistic).by_class
+    single = len(found) == 1
+    names, columns = ([", ".join(targets)], [target]) if single else (targets, target.T)
+    for result, name, values, how in zip(found, names, columns, data.joined, strict=False):
+        if result is not None:
+            notes = [*result.notes]
+            is_column = how.startswith("the column")
+            if "rows have a value" in how and (single or not is_column):
+                notes.insert(0, f"the target is {how}" if is_column else how)
+            elif not is_column and not any(note.startswith(how.split(";")[0].rstrip(".")) for note in notes):
+                notes.append(how)
+            yield replace(
+                result,
+                response=name,
+                response_summary=summarize_response(values, by_class),
+                data=options.data,
+                contents=data.features.contents,
+                command=click.get_current_context().meta["command"],
+                notes=tuple(map(name_options, notes)),
+            )
