@@ -82,7 +82,7 @@ def test_a_store_in_strata(folder, tmp_path):
     assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*given, "--memory-limit", "15MB"))
     assert run(*given, *limit).exit_code == 0
     text = run("info", store, "--verify").stdout
-    assert "seed 1, in strata of 3,960 and 40 rows; its checksums are right" in text
+    assert "seed 1, in strata of 3,960 and 40 rows (verified)" in text
     assert re.search("^stored by: +rows first, then columns, ", text, re.M)
     assert info(store)["stratum_sizes"] == [3960, 40]
     record = json.loads(run("screen", store, "--budget", 0.2, "--keep", 2, "--json").stdout)

@@ -148,7 +148,7 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
     if "seed" in record:
         sizes = " and ".join(f"{size:,}" for size in record["stratum_sizes"])
         strata = f", in strata of {sizes} rows" if sizes else ""
-        checked = "; its checksums are right" if "verified" in record else ""
+        checked = " (verified)" if "verified" in record else ""
         shuffled = f"yes, from {record['source']} with seed {record['seed']}{strata}{checked}"
     return {
         "data": f"{record['path']} ({format_label(record['format'])})",

@@ -80,6 +80,8 @@ def check_options(options: SimpleNamespace) -> None:
             f"--statistic {options.statistic} needs two targets, the time and the event (1, or 0 if "
             f"censored), got {n_targets}: --target time --target event."
         )
+    if repeated := [target for target in options.target if options.target.count(target) > 1]:
+        raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
     if options.jobs == 0:
         raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
     if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
@@ -103,7 +105,7 @@ def _input_files(options: SimpleNamespace) -> Iterator[Path]:
 
 def _run(options: SimpleNamespace) -> None:
     path = options.data
-    targets = list(dict.fromkeys(options.target)) or [_stored_target(path)]
+    targets = list(options.target) or [_stored_target(path)]
     opening = {name: getattr(options, name) for name in READING}
     roles = {"covariates": options.covariates, "weights": options.weights}
     target = targets[0] if len(targets) == 1 else targets

@@ -66,38 +66,44 @@ def plot_pair(x: Floats, y: Array) -> str:
     x, y = x[shown], y[shown]
     if not len(x):
         return ""
-    below = f'y="{TOP + HEIGHT + 13}"'
     if classes is None:
         across, down = x, y.astype(np.float64)
         parts = np.array_split(np.argsort(x, kind="stable"), N_MEANS)
-        ends = {f'x="{LEFT}" {below}': x.min(), f'class="end" x="{LEFT + WIDTH}" {below}': x.max()}
-        labels = "".join(f"<text {at}>{_tick(value)}</text>" for at, value in ends.items())
+        if (levels := find_classes(x)) is not None:
+            parts = [np.flatnonzero(x == level) for level in levels]
+        labels = [("start", 0.0, _tick(x.min())), ("end", WIDTH, _tick(x.max()))]
     else:
         classes, codes = np.unique(class_values(y), return_inverse=True)
         across, down = codes.astype(np.float64), x
         parts = [np.flatnonzero(codes == k) for k in range(len(classes))]
-        labels = "".join(
-            f'<text class="middle" x="{LEFT + WIDTH * (k + 0.5) / len(classes):.1f}" {below}>{name}</text>'
-            for k, name in enumerate(_class_names(classes, int(WIDTH / len(classes) / 6.2)))
-        )
-    for at, value in ((TOP + HEIGHT, down.min()), (TOP + 9, down.max())):
-        labels += f'<text class="end" x="{LEFT - 3}" y="{at}">{_tick(value)}</text>'
-    (a, dots_a), (b, dots_b) = _place(across, LEFT, WIDTH), _place(down, TOP + HEIGHT, -HEIGHT)
+        width = WIDTH / len(classes)
+        names = _class_names(classes, int(width / 6.2))
+        labels = [("middle", (k + 0.5) * width, name) for k, name in enumerate(names)]
+    ends = [(LEFT + at, TOP + HEIGHT + 13, kind, text) for kind, at, text in labels]
+    ends += [
+        (LEFT - 3, TOP + HEIGHT, "end", _tick(down.min())),
+        (LEFT - 3, TOP + 9, "end", _tick(down.max())),
+    ]
+    drawn = (
+        f'<text class="{kind}" x="{at:.1f}" y="{height}">{text}</text>' for at, height, kind, text in ends
+    )
+    rng = np.random.default_rng(0)
+    (a, dots_a), (b, dots_b) = _place(across, LEFT, WIDTH, rng), _place(down, TOP + HEIGHT, -HEIGHT, rng)
     dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in zip(dots_a, dots_b, strict=True))
     line = " ".join(f"{a[part].mean():.1f},{b[part].mean():.1f}" for part in parts if len(part))
     return (
         f'<path class="frame" d="M{LEFT} {TOP}v{HEIGHT}h{WIDTH}"/><path class="points" d="{dots}"/>'
-        f'<polyline class="mean" points="{line}"/>{labels}'
+        f'<polyline class="mean" points="{line}"/>{"".join(drawn)}'
     )
 
 
-def _place(values: Floats, start: float, length: float) -> tuple[Floats, Floats]:
+def _place(values: Floats, start: float, length: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Positions on an axis, and of dots: those of few different values are spread, or else they coincide."""
     values = values / (np.abs(values).max() or 1.0)  # differences of huge values overflow
     different = np.unique(values)
     gap = float(np.diff(different, append=different[-1] + 1).min()) if len(different) <= MAX_CLASSES else 0.0
     low, span = different[0] - gap / 2, different[-1] - different[0] + gap
-    spread = np.random.default_rng(0).uniform(-SPREAD, SPREAD, len(values)) * gap
+    spread = rng.uniform(-SPREAD, SPREAD, len(values)) * gap
 
     def at(where: Floats) -> Floats:
         return np.asarray(start + length * (0.02 + 0.96 * (where - low) / span))
@@ -111,7 +117,7 @@ def _class_names(classes: Array, max_length: int) -> list[str]:
 
 
 def _tick(value: Any) -> str:
-    return minus(f"{value:.4g}")
+    return minus(f"{value:.3g}")
 
 
 def redundancy(result: ScreeningResult, sample: Sample | None) -> str:
