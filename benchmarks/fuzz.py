@@ -31,11 +31,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis import Plan, screen
-from banditsis.cli.errors import _is_user_error
-from banditsis.cli.info import run_info
+from banditsis.cli.errors import USER_ERRORS
+from banditsis.cli.info import run as run_info
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
-from banditsis.formats.options import ReadOptions
 from banditsis.formats.targets import open_data
 from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
 
@@ -93,7 +92,7 @@ def screen_damaged(number: int, root: Path) -> tuple[str, str]:
         except MemoryError:
             return "memory", traceback.format_exc()
         except Exception as error:
-            if not _is_user_error(error) or not str(error).strip():
+            if not isinstance(error, USER_ERRORS) or not str(error).strip():
                 return "traceback", traceback.format_exc()
             errors.append(traceback.format_exc())
     if errors:
@@ -128,7 +127,7 @@ def find_answer(case: Case, path: Path, root: Path) -> str:
 def show_info(case: Case, path: Path, root: Path) -> str:
     data, verify = Path(case.data.format(root=root, path=path)), case.check is STORE["check"]
     with contextlib.redirect_stdout(io.StringIO()):
-        run_info(data, None, ReadOptions(memory_limit=case.memory_limit), as_json=False, verify=verify)
+        run_info(data, verify=verify, memory_limit=case.memory_limit)
     return ""
 
 

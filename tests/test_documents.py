@@ -63,11 +63,11 @@ def test_contributed_statistic_and_plan():
 
 
 def test_seeing(tmp_path, monkeypatch):
-    """The code of the page runs in order and draws its four plots."""
+    """The code of the page runs in order and draws its three plots."""
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks("docs/seeing.md")), {})
-    assert len(plt.get_fignums()) == 4
+    assert len(plt.get_fignums()) == 3
     plt.close("all")
     report = (tmp_path / "report.html").read_text("utf-8")
     assert "<h1>Features associated with yield</h1>" in report

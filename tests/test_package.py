@@ -222,8 +222,8 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1399,
-    "cli": 1756,
+    "(top)": 1748,
+    "cli": 1276,
     "core": 1660,
     "engine": 2567,
     "formats": 4418,
@@ -231,7 +231,7 @@ BUDGET = {
     "kernels": 2115,
     "plans": 1822,
     "results": 1371,
-    "show": 1697,
+    "show": 1313,
     "sources": 4307,
     "statistics": 3790,
 }

@@ -161,7 +161,7 @@ for label, result in (("no covariates", plain), ("adjusted", adjusted)):
 # %%
 # The Manhattan plot
 # ------------------
-# Chromosomes and positions come from the ``.bim`` file. The dashed line is the Bonferroni
+# Chromosomes come from the ``.bim`` file. The dashed line is the Bonferroni
 # threshold. Circles are clearly associated variants: significant after Holm's correction for all
 # variants.
 

@@ -301,7 +301,6 @@ def test_ten_targets_in_one_run(tmp_path):
     for k, target in enumerate(targets):
         frame[target] = X[:, k] + 0.3 * rng.standard_normal(400)
     frame.loc[:49, "t3"] = np.nan
-    frame["t7"] = np.where(frame["t7"] > 0, "high", "low")
     frame.to_parquet(tmp_path / "x.parquet")
     wanted = [part for target in targets for part in ("--target", target)]
     output = tmp_path / "best.csv"
@@ -312,14 +311,13 @@ def test_ten_targets_in_one_run(tmp_path):
     assert list(records) == targets
     assert [record["features"][0]["name"] for record in records.values()] == [f"g{k}" for k in range(10)]
     assert records["t3"]["n_rows"] == 350
-    assert records["t7"]["parameters"]["positive_class"] == "low"
     table = pd.read_csv(output)
     assert list(table["target"]) == [target for target in targets for _ in range(2)]
     assert list(table.loc[table["rank"] == 1, "name"]) == [f"g{k}" for k in range(10)]
     source, Y, *_ = open_data(tmp_path / "x.parquet", target=targets[:4])
     assert Y.shape == (400, 4)
     assert np.isnan(Y[:, 3]).sum() == 50
-    assert source.shape == (400, 45)  # without the four, and without t7, which is text
+    assert source.shape == (400, 46)  # without the four
     alone = screen(*open_data(tmp_path / "x.parquet", target="t3", drop="t*")[:2], Plan.exact(350, 40, 2))
     assert [f["score"] for f in records["t3"]["features"]] == pytest.approx(alone.scores[alone.selected])
 

@@ -12,7 +12,6 @@ import pytest
 from test_report import HOSTILE
 
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.core.formatting import format_pvalue
 from banditsis.results.result import Round
 from browser import NAMES, Browser, find_chromium
 
@@ -105,21 +104,6 @@ def test_searches(page, result):
     assert page.run(SHOWN) == "no matching feature"
 
 
-def test_pvalues_below_the_smallest_number(browser, tmp_path):
-    rng = np.random.default_rng(7)
-    X = rng.standard_normal((5000, 60))
-    y = X[:, 5] + 0.1 * rng.standard_normal(5000)
-    result = screen(X, y, Plan.exact(5000, 60, 3))
-    assert result.pvalues[5] == 0
-    result.to_html(tmp_path / "tested.html")
-    visit(browser, tmp_path / "tested.html")
-    browser.click(".only")
-    expected = [format_pvalue(log10) for log10 in np.sort(result.log10_pvalues)]
-    assert browser.run(CELLS.format(5)) == [text.replace("-", "−") for text in expected[:25]]
-    assert "e-" in expected[0]
-    assert browser.complaints() == []
-
-
 def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
     """A p-value of 0 comes first, and q-values that underflow are ordered by their logarithms."""
     rng = np.random.default_rng(7)
@@ -180,22 +164,6 @@ def test_turns_pages(page, result):
     ]
     page.click(".previous")
     assert page.run(SHOWN) == "26 to 50 of 60 features"
-
-
-def test_works_without_a_script(browser, result, tmp_path):
-    """The chart, a table of the selected features and all sections are there."""
-    result.to_html(tmp_path / "report.html")
-    browser.call("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        browser.call("Page.navigate", url=(tmp_path / "report.html").as_uri())
-        time.sleep(0.5)
-        root = browser.call("DOM.getDocument")["root"]["nodeId"]
-        text = browser.call("DOM.getOuterHTML", nodeId=root)["outerHTML"]
-    finally:
-        browser.call("Emulation.setScriptExecutionDisabled", value=False)
-    assert 'class="list"' not in text
-    assert text.count("◇ unclear") == 4
-    assert '<div class="controls screen" hidden' in text
 
 
 def test_several_responses(browser, tmp_path):
@@ -274,18 +242,6 @@ def test_long_names_are_shortened(browser, result, tmp_path):
     browser.type(f"middle{result.selected[1]} ")
     assert browser.run(titles) == [long[result.selected[1]]]
     assert browser.complaints() == []
-
-
-def test_nothing_selected(browser, result, tmp_path):
-    nothing = replace(
-        result, selected=np.empty(0, np.intp), informative=None, own_inflation=None, effects=None
-    )
-    nothing.to_html(tmp_path / "nothing.html")
-    visit(browser, tmp_path / "nothing.html")
-    assert browser.run(SHOWN) == "no feature was selected"
-    browser.click(".search")
-    browser.type("no such name")
-    assert browser.run(SHOWN) == "no matching feature"
 
 
 def test_runs_nothing_from_names(browser, result, tmp_path):

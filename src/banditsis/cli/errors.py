@@ -14,6 +14,8 @@ from banditsis.cli.terminal import name_options, print_message
 from banditsis.core.parallel import RoundError
 
 INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
+#: What the user can cause; any other error is a bug and keeps its traceback.
+USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError)
 
 
 class UsageError(ValueError):
@@ -31,23 +33,23 @@ def usage_errors() -> Iterator[None]:
 
 def check_confidence(confidence: float | None, min_correlation: float | None) -> float:
     """Return the confidence or its default. Raise if it is set without a minimum correlation."""
-    if confidence is None:
-        return 0.95
-    if min_correlation is None:
+    if confidence is not None and min_correlation is None:
         raise UsageError("--confidence is the probability for --min-correlation: set that too, or omit it.")
-    return confidence
+    return 0.95 if confidence is None else confidence
 
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
     """Print an error as one line and exit with its code; set BANDITSIS_DEBUG=1 to see tracebacks."""
-    with _short_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = _show_warning
         try:
             yield
         except KeyboardInterrupt:
             fail("interrupted.", INTERRUPTED)
-        except Exception as error:
-            if os.environ.get("BANDITSIS_DEBUG") or not _is_user_error(error):
+        except USER_ERRORS as error:
+            if os.environ.get("BANDITSIS_DEBUG"):
                 raise
             fail(_message(error), USAGE if isinstance(error, UsageError) else INVALID_INPUT)
 
@@ -58,13 +60,8 @@ def fail(message: str, code: int) -> NoReturn:
     raise click.exceptions.Exit(code) from None
 
 
-def _is_user_error(error: Exception) -> bool:
-    """Whether the user can cause this error; any other is a bug and keeps its traceback."""
-    return isinstance(error, (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError))
-
-
 def _message(error: Exception) -> str:
-    """Return the message of an error without line breaks."""
+    """The message of an error without line breaks."""
     if isinstance(error, MemoryError):
         return "not enough memory: set a memory limit, shuffle the data first, or use fewer rows."
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
@@ -72,14 +69,5 @@ def _message(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-@contextmanager
-def _short_warnings() -> Iterator[None]:
-    """Print each warning as one line."""
-
-    def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        print_message(f"warning: {' '.join(str(message).split())}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = show
-        yield
+def _show_warning(message: Any, *args: Any, **kwargs: Any) -> None:
+    print_message(f"warning: {' '.join(str(message).split())}")

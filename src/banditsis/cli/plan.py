@@ -4,43 +4,63 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from banditsis.cli.terminal import print_output
-from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, text_table, wrap
+from banditsis.cli.errors import check_confidence, usage_errors
+from banditsis.cli.terminal import print_output, table_of_columns
+from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
+from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
 
 
-def run_plan(plan: Plan, dtype: str, *, compare: bool, as_json: bool) -> None:
-    """Print a plan and a comparison with other plans; ``compare`` adds more of them."""
-    itemsize = _item_size(dtype)
+def _format_floor(floor: float | None) -> str:
+    return "unknown" if floor is None else f"{floor:.3g}"
+
+
+#: Headings and formats of what is known about the cost of a plan.
+COSTS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "row_order": ("row order", str),
+    "cells": ("cells", lambda cells: f"{cells:,}" if cells < 1e9 else f"{cells:.3g}"),
+    "fraction": ("fraction", format_share),
+    "bytes": ("bytes", format_bytes),
+    "detection_floor": ("floor", _format_floor),
+    "simultaneous_floor": ("simultaneous", _format_floor),
+}
+
+
+def run(
+    rows: int,
+    features: int,
+    keep: int,
+    min_correlation: float | None,
+    confidence: float | None,
+    dtype: str,
+    compare: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Print a plan and a comparison with others, which is part of JSON if ``compare``."""
+    with usage_errors():
+        confidence = check_confidence(confidence, min_correlation)
+        plan = make_plan(
+            rows, features, keep, min_correlation=min_correlation, confidence=confidence, **options
+        )
+        itemsize = np.dtype(dtype).itemsize
+        records = {name: to_record(other, itemsize) for name, other in compared_plans(plan).items()}
     if as_json:
-        plans = compared_plans(plan, more=True) if compare else {"plan": plan}
-        records = {name: to_record(other, itemsize) for name, other in plans.items()}
-        print_output(json.dumps(records if compare else records["plan"], indent=2))
+        print_output(json.dumps(records if compare else records["this plan"], indent=2))
         return
-    floor = plan.detection_floor()
     condition = f" if fewer than {plan.n_keep:,} others are about as strong" if plan.n_keep else ""
     explanation = (
-        f"\nDetection floor: {floor:.3g}. In approximately normal data, a feature with |r| at or above it is "
-        f"kept with probability 95%{condition}.\n\n"
+        f"\nDetection floor: {plan.detection_floor():.3g}. In approximately normal data, a feature with |r| "
+        f"at or above it is kept with probability 95%{condition}.\n\n"
         f"Comparison (sizes as {dtype}; the last column is the detection floor for all features "
         "simultaneously):\n"
     )
-    print_output(f"{plan}\n{wrap(explanation, LINE_WIDTH, 0)}")
-    print_output(_comparison_table(compared_plans(plan, more=compare), itemsize))
-
-
-def _item_size(dtype: str) -> int:
-    try:
-        parsed = np.dtype(dtype)
-    except TypeError:
-        parsed = np.dtype(object)
-    if parsed.kind not in "fiub":
-        raise ValueError(f"--dtype must be a type of numbers such as float32 or int8, got {dtype!r}.")
-    return parsed.itemsize
+    print_output(f"{plan}\n{wrap(explanation, LINE_WIDTH, 0)}\n{costs_table(records)}")
 
 
 def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
@@ -56,23 +76,30 @@ def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
         "fraction": plan.fraction,
         "bytes": plan.cells * itemsize,
         "detection_floor": plan.detection_floor(),
+        "simultaneous_floor": plan.detection_floor(simultaneous=True),
     }
 
 
-def compared_plans(plan: Plan, *, more: bool) -> dict[str, Plan]:
-    """Return the plan, the paper's plan of the same cost and the exact plan, and more on request.
+def costs_table(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table with a row for each plan and the columns of :data:`COSTS` that are known."""
+    columns = {"plan": list(records)}
+    for key, (heading, show) in COSTS.items():
+        if all(key in record for record in records.values()):
+            columns[heading] = [show(record[key]) for record in records.values()]
+    return table_of_columns(columns, left=("plan", "row order"))
+
+
+def compared_plans(plan: Plan) -> dict[str, Plan]:
+    """Return the plan, others of the same cost, and the exact one.
 
     A guaranteed plan reads until its promise is kept, so a plan of the same cost promises something else.
     """
-    n, p, d = plan.n_rows, plan.n_features, plan.n_keep or 1
+    n, p, d, cells = plan.n_rows, plan.n_features, plan.n_keep or 1, plan.cells
     plans = {"this plan": plan}
     if not plan.by_evidence:
-        plans["paper, same cost"] = paper_plan_within(n, p, d, plan.cells)
-    if more:
-        plans |= {f"paper, α = {alpha:g}": Plan.paper(n, p, d, alpha) for alpha in (0.5, 0.8, 1.1)}
-        for fraction in (0.001, 0.01, 0.1):
-            if fraction * n >= 4:
-                plans[f"optimal, {fraction:.1%}"] = Plan.optimal(n, p, d, fraction)
+        plans["paper, same cost"] = paper_plan_within(n, p, d, cells)
+        plans["optimal, same cost"] = Plan.optimal(n, p, d, cells)
+        plans["subsample, same cost"] = Plan.subsample(n, p, d, cells // p)
     return plans | {"full SIS (exact)": Plan.exact(n, p, d)}
 
 
@@ -92,19 +119,3 @@ def paper_plan_within(n: int, p: int, d: int, cells: int) -> Plan:
         else:
             low = middle
     return Plan.paper(n, p, d, math.exp(high))
-
-
-def _comparison_table(plans: dict[str, Plan], itemsize: int) -> str:
-    headings = ["plan", "cells", "fraction", "size", "floor", "simultaneous"]
-    rows = [
-        [
-            name,
-            f"{plan.cells:.3g}",
-            format_share(plan.fraction),
-            format_bytes(plan.cells * itemsize),
-            f"{plan.detection_floor():.3g}",
-            f"{plan.detection_floor(simultaneous=True):.3g}",
-        ]
-        for name, plan in plans.items()
-    ]
-    return text_table(headings, rows, align="<")

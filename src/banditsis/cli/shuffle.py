@@ -6,27 +6,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-from banditsis.cli.errors import INTERRUPTED, UsageError, fail
-from banditsis.cli.standard_input import STANDARD_INPUT
+from banditsis.cli.errors import INTERRUPTED, fail
 from banditsis.cli.terminal import print_message
 from banditsis.core.formatting import format_bytes, format_duration
 from banditsis.core.progress import ProgressBar
 from banditsis.index.writer import shuffle
 
 
-def run_shuffle(data: str, destination: Path, *, quiet: bool, **options: Any) -> None:
+def run(data: str, destination: Path, quiet: bool, **options: Any) -> None:
     """Shuffle a file into a folder; ``options`` are those of :func:`banditsis.shuffle`."""
-    if data == STANDARD_INPUT:
-        raise UsageError("shuffling may read its data twice, so it cannot read standard input: name a file.")
     started = time.perf_counter()
     try:
         with ProgressBar("shuffling", "bytes", shown=False if quiet else None) as bar:
             shuffle(data, destination, progress=bar, **options)
     except KeyboardInterrupt:
         fail("interrupted: nothing was written; run the same command again.", INTERRUPTED)
-    if quiet:
-        return
-    size = sum(file.stat().st_size for file in destination.rglob("*") if file.is_file())
-    seconds = format_duration(time.perf_counter() - started)
-    print_message(f"Wrote {destination}, {format_bytes(size)}, in {seconds}.")
-    print_message(f"Next: banditsis info {destination}")
+    if not quiet:
+        size = sum(file.stat().st_size for file in destination.rglob("*") if file.is_file())
+        seconds = format_duration(time.perf_counter() - started)
+        print_message(f"Wrote {destination}, {format_bytes(size)}, in {seconds}.")
+        print_message(f"Next: banditsis info {destination}")

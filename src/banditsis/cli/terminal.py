@@ -7,24 +7,18 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
 
 import click
 
-from banditsis.core.formatting import printable, wrap
+from banditsis.core.formatting import printable, text_table, wrap
 
 #: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
 CLOSED_PIPE = 141
 #: Parameters that messages name and that are options of the commands.
 NAMED = ("dates", "missing", "one_hot", "pvalues", "row_order", "sampling", "statistic")
-#: What files are called that have no name of their own.
-_shown: dict[str, str] = {}
-
-
-def show_as(path: str, name: str) -> None:
-    """Print another name instead of a path, also in errors that are printed after the file was removed."""
-    _shown[path] = name
 
 
 def prepare_streams() -> None:
@@ -56,11 +50,28 @@ def print_message(text: str, indent: int | None = None) -> None:
         _print(text, sys.stderr, indent)
 
 
-def shown(text: str) -> str:
-    """Text with the names that :func:`show_as` gave to files."""
-    for path, name in _shown.items():
-        text = text.replace(path, name)
-    return text
+def _print(text: str, stream: TextIO, indent: int | None) -> None:
+    text = printable(text)
+    if indent is not None:
+        text = wrap(text, line_width(stream), indent)
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        # Python flushes the rest at exit, and would fail again.
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        raise
+
+
+def line_width(stream: TextIO) -> int:
+    """Characters of a line on a terminal; lines of files and pipes have no end."""
+    return shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
+
+
+def table_of_columns(columns: Mapping[str, Sequence[str]], left: Collection[str]) -> str:
+    """A table of columns by heading; those named in ``left`` are aligned left, the others right."""
+    align = "".join("<" if heading in left else ">" for heading in columns)
+    return text_table(list(columns), list(zip(*columns.values(), strict=True)), align)
 
 
 def name_options(text: str) -> str:
@@ -77,21 +88,3 @@ def name_options(text: str) -> str:
 
     named = re.sub(rf"\b({'|'.join(NAMED)})=[\"']?(\w+)\b[\"']?", name, text)
     return re.sub(r"(--[\w-]+( \w+)?), \1\b", r"\1", named)
-
-
-def line_width(stream: TextIO) -> int:
-    """Characters of a line on a terminal; lines of files and pipes have no end."""
-    return shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
-
-
-def _print(text: str, stream: TextIO, indent: int | None) -> None:
-    text = printable(shown(text))
-    if indent is not None:
-        text = wrap(text, line_width(stream), indent)
-    try:
-        print(text, file=stream, flush=True)
-    except OSError:
-        # Python flushes the rest at exit, and would fail again.
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), stream.fileno())
-        raise

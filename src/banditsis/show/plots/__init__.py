@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from banditsis.results.result import ScreeningResult
-from banditsis.show.plots.features import MAX_LARGE_NAMES, manhattan, qq, scores, volcano
-from banditsis.show.plots.runs import compare, funnel, reading_map
+from banditsis.show.plots.features import MAX_LARGE_NAMES, manhattan, qq, scores
+from banditsis.show.plots.runs import funnel, reading_map
 from banditsis.show.plots.style import new_axes
 
-__all__ = ["compare", "funnel", "manhattan", "plot", "qq", "reading_map", "scores", "volcano"]
+__all__ = ["funnel", "manhattan", "plot", "qq", "reading_map", "scores"]
 
 
 def plot(result: ScreeningResult) -> Any:

@@ -9,29 +9,26 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
-from banditsis.results.result import ScreeningResult
+from banditsis.results.result import ScreeningResult, varied_log10_pvalues
 from banditsis.results.sentences import describe_associated, name_of_associated
+from banditsis.show.legend import evidence_labels, find_cutoffs
 from banditsis.show.plots.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
-from banditsis.show.pvalues import minus_log10, qq_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Marks of features that are clearly associated, and of those that are not.
-SIGNAL: dict[str, Any] = {"marker": "o", "ls": "", "color": BLUE}
-NOISE: dict[str, Any] = {
-    "marker": "D",
-    "ls": "",
-    "mfc": "white",
-    "mec": GREY,
-    "label": "indistinguishable from noise",
+#: Marks of features, by what is known about them.
+MARKS: dict[str, dict[str, Any]] = {
+    "signal": {"marker": "o", "ls": "", "color": BLUE},
+    "noise": {"marker": "D", "ls": "", "mfc": "white", "mec": GREY},
+    "unknown": {"marker": "o", "ls": "", "color": BLUE},
 }
 #: Larger selections are plotted by rank, without feature names.
 MAX_NAMES = 200
 #: Larger selections have names in small print.
 MAX_LARGE_NAMES = 40
-#: Maximum number of labels in a Manhattan or volcano plot, and of features for which room is searched.
-MAX_LABELS, MAX_TRIED = 10, 500
+#: Maximum number of labels in a Manhattan plot, and of features for which room is searched.
+MAX_LABELS, MAX_TRIED = 10, 100
 #: Points of a Q-Q plot, which cannot be told from all.
 MAX_QUANTILES = 2000
 LOG_P = r"$-\log_{10}\,p$"
@@ -53,27 +50,29 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     max_features : int, optional
         Maximum number of features, best first; all by default.
     """
-    features = result.selected[:max_features]
+    features = result.features.take(slice(max_features))
     n = len(features)
-    axes = axes or new_axes(6.4, 1.7 + _list_height(n))
-    ranks = np.arange(1, n + 1)
-    dense = n > MAX_LARGE_NAMES
-    clear = _is_clear(result, features)
-    if result.no_interval_reason is None and n:
-        low, high = result.interval()[:n].T
-        colours = [SKY if c else PALE for c in clear]
-        width = 0.8 if n > MAX_NAMES else 1.8 if dense else 3
-        axes.hlines(ranks, low, high, color=colours, linewidth=width, label="95% interval")
-    for chosen, style in ((clear, SIGNAL | {"label": name_of_associated(result)}), (~clear, NOISE)):
-        label = style["label"] if result.associated is not None else "score"
-        size = 2.5 if n > MAX_NAMES else 4 if dense else 6
+    dense, named = n > MAX_LARGE_NAMES, n <= MAX_NAMES
+    axes = axes or new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
+    ranks, kinds = np.arange(1, n + 1), np.array(features.evidence, dtype=str)
+    if "low" in features and n:
+        colours = np.where(kinds == "noise", PALE, SKY)
+        width = 0.8 if not named else 1.8 if dense else 3
+        axes.hlines(
+            ranks, features["low"], features["high"], color=colours, linewidth=width, label="95% interval"
+        )
+    for kind, label in evidence_labels(result).items():
+        chosen = kinds == kind
         if chosen.any():
-            axes.plot(result.scores[features[chosen]], ranks[chosen], **style | {"label": label, "ms": size})
-    _draw_cutoff(axes, result)
+            size = 2.5 if not named else 4 if dense else 6
+            axes.plot(features["score"][chosen], ranks[chosen], **MARKS[kind], label=label, ms=size)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    for k, cutoff in enumerate(find_cutoffs(result)):
+        label = "" if k else f"cutoff {cutoff:.3g}"
+        axes.axvline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=label)
     axes.set_ylim(n + 0.7, 0.3)
-    if n <= MAX_NAMES:
-        names = short_labels([result.name(k) for k in features])
-        axes.set_yticks(ranks, names, parse_math=False, fontsize=7 if dense else None)
+    if named:
+        axes.set_yticks(ranks, features.labels(32), parse_math=False, fontsize=7 if dense else None)
     else:
         axes.set_ylabel("rank")
     axes.set_xlabel(f"score ({result.parameters.get('statistic', 'pearson')})")
@@ -83,34 +82,11 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     return axes
 
 
-def _is_clear(result: ScreeningResult, features: Indices) -> Array:
-    """Which features are clearly associated; all of them if it is not known."""
-    if result.associated is None:
-        return np.ones(len(features), dtype=bool)
-    return np.isin(features, result.associated)
-
-
-def _list_height(n: int) -> float:
-    """Inches for n features with names, or for any number by rank."""
-    return 5.0 if n > MAX_NAMES else (0.16 if n > MAX_LARGE_NAMES else 0.26) * max(n, 2)
-
-
 def _describe_selection(result: ScreeningResult, n_shown: int) -> str:
-    subset = "" if n_shown == len(result.selected) else f"the best {n_shown:,} of "
+    n = len(result.selected)
+    subset = "" if n_shown == n else f"the best {n_shown:,} of "
     target = f" for {shorten(result.response)}" if result.response else ""
-    title = f"{subset}{count(len(result.selected), 'selected feature')}{target}"
-    found = describe_associated(result)
-    return f"{title}\n{found}" if found else title
-
-
-def _draw_cutoff(axes: Axes, result: ScreeningResult) -> None:
-    """Mark the smallest absolute score that was kept, on both sides of 0 for signed scores."""
-    cutoff = result.rounds[-1].cutoff
-    axes.axvline(0, color="#888888", linewidth=0.8)
-    if np.isfinite(cutoff):
-        axes.axvline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=f"cutoff {cutoff:.3g}")
-        if (result.scores < 0).any() and not result.one_sided:
-            axes.axvline(-cutoff, color=RED, linestyle="--", linewidth=1.2)
+    return f"{subset}{count(n, 'selected feature')}{target}\n{describe_associated(result)}".rstrip()
 
 
 def manhattan(
@@ -118,13 +94,13 @@ def manhattan(
     axes: Axes | None = None,
     *,
     chromosomes: Sequence[Any] | Array | None = None,
-    positions: Sequence[float] | Array | None = None,
 ) -> Axes:
     r"""Plot how strongly each feature is associated, in the order of the features.
 
     The height is -log10 p, with a line at the Bonferroni threshold 0.05 / p, or the \|score\| if there are no
     p-values. Colours alternate between chromosomes, which are placed one after the other in the order in
-    which they first occur. The best of the clearly associated features are labelled.
+    which they first occur, and their features in the order of the data. The best of the clearly associated
+    features are labelled.
 
     Parameters
     ----------
@@ -132,10 +108,8 @@ def manhattan(
         The result to plot.
     axes : Axes, optional
         Axes to draw on; a new figure by default.
-    chromosomes, positions : array-like of shape (n_features,), optional
-        Chromosome and position of each feature; by default those in ``result.annotations`` if there are any,
-        else the features are placed by their index. Features whose position is not known (NaN) are placed
-        between their neighbours.
+    chromosomes : array-like of shape (n_features,), optional
+        Chromosome of each feature; by default those in ``result.annotations`` if there are any.
 
     Examples
     --------
@@ -148,12 +122,9 @@ def manhattan(
     ['1', '2', '3']
     """
     axes = axes or new_axes(10, 4.2)
-    places = result.annotations
-    chromosomes = places.get("chromosome") if chromosomes is None else chromosomes
-    if positions is None and "position" in places:  # which is 0 or negative in PLINK's files if not known
-        positions = np.where(places["position"] > 0, places["position"], np.nan)
-    groups, x, order = _place_features(result.n_features, chromosomes, positions)
-    heights = minus_log10(result.log10_pvalues) if result.has_pvalues else result.strength
+    chromosomes = result.annotations.get("chromosome") if chromosomes is None else chromosomes
+    groups, x, order = _place_features(result.n_features, chromosomes)
+    heights = _minus_log10(result.log10_pvalues) if result.has_pvalues else result.strength
     for parity, colour in enumerate((BLUE, SKY)):
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
@@ -162,9 +133,10 @@ def manhattan(
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
     axes.scatter(x[clear], heights[clear], s=26, **ring)
     if result.has_pvalues:
-        _draw_threshold(axes, result)
+        threshold = np.log10(result.n_features / 0.05)
+        axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
     if chromosomes is None:
-        axes.set_xlabel("feature" if positions is None else "position")
+        axes.set_xlabel("feature")
     else:
         middles = [float(x[groups == k].mean()) for k in range(len(order))]
         axes.set_xticks(middles, short_labels(order, 12), parse_math=False, fontsize=8)
@@ -176,112 +148,55 @@ def manhattan(
     axes.margins(x=0.01)
     add_legend_below(axes)
     axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
-    _label_points(axes, result, clear, x, heights)
-    _hide_overlapping_ticks(axes)
+    _label_points(axes, [result.name(k) for k in clear[:MAX_TRIED]], x[clear], heights[clear])
     return axes
 
 
-def _hide_overlapping_ticks(axes: Axes) -> None:
-    """Leave out labels of short chromosomes that would cover others."""
-    end = -np.inf
-    for label in axes.get_xticklabels():
-        box = label.get_window_extent()
-        label.set_visible(box.x0 > end)
-        end = box.x1 + 2 if box.x0 > end else end
+def _minus_log10(log10_pvalues: Floats) -> Floats:
+    """-log10 p for plots; where p is 0, a little above the others."""
+    finite = log10_pvalues[np.isfinite(log10_pvalues)]
+    return -np.where(np.isneginf(log10_pvalues), 1.1 * finite.min(initial=-300.0), log10_pvalues)
 
 
-def _place_features(p: int, chromosomes: Any, positions: Any) -> tuple[Indices, Floats, list[str]]:
-    """Number of the chromosome and horizontal position of each feature, and names of the chromosomes."""
-    within = np.arange(p, dtype=np.float64) if positions is None else np.asarray(positions, dtype=np.float64)
+def _place_features(p: int, chromosomes: Any) -> tuple[Indices, Indices, list[str]]:
+    """Number of the chromosome and horizontal place of each feature, and names of the chromosomes."""
     labels = np.zeros(p, dtype=int) if chromosomes is None else np.asarray(chromosomes)
-    for name, values in (("positions", within), ("chromosomes", labels)):
-        if values.shape != (p,):
-            raise ValueError(f"{name} must have one value for each of {p:,} features, got {values.shape}.")
+    if labels.shape != (p,):
+        raise ValueError(f"chromosomes must have one value for each of {p:,} features, got {labels.shape}.")
     names, first, codes = np.unique(labels.astype(str), return_index=True, return_inverse=True)
     order = np.argsort(first)
     groups = np.argsort(order)[codes]
-    if chromosomes is None or positions is None:
-        return groups, within, names[order].tolist()
-    x, start = np.empty(p), 0.0
-    for k in range(len(order)):
-        members = np.flatnonzero(groups == k)
-        known = members[np.isfinite(within[members])]
-        place: Any = np.interp(members, known, within[known]) if known.size else members
-        x[members] = start + place - place.min()
-        start += 1.02 * max(float(np.ptp(place)), 1.0)
+    x = np.empty(p, dtype=np.intp)
+    x[np.argsort(groups, kind="stable")] = np.arange(p)
     return groups, x, names[order].tolist()
 
 
-def _draw_threshold(axes: Axes, result: ScreeningResult) -> None:
-    threshold = np.log10(result.n_features / 0.05)
-    axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
-
-
-def volcano(result: ScreeningResult, axes: Axes | None = None) -> Axes:
-    """Plot -log10 p of each tested feature against its score.
-
-    The line is the Bonferroni threshold 0.05 / p. The best of the clearly associated features are labelled.
-
-    Parameters
-    ----------
-    result : ScreeningResult
-        A result with p-values.
-    axes : Axes, optional
-        Axes to draw on; a new figure by default.
-    """
-    heights, x = minus_log10(result.log10_pvalues), result.scores
-    axes = axes or new_axes(6.4, 4.4)
-    clear = result.associated if result.associated is not None else result.selected[:0]
-    others = np.setdiff1d(np.flatnonzero(np.isfinite(heights)), clear)
-    axes.scatter(x[others], heights[others], s=6, color=GREY, linewidths=0, rasterized=True)
-    axes.scatter(x[clear], heights[clear], s=22, color=BLUE, linewidths=0, label=name_of_associated(result))
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    _draw_threshold(axes, result)
-    axes.set_xlabel(f"score ({result.parameters.get('statistic', '')})")
-    axes.set_ylabel(LOG_P)
-    axes.set_ylim(bottom=0)
-    tidy(axes)
-    add_legend_below(axes)
-    axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
-    _label_points(axes, result, clear, x, heights)
-    return axes
-
-
-def _label_points(axes: Axes, result: ScreeningResult, features: Indices, x: Floats, y: Floats) -> None:
-    """Label the best features by short names, where a label covers neither another label nor one of them.
+def _label_points(axes: Axes, names: Sequence[str], x: Array, y: Floats) -> None:
+    """Label the first points by short names where there is room, and leave out ticks that overlap.
 
     The axes must be complete, because room for labels depends on their limits and on the layout.
     """
-    shown = features[:MAX_TRIED]
-    names = short_labels([result.name(k) for k in shown], 18)
     middle = sum(axes.get_xlim()) / 2
     figure: Any = axes.figure.figure
     figure.draw_without_rendering()  # lays it out
-    points = axes.transData.transform(np.column_stack([x[features], y[features]]))
     taken: list[Any] = []
-    for name, feature, point in zip(names, shown, points, strict=False):
-        if any(box.contains(*point) for box in taken):
-            continue
-        for left in (x[feature] > middle, x[feature] <= middle):  # towards the middle, else away from it
-            label = axes.annotate(
-                name,
-                (x[feature], y[feature]),
-                (-6 if left else 6, 2),
-                textcoords="offset points",
-                ha="right" if left else "left",
-                fontsize=8,
-                parse_math=False,
-            )
-            box = label.get_window_extent()
-            near = box.padded(4)  # the radius of a mark
-            covers = ((points > near.min) & (points < near.max)).all(axis=1).any()
-            inside = axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
-            if inside and not covers and not any(map(box.overlaps, taken)):
-                taken.append(box.padded(2))
-                break
+    for name, place, height in zip(short_labels(names, 18), x, y, strict=False):
+        left = place > middle  # labels point to the middle
+        style: dict[str, Any] = {"ha": "right" if left else "left", "fontsize": 8, "parse_math": False}
+        offset = (-6 if left else 6, 2)
+        label = axes.annotate(name, (place, height), offset, textcoords="offset points", **style)
+        box = label.get_window_extent()
+        if any(map(box.overlaps, taken)):
             label.remove()
+        else:
+            taken.append(box.padded(2))
         if len(taken) == MAX_LABELS:
             break
+    end = -np.inf
+    for tick in axes.get_xticklabels():
+        box = tick.get_window_extent()
+        tick.set_visible(box.x0 > end)
+        end = box.x1 + 2 if box.x0 > end else end
 
 
 def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") -> Axes:
@@ -309,15 +224,17 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     >>> axes.get_legend().get_texts()[0].get_text()
     'λ = 0.986'
     """
-    ranks, expected, observed = qq_points(result, MAX_QUANTILES)
+    observed = _minus_log10(varied_log10_pvalues(result))
+    n = max(1, observed.size)
+    ranks = np.unique(np.rint(np.geomspace(1, n, MAX_QUANTILES)).astype(np.intp))[: observed.size]
+    expected = -np.log10((ranks - 0.5) / n)  # all of the smallest p-values, few of the others
     axes = axes or new_axes(4.8, 4.4)
-    n = int(ranks[-1]) if ranks.size else 1
     limits = (-np.log10(special.betaincinv(ranks, n + 1 - ranks, level)) for level in (0.975, 0.025))
     axes.fill_between(expected, *limits, color=PALE, alpha=0.5, linewidth=0)
     axes.axline((0, 0), slope=1, color=GREY, linewidth=1)
     name = f"{shorten(label)}: " if label else ""
     text = f"{name}λ = {result.genomic_inflation:.3f}"
-    axes.plot(expected, observed, ".", markersize=5, label=text, rasterized=True)
+    axes.plot(expected, observed[ranks - 1], ".", markersize=5, label=text, rasterized=True)
     axes.set_xlabel(f"expected {LOG_P}")
     axes.set_ylabel(f"observed {LOG_P}")
     tidy(axes)

@@ -1,17 +1,16 @@
-"""Plots of a run: its rounds, the cells it read, and how its selection compares with others."""
+"""Plots of a run: its rounds, and the cells it read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from banditsis.core.arrays import Floats, Indices
-from banditsis.core.formatting import format_duration, format_share, shorten
+from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
 from banditsis.results.result import ScreeningResult
-from banditsis.show.plots.style import BLACK, RED, SKY, UNREAD, add_legend_below, new_axes, tidy
+from banditsis.show.plots.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,21 +59,16 @@ def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     tidy(axes)
     axes.grid(visible=False, axis="y")
     add_legend_below(axes)
-    axes.set_title(f"{_describe_reading(result)}\n{_short_floor(result)}", fontsize=10)
+    floor = "not available"
+    if result.no_floor_reason is None:
+        floor = f"{result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
+    axes.set_title(f"{_describe_reading(result)}\ndetection floor: {floor}", fontsize=10)
     return axes
 
 
 def _describe_reading(result: ScreeningResult) -> str:
     share, n_cells = format_share(result.fraction_read), result.n_rows * result.n_features
     return f"{result.n_features:,} → {len(result.selected):,} features, {share} of {n_cells:,} cells read"
-
-
-def _short_floor(result: ScreeningResult) -> str:
-    if result.no_floor_reason is not None:
-        return "detection floor: not available"
-    return (
-        f"detection floor: {result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
-    )
 
 
 def reading_map(
@@ -154,49 +148,6 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
     edges = np.unique(np.concatenate([[0, p], n_features if ranked else [], np.rint(grid)])).astype(np.intp)
     order = np.argsort(result.ranking) if ranked else np.arange(p)
     strength = np.fmax.reduceat(np.fmax(result.strength[order], 0), edges[:-1])
-    if ranked:
-        read = edges[:-1] < n_features[:, None]
-    else:
-        last_round = np.maximum.reduceat(result.last_round, edges[:-1])
-        read = np.arange(len(n_features))[:, None] <= last_round
-    cells = np.where(read, strength, np.nan)
+    last_round = np.maximum.reduceat(result.last_round[order], edges[:-1])
+    cells = np.where(np.arange(len(n_features))[:, None] <= last_round, strength, np.nan)
     return edges, rows, np.vstack([cells, np.full(len(edges) - 1, np.nan)])
-
-
-def compare(
-    results: Mapping[str, ScreeningResult] | Sequence[ScreeningResult], axes: Axes | None = None
-) -> Axes:
-    """Plot how many selected features several results share, and the cells and time of each.
-
-    Parameters
-    ----------
-    results : mapping of str to ScreeningResult, or sequence of ScreeningResult
-        Results for the same features, with or without labels.
-    axes : Axes, optional
-        Axes to draw on; a new figure by default.
-    """
-    named = results if isinstance(results, Mapping) else {f"result {k}": r for k, r in enumerate(results, 1)}
-    sizes = {name: result.n_features for name, result in named.items()}
-    if len(set(sizes.values())) != 1:
-        raise ValueError(f"results to compare must have the same features, got {sizes} features.")
-    q = len(named)
-    axes = axes or new_axes(4.6 + 0.8 * q, 1.6 + 0.75 * q)
-    support = [set(result.selected.tolist()) for result in named.values()]
-    shared = np.array([[len(a & b) for b in support] for a in support])
-    share = shared / np.maximum(np.diag(shared), 1)[:, None]
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1.25, aspect="auto")
-    for (i, j), n_shared in np.ndenumerate(shared):
-        text = f"{n_shared:,}\n{share[i, j]:.0%}"
-        colour = "white" if share[i, j] > 0.7 else BLACK
-        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9)
-    names = [shorten(name, 16) for name in named]
-    axes.set_xticks(range(q), names, rotation=30 if q > 3 else 0, parse_math=False)
-    costs = [
-        f"{shorten(name)}\n{format_share(r.fraction_read)} of the cells, {format_duration(r.seconds)}"
-        for name, r in named.items()
-    ]
-    axes.set_yticks(range(q), costs, parse_math=False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    axes.set_title("features selected by both, and their share of the row's selection", fontsize=10)
-    return axes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -18,17 +18,24 @@ import numpy as np
 
 import banditsis
 from banditsis.core.alignment import align_rows
-from banditsis.core.formatting import ROUND_HEADS, round_rows, write_text
+from banditsis.core.formatting import write_text
 from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
-from banditsis.results.sentences import describe_answer, sentence
 from banditsis.results.several import ScreeningResults
-from banditsis.show.report import charts, dataplots, overview, tables, text
-from banditsis.show.report.samples import read_sample
-from banditsis.show.report.tables import bullet_list, definition_list, escape_text
-from banditsis.sources.base import Source
+from banditsis.show.report import dataplots, overview, tables, text
+from banditsis.show.report.charts import ranked_chart
+from banditsis.show.report.samples import Sample, read_sample
 
 __all__ = ["render", "write_report"]
+
+#: What a page shows of each response, with headings: HTML by functions of the result and of a sample of the
+#: data. Sections without content are left out.
+SECTIONS: tuple[tuple[str, Callable[[ScreeningResult, Sample | None], str]], ...] = (
+    ("The best features and the response", dataplots.plots_against_response),
+    ("Correlations among the selected features", dataplots.redundancy),
+    ("How they were found", lambda result, _: text.findings(result)),
+    ("Settings", lambda result, _: text.settings(result)),
+)
 
 
 def write_report(
@@ -62,60 +69,35 @@ def render(
     several = len(results) > 1
     source = None if X is None else open_source(X)
     ys = [None] * len(results) if responses is None else responses
-    names, each = ScreeningResults(results).names, max_listed // len(results)
-    sections = [
-        _section(result, source, y, each, k, overview.section_heading(name) if several else "")
-        for k, (name, result, y) in enumerate(zip(names, results, ys, strict=True))
-    ]
+    articles = []
+    for k, (name, result, y) in enumerate(zip(ScreeningResults(results).names, results, ys, strict=True)):
+        sample = None if source is None else read_sample(result, source, y)
+        heading = overview.section_heading(name, result) if several else ""
+        content = heading + _show(result, sample, max_listed // len(results))
+        articles.append(f'<article class="response" id="response-{k}">{content}</article>')
     return Template(_asset("page.html")).substitute(
         policy=policy,
-        version=escape_text(banditsis.__version__),
-        title=escape_text(text.default_title(results) if title is None else title),
+        version=tables.escape_text(banditsis.__version__),
+        title=tables.escape_text(text.default_title(results) if title is None else title),
         style=style,
         script=script,
-        facts=definition_list(text.facts(results)),
+        facts=text.facts(results),
         overview=overview.overview(results) if several else "",
-        sections="".join(sections),
+        sections="\n".join(articles),
     )
 
 
-def _section(
-    result: ScreeningResult, source: Source | None, y: Any, max_listed: int, number: int, heading: str
-) -> str:
+def _show(result: ScreeningResult, sample: Sample | None, max_listed: int) -> str:
     """Everything about one response, the answer first."""
-    sample = None if source is None else read_sample(result, source, y)
     listed = tables.list_features(result, max_listed)
-    return Template(_asset("response.html")).substitute(
-        number=number,
-        heading=heading,
-        answer=escape_text(sentence(describe_answer(result))),
-        cost=escape_text(text.cost(result, several=bool(heading))),
-        warnings="".join(f'<p class="warning">{escape_text(line)}</p>' for line in text.warnings(result)),
-        chart=charts.ranked_chart(result),
+    features = Template(_asset("features.html")).substitute(
         n_listed=f"{len(listed['columns']['index']):,} of {result.n_features:,}",
-        fallback=tables.features_table(result, charts.MAX_CHARTED, max_length=48),
+        table=tables.features_table(result, tables.MAX_SHOWN, max_length=48),
         data=tables.pack(listed),
-        against=_part(
-            "The best features and the response",
-            "" if sample is None else dataplots.plots_against_response(result, sample),
-        ),
-        redundancy=_part(
-            "Correlations among the selected features",
-            dataplots.redundancy(result, sample),
-        ),
-        pvalues=_part("Q–Q plot of all p-values", dataplots.qq_plot(result)),
-        rounds=tables.table(ROUND_HEADS, round_rows(result.rounds)),
-        reliability=bullet_list(text.reliability(result)),
-        settings=definition_list(text.settings(result)),
-        command=f"<p>The command:</p><pre><code>{escape_text(result.command)}</code></pre>"
-        if result.command
-        else "",
     )
-
-
-def _part(title: str, content: str) -> str:
-    """A part of the page with a heading; nothing if it has no content."""
-    return f"<section><h2>{title}</h2>{content}</section>" if content else ""
+    sections = [("Features", features), *((title, show(result, sample)) for title, show in SECTIONS)]
+    parts = (f"<section><h2>{title}</h2>{content}</section>" for title, content in sections if content)
+    return text.answer(result) + ranked_chart(result) + "\n".join(parts)
 
 
 def _asset(name: str) -> str:

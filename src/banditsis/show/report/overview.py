@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from banditsis.results.result import ScreeningResult
+from banditsis.results.sentences import describe_response, sentence
 from banditsis.results.several import ScreeningResults
 from banditsis.show.report.tables import escape_text, heading, minus
 
 
 def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
     """Columns with a value for each response: what was selected, and what stands out."""
-    several = ScreeningResults(results)
-    columns = several.overview()
-    columns["score"] = list(map(minus, columns["score"]))
-    if all(result.has_pvalues for result in several):
-        columns["5% FDR over all tests"] = [
-            f"{'≥ ' * _has_unknown_pvalues(result)}{len(found):,}"
-            for result, found in zip(several, several.select().values(), strict=True)
-        ]
-    return columns
-
-
-def _has_unknown_pvalues(result: ScreeningResult) -> bool:
-    """Whether features were tested whose p-values are not known, so more may be significant."""
-    tested = result.last_round == len(result.rounds) - 1
-    return bool(np.isnan(result.log10_pvalues[tested]).any())
+    columns = ScreeningResults(results).overview()
+    return columns | {"score": list(map(minus, columns["score"]))}
 
 
 def overview(results: Sequence[ScreeningResult]) -> str:
@@ -44,9 +30,10 @@ def overview(results: Sequence[ScreeningResult]) -> str:
     )
 
 
-def section_heading(name: str) -> str:
-    """The name of a response, and a link to the overview."""
+def section_heading(name: str, result: ScreeningResult) -> str:
+    """The name of a response, a link to the overview, and what the response is."""
     return (
         f'<header class="name"><h2>{escape_text(name)}</h2>'
         '<nav class="screen"><a href="#overview">all responses</a></nav></header>'
+        f"<p>{escape_text(sentence(describe_response(result)))}</p>"
     )

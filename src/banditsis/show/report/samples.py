@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,15 +21,12 @@ MAX_FEATURES, MAX_PLOTTED = 40, 12
 MAX_CLASSES = 10
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Rows drawn from those in which the response is known."""
 
-    #: the best features, by rank
-    features: Indices
-    #: correlations among them over rows drawn uniformly
+    #: correlations among the best features over rows drawn uniformly
     correlation: Floats
-    #: rows for plots × features, as many of each class of the response; NaN where a value is missing
+    #: rows for plots × the best features, as many of each class of the response; NaN if missing
     plotted: Floats
     #: the response in these rows, numbers or labels; None if it was not given
     y: Array | None
@@ -53,31 +49,19 @@ def read_sample(result: ScreeningResult, source: Source, y: Any) -> Sample | Non
     rng = np.random.default_rng(0)  # the same result and data give the same report
     uniform = rng.choice(known, min(MAX_ROWS, len(known)), replace=False)
     plotted = uniform[:MAX_PLOTTED_ROWS]
-    if response is not None:
-        plotted, how = _draw_plotted(response, known, uniform, rng)
-        condition += how
+    # A continuous response has many values in the sample, which saves the search among all rows.
+    if response is not None and find_classes(response[uniform]) is not None:
+        values = class_values(response[known])
+        if (classes := find_classes(values)) is not None:
+            most = MAX_PLOTTED_ROWS // len(classes)  # of each, so no rare class is absent
+            members = [rng.permutation(known[values == label])[:most] for label in classes]
+            plotted = np.concatenate(members)
+            condition += f", at most {most:,} of each class"
     plotted, columns = np.sort(plotted), np.sort(features)  # sources read in sorted order
     block = np.array(source.read(plotted, columns), np.float64)[:, np.searchsorted(columns, features)]
     block[~np.isfinite(block)] = np.nan
     correlation = correlation_among(source, features, np.sort(uniform))
-    return Sample(features, correlation, block, None if response is None else response[plotted], condition)
-
-
-def _draw_plotted(
-    response: Array, known: Indices, uniform: Indices, rng: np.random.Generator
-) -> tuple[Indices, str]:
-    """As many rows of each class of the response, so no rare class is absent; else rows of a uniform sample.
-
-    The second value says how the rows were drawn.
-    """
-    values = response[known]
-    # A continuous response has many values in the sample, which saves the search among all rows.
-    if find_classes(response[uniform]) is None or (classes := find_classes(values)) is None:
-        return uniform[:MAX_PLOTTED_ROWS], ""
-    values, most = class_values(values), MAX_PLOTTED_ROWS // len(classes)
-    members = [known[values == label] for label in classes]
-    rows = [rng.choice(rows, min(most, len(rows)), replace=False) for rows in members]
-    return np.concatenate(rows), f", at most {most:,} of each class"
+    return Sample(correlation, block, None if response is None else response[plotted], condition)
 
 
 def _known_rows(result: ScreeningResult, y: Any, n: int) -> tuple[Array | None, Indices, str]:

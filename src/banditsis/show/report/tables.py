@@ -19,8 +19,8 @@ from banditsis.results.result import ScreeningResult
 
 #: Maximum number of features in the tables of a report, of all responses together.
 MAX_LISTED = 100_000
-#: With more features than this, only the selected ones are listed because ranking all takes too long.
-MAX_RANKED = 10_000_000
+#: Features that are shown without the page's script.
+MAX_SHOWN = 25
 #: Marks of what is known about a selected feature.
 MARKS = {"signal": "● ", "noise": "◇ ", "unknown": ""}
 
@@ -42,7 +42,7 @@ def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
 def _features_by_rank(result: ScreeningResult, max_listed: int) -> Indices:
     """The best features. Features whose score was not stored are left out."""
     n_selected = len(result.selected)
-    if n_selected >= max_listed or result.n_features > MAX_RANKED:
+    if n_selected >= max_listed:
         return result.selected[:max_listed]
     rest = np.argsort(result.ranking)[n_selected:max_listed]
     return np.concatenate([result.selected, rest[~np.isnan(result.scores[rest])]])

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
 
-from banditsis.core.formatting import count, format_duration, format_share, shorten
+from banditsis.core.formatting import (
+    ROUND_HEADS,
+    count,
+    format_duration,
+    format_share,
+    round_rows,
+    shorten,
+)
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import (
+    describe_answer,
     describe_floor,
+    describe_inflation,
     describe_response,
     describe_run,
     describe_sampling,
@@ -16,30 +25,9 @@ from banditsis.results.sentences import (
     sentence,
 )
 from banditsis.results.several import describe_size
+from banditsis.show.report.tables import bullet_list, definition_list, escape_text, table
+from banditsis.statistics import STATISTICS
 
-Pairs = list[tuple[str, str]]
-
-#: What statistics and plans are; other settings are shown unchanged.
-DESCRIPTIONS: Mapping[tuple[str, Any], str] = {
-    ("statistic", "pearson"): "Pearson's correlation with the response",
-    ("statistic", "anova"): "correlation ratio of the feature and the classes (same ranking as the F-test)",
-    ("statistic", "logistic"): "score test of the feature in a logistic model",
-    ("statistic", "poisson"): "score test of the feature in a Poisson model",
-    ("statistic", "cox"): "score test of the feature in a Cox model",
-    ("statistic", "spearman"): "Spearman's rank correlation with the response",
-    ("statistic", "kendall"): "Kendall's rank correlation with the response",
-    ("statistic", "chatterjee"): "Chatterjee's ξ: how well the response is a function of the feature",
-    ("statistic", "distance"): "distance correlation with the response",
-    ("statistic", "sirs"): "sure independent ranking and screening (SIRS)",
-    ("statistic", "mv"): "mean-variance index of the feature and the classes",
-    ("statistic", "sliced_wasserstein"): "sliced Wasserstein dependence on the response",
-    ("plan", "exact"): "read all rows",
-    ("plan", "subsample"): "read a random subsample of the rows",
-    ("plan", "default"): "drop weak features in few rounds",
-    ("plan", "paper"): "drop weak features in rounds (Algorithm 1 of the BanditSIS paper)",
-    ("plan", "optimal"): "drop weak features in rounds, with the lowest detection floor for the budget",
-    ("plan", "guaranteed"): "drop a feature only on evidence that |r| is below the minimum",
-}
 #: Labels that are not the name of the setting.
 LABELS = {
     "alpha": "α",
@@ -50,8 +38,6 @@ LABELS = {
     "missing": "Missing values",
     "positive_class": "Class of positive scores",
 }
-#: What settings between 0 and 1 are a share of.
-SHARES = {"discard": " of the excess features", "budget": " of the cells", "confidence": "", "fdr": ""}
 
 
 def default_title(results: Sequence[ScreeningResult]) -> str:
@@ -61,26 +47,27 @@ def default_title(results: Sequence[ScreeningResult]) -> str:
     return f"Features associated with {results[0].response or 'the response'}"
 
 
-def facts(results: Sequence[ScreeningResult]) -> Pairs:
+def facts(results: Sequence[ScreeningResult]) -> str:
     """What was screened: the response if there is one, the data, their size, the statistic and the date."""
     first, single = results[0], len(results) == 1
     target = ": ".join(filter(None, [first.response, describe_response(first)]))
     contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.contents}"
     date = max(result.created for result in results).replace("T", " ").replace("+00:00", " UTC")
-    pairs = [
-        ("Target", target if single else ""),
-        ("Data", _list_distinct(result.data for result in results)),
-        ("Size", contents if first.contents else describe_size(results)),
-        ("Statistic", _list_distinct(_describe_statistic(result.parameters) for result in results)),
-        ("Date", date),
-    ]
-    return [(label, value) for label, value in pairs if value]
+    pairs = {
+        "Target": target if single else "",
+        "Data": _list_distinct(result.data for result in results),
+        "Size": contents if first.contents else describe_size(results),
+        "Statistic": _list_distinct(map(_describe_statistic, results)),
+        "Date": date,
+    }
+    return definition_list((label, value) for label, value in pairs.items() if value)
 
 
-def _describe_statistic(parameters: Mapping[str, Any]) -> str:
-    described = _describe("statistic", parameters.get("statistic", "pearson"))
-    label = parameters.get("positive_class")
-    return described if label is None else described.replace("the response", f"the indicator of {label}")
+def _describe_statistic(result: ScreeningResult) -> str:
+    """The first line of the documentation of the statistic, without references."""
+    name = str(result.parameters.get("statistic", "pearson"))
+    summary = (STATISTICS[name].__doc__ if name in STATISTICS else None) or name
+    return re.sub(r" \[\d+\]_", "", summary.strip().partition("\n")[0]).rstrip(".")
 
 
 def _list_distinct(values: Iterable[str]) -> str:
@@ -88,36 +75,30 @@ def _list_distinct(values: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(values)))
 
 
-def warnings(result: ScreeningResult) -> list[str]:
-    """Selected features that look like a mistake."""
-    return [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
-
-
-def cost(result: ScreeningResult, *, several: bool) -> str:
-    """How many features were selected, what was read, and what a sample could miss.
-
-    With ``several`` responses, the response comes first, as the head of the page does not describe it.
-    """
-    response = f"{sentence(describe_response(result))}. " if several and describe_response(result) else ""
+def answer(result: ScreeningResult) -> str:
+    """What was found, how much was read, what a sample could miss, and features that look like a mistake."""
     selected = f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected"
-    return f"{response}{selected} in {format_duration(result.seconds)}. {describe_run(result)}"
+    cost = f"{selected} in {format_duration(result.seconds)}. {describe_run(result)}"
+    flags = [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
+    lines = [("answer", sentence(describe_answer(result))), ("cost", cost), *(("warning", f) for f in flags)]
+    return "".join(f'<p class="{kind}">{escape_text(line)}</p>' for kind, line in lines)
 
 
-def settings(result: ScreeningResult) -> Pairs:
-    """All settings of the run, and the versions of the software."""
+def findings(result: ScreeningResult) -> str:
+    """The rounds, and what the result guarantees."""
+    rounds = table(ROUND_HEADS, round_rows(result.rounds))
+    return f'<div class="scroll">{rounds}</div>{bullet_list(reliability(result))}'
+
+
+def settings(result: ScreeningResult) -> str:
+    """All settings of the run, the versions of the software, and the command."""
     pairs = [
-        (LABELS.get(key, sentence(key.replace("_", " "))), _describe(key, value))
+        (LABELS.get(key, sentence(key.replace("_", " "))), "yes" if value is True else value)
         for key, value in result.parameters.items()
     ]
-    return [*pairs, *((f"{name} version", version) for name, version in result.versions.items())]
-
-
-def _describe(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if key in SHARES and isinstance(value, float) and 0 < value <= 1:
-        return f"{format_share(value)}{SHARES[key]}"
-    return DESCRIPTIONS.get((key, value), f"{value:,}" if key == "budget" else str(value))
+    pairs += [(f"{name} version", version) for name, version in result.versions.items()]
+    command = f"<p>The command:</p><pre><code>{escape_text(result.command)}</code></pre>"
+    return definition_list(pairs) + (command if result.command else "")
 
 
 def reliability(result: ScreeningResult) -> list[str]:
@@ -130,6 +111,7 @@ def reliability(result: ScreeningResult) -> list[str]:
         "P-values (p) are not adjusted for multiple testing; q-values (q) are, by Benjamini and Hochberg."
         if result.has_pvalues
         else "",
+        describe_inflation(result),
         _describe_rule(result),
         "Screening scores each feature on its own. It can miss features that matter only in combination "
         "with others.",
@@ -165,11 +147,8 @@ def _describe_rule(result: ScreeningResult) -> str:
         )
     if result.associated is None or not len(result.selected):
         return ""
-    rule = (
-        "p ≤ 0.05 after Holm's correction for all features"
-        if result.has_pvalues
-        else "its 95% interval, simultaneous for all features, does not contain 0"
-    )
+    interval = "its 95% interval, simultaneous for all features, does not contain 0"
+    rule = "p ≤ 0.05 after Holm's correction for all features" if result.has_pvalues else interval
     return (
         f"A feature is clearly associated if {rule}: with probability 95%, no feature without "
         "association is among them."

@@ -1,0 +1,121 @@
+"""The commands info and shuffle."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import N, P, X, Y, run, said
+
+import files
+
+
+def info(*arguments):
+    return json.loads(run("info", *arguments, "--json").stdout)
+
+
+def test_info(folder):
+    result = run("info", folder / "x.npy", "--keep", 5)
+    assert result.exit_code == 0
+    assert "4,000 rows × 60 features" in result.stdout
+    assert re.search(r"^default +random +[\d,]+ +[\d.]+% +\S+ kB +0\.\d+$", result.stdout, re.M)
+    assert "no checksums" in said(run("info", folder / "x.npy", "--verify"))
+
+
+def test_features_and_bytes_are_counted(tmp_path):
+    """The target is not a feature, and a column of another type does not change the size of the others."""
+    frame = pd.DataFrame(X[:500, :8].astype("f4"), columns=list("abcdefgh")).assign(y=Y[:500])
+    path = tmp_path / "x.parquet"
+    frame.to_parquet(path)
+    record = info(path, "--target", "y")
+    assert (record["n_features"], record["target"]) == (8, "y")
+    assert (record["dtype"], record["bytes"]) == ("float32", 500 * 8 * 4)
+    record = info(path)
+    assert (record["dtype"], record["bytes"]) == ("float32 and float64", 500 * (8 * 4 + 8))
+    assert record["costs"][0]["bytes"] == record["bytes"]
+    assert "counts as a feature: set --target" in " ".join(run("info", path).stdout.split())
+    np.save(tmp_path / "y.npy", Y[:500])
+    assert info(path, "--target", tmp_path / "y.npy")["n_features"] == 9
+
+
+@pytest.mark.parametrize(
+    ("chunks", "order"), [((10, 50), "rows"), ((500, 1), "columns"), ((50, 50), "blocks")]
+)
+def test_the_order_of_chunks(tmp_path, chunks, order):
+    path = files.write_zarr(X[:500, :50], [f"g{j}" for j in range(50)], chunks=chunks)
+    assert info(path)["memory_order"] == order
+    np.save(tmp_path / "x.npy", X[:500] if order == "rows" else np.asfortranarray(X[:500]))
+    assert info(tmp_path / "x.npy")["memory_order"] == ("rows" if order == "rows" else "columns")
+
+
+def test_shuffle_then_screen(folder, tmp_path):
+    store = tmp_path / "x.shuffled"
+    result = run("shuffle", folder / "both.npy", store, "--target", "x60", "--seed", 1)
+    assert result.exit_code == 0, result.stderr
+    assert "banditsis info" in said(result)
+    again = run("shuffle", folder / "both.npy", store)
+    assert (again.exit_code, "--force" in said(again)) == (1, True)
+    record = json.loads(run("screen", store, "--keep", 2, "--json").stdout)  # it carries its target
+    assert {f["index"] for f in record["features"]} == {7, 42}
+    assert record["parameters"]["row_order"] == "stored"
+    result = run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
+    assert "before shuffling" in result.stdout
+    assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {7, 42}
+    record = info(store, "--verify")
+    assert (record["n_rows"], record["shuffled"], record["seed"], record["verified"]) == (N, True, 1, True)
+    costs = {cost["plan"]: cost for cost in record["costs"]}
+    assert costs["exact"]["bytes"] == 8 * N * P
+    assert costs["default"]["cells"] < N * P
+    file = store / "columns.npy"
+    content = bytearray(file.read_bytes())
+    content[500] ^= 1
+    file.write_bytes(content)
+    damaged = run("info", store, "--verify")
+    assert (damaged.exit_code, "checksum of columns.npy" in said(damaged)) == (1, True)
+
+
+def test_a_store_in_strata(folder, tmp_path):
+    np.save(tmp_path / "y.npy", np.arange(N) % 100 == 0)
+    store, limit = tmp_path / "x.shuffled", ("--memory-limit", "16MB")
+    given = ("shuffle", folder / "x.npy", store, "--target", tmp_path / "y.npy", "--seed", 1)
+    assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*given, "--memory-limit", "15MB"))
+    assert run(*given, *limit).exit_code == 0
+    text = run("info", store, "--verify").stdout
+    assert "seed 1, in strata of 3,960 and 40 rows (verified)" in text
+    assert re.search("^stored by: +rows first, then columns, ", text, re.M)
+    assert info(store)["stratum_sizes"] == [3960, 40]
+    record = json.loads(run("screen", store, "--budget", 0.2, "--keep", 2, "--json").stdout)
+    assert (record["parameters"]["sampling"], record["parameters"]["row_order"]) == ("stratified", "stored")
+
+
+def test_the_cost_of_whole_blocks(tmp_path):
+    """Rows of blocks that may not be in random order have no detection floor and no intervals."""
+    frame = pd.DataFrame(np.tile(X[:, :20], (15, 1)).astype("f4"), columns=[f"a{k}" for k in range(20)])
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=500)
+    costs = info(tmp_path / "x.parquet")["costs"]
+    floors = {cost["detection_floor"] is None for cost in costs if cost["row_order"] == "blocks"}
+    assert floors == {False, True}
+    assert re.search(r"^default.* blocks .* unknown$", run("info", tmp_path / "x.parquet").stdout, re.M)
+    command = ("screen", tmp_path / "x.parquet", "--target", "a3", "--keep", 2, "--row-order", "blocks")
+    text = " ".join(run(*command, "--budget", 0.015).stdout.split())
+    assert "95% interval" not in text
+    assert "random row order" in text
+    assert re.search(r"takes [\d.]+% of the cells instead of 1\.[45]\d*%", text)
+
+
+def test_no_header_and_codes_for_missing_values(tmp_path):
+    (tmp_path / "x.csv").write_text("2019,2020\n" + "\n".join(f"{k},{k * k % 7}" for k in range(50)))
+    found = [run("info", tmp_path / "x.csv")]
+    found.append(run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact"))
+    assert all("no header: the first line of the file was taken as values" in r.stdout for r in found)
+    rows = X[:200, :3].round(3).astype(str)
+    rows[::7, 0], rows[::9, 2] = "-9", "?"
+    (tmp_path / "y.csv").write_text("a,b,y\n" + "\n".join(map(",".join, rows)) + "\n")
+    codes = ["--na", "-9", "--na", "?"]
+    done = run("screen", tmp_path / "y.csv", "--target", "y", "--exact", "--json", *codes)
+    assert json.loads(done.stdout)["n_rows"] == 200 - len(rows[::9])
+    assert info(tmp_path / "y.csv", *codes)["n_features"] == 3
+    assert run("shuffle", tmp_path / "y.csv", tmp_path / "y.shuffled", *codes).exit_code == 0
+    np.save(tmp_path / "x.npy", np.eye(9))
+    assert "applies to CSV" in said(run("info", tmp_path / "x.npy", *codes))

@@ -1,0 +1,177 @@
+"""What reaches a terminal, a pipe or a full disk: real processes, and names with control characters."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import X, Y, run
+
+COMMAND = [sys.executable, "-m", "banditsis.cli.app", "screen"]
+HOSTILE = "größe \x1b[31m\x07\x9b2J\u202e"
+
+
+def start(folder, tmp_path, *options, **streams):
+    """Screen in a real process that writes best.csv."""
+    command = [*COMMAND, str(folder / "x.npy"), "--keep", "30", "--target", str(folder / "y.npy")]
+    command += ["--output", str(tmp_path / "best.csv"), *options]
+    done = subprocess.run(command, check=False, **({"stderr": subprocess.PIPE} | streams))
+    assert len((tmp_path / "best.csv").read_text().splitlines()) == 31
+    (tmp_path / "best.csv").unlink()
+    return done
+
+
+def test_files_are_written_though_nobody_reads_the_output(folder, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = start(folder, tmp_path, stdout=writer)
+    assert done.returncode == 141
+    assert b"Error" not in done.stderr
+    done = start(folder, tmp_path, "--json", stdout=writer, stderr=writer)
+    os.close(writer)
+    assert done.returncode == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_standard_output_is_one_line(folder, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = start(folder, tmp_path, "--json", stdout=full)
+        assert done.returncode == 1
+        assert done.stderr == b"error: cannot write to standard output: No space left on device.\n"
+        done = start(folder, tmp_path, stdout=subprocess.PIPE, stderr=full)  # messages can be lost
+    assert done.returncode == 0
+    assert b"2 of 30 clearly associated" in done.stdout
+
+
+def test_closed_streams(folder, tmp_path):
+    """Files must not take the place of a closed stream."""
+    command = " ".join([*COMMAND, f"{folder / 'x.npy'} --target {folder / 'y.npy'} --keep 30"])
+    done = subprocess.run(f"{command} --output {tmp_path / 'best.csv'} >&- 2>&-", shell=True)
+    assert done.returncode == 0
+    assert len((tmp_path / "best.csv").read_text().splitlines()) == 31
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_lines_fit_on_a_terminal(tmp_path):
+    frame = pd.DataFrame(X[:50, :9]).rename(
+        columns=lambda k: f"{k} is the number of a column, and this is its name"
+    )
+    frame.assign(y=X[:50, 0]).to_parquet(tmp_path / "x.parquet")
+    options = ("x.parquet", "--target", "y", "--exact")
+    reader, writer = os.openpty()
+    streams = {"stdout": writer, "stderr": subprocess.DEVNULL, "env": {**os.environ, "COLUMNS": "80"}}
+    with subprocess.Popen([*COMMAND, *options], cwd=tmp_path, **streams) as process:
+        os.close(writer)
+        text = b""
+        with suppress(OSError):  # at the end of a terminal
+            while part := os.read(reader, 1 << 16):
+                text += part
+    os.close(reader)
+    assert process.returncode == 0
+    lines = text.decode().splitlines()
+    assert any(re.search(r"1  0 is .*….*name +\+1\.0000 +\S+e-\d+ +leakage\?", line) for line in lines)
+    assert max(map(len, lines)) <= 80
+    piped = run("screen", tmp_path / "x.parquet", *options[1:]).stdout
+    assert "0 is the number …" in piped
+    assert max(map(len, piped.splitlines())) > 80  # lines of a file are not wrapped
+
+
+def test_names_that_cannot_be_encoded(tmp_path):
+    pd.DataFrame(X[:50, :2], columns=[HOSTILE, "y"]).to_parquet(tmp_path / "x.parquet")
+    command = [*COMMAND, str(tmp_path / "x.parquet"), "--target", "y", "--exact"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert rb"gr\xf6\xdfe \x1b[31m\x07\x9b2J\u202e" in done.stdout
+    done = run("screen", tmp_path / "x.parquet", "--target", "y", "--exact", "--json")
+    assert done.stdout.isascii()
+    assert json.loads(done.stdout)["features"][0]["name"] == HOSTILE
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path):
+    """In names of columns, classes and files: in tables, notes, errors, warnings and reports."""
+    folder = tmp_path / HOSTILE
+    folder.mkdir()
+    path, report, table = folder / f"{HOSTILE}.parquet", folder / "report.html", folder / "o.csv"
+    formula = "=1+1"  # for a spreadsheet; it is a name like any other
+    frame = pd.DataFrame(X[:60, :4], columns=[HOSTILE, HOSTILE + "\r\n2", "a\nb", formula])
+    frame["kind"], frame["y"] = HOSTILE, Y[:60]
+    frame.loc[::2, "kind"] = "other"
+    frame.to_parquet(path)
+    for command in (
+        ("info", path),
+        ("screen", path, "--target", "y", "--keep", 6, "--report", report, "-o", table),
+        ("screen", path, "--target", HOSTILE),
+        ("screen", path, "--target", HOSTILE + "?"),
+        ("screen", folder / f"{HOSTILE}?", "--target", "y"),
+        ("screen", path, "--target", "kind"),
+        ("screen", path, "--target", "y", "--statistic", HOSTILE),
+        ("screen", path, "--target", "y", "--output", folder / HOSTILE),
+        ("screen", path, "--target", "y", "--keep", HOSTILE),
+        ("screen", path, "--target", "y", "--budget", HOSTILE),
+        ("shuffle", path, folder / f"{HOSTILE}.shuffled", "--target", "y"),
+        ("plan", "--rows", 10, "--features", 10, "--keep", 1, "--dtype", HOSTILE),
+    ):
+        result = run(*command)
+        text = result.stdout + result.stderr
+        assert text
+        assert not set(text) & set("\x1b\x07\x9b\u202e\r"), command
+    assert not set(report.read_text("utf-8")) & set("\x1b\x07\x9b\u202e")
+    assert {HOSTILE, "a\nb", formula} <= set(pd.read_csv(table, lineterminator="\n")["name"])
+    single = run("screen", path, "--target", "y", "--columns", "a\nb,y", "--keep", 1)
+    assert re.search(r"^ *1 +a b +[+-]0", single.stdout, re.M)
+    assert ": 60 rows, 1 numeric feature\n" in single.stdout
+
+
+SLOW = """
+import sys, time
+from banditsis.sources.array import ArraySource
+from banditsis.cli.app import app
+sums, calls = ArraySource.sums_by_stratum, []
+def slowly(self, *args):
+    sums(self, *args)
+    calls.append(1)
+    print("round", flush=True, file=sys.stderr)
+    time.sleep(30 if len(calls) > 2 else 0)
+ArraySource.sums_by_stratum = slowly
+app()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_shows_what_is_known(folder):
+    """A real process, interrupted in its third round."""
+    options = ["screen", str(folder / "x.npy"), "--target", str(folder / "y.npy"), "--keep", "3", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *options, "--jobs", "1", "--alpha", "0.5"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    for _ in range(3):
+        process.stderr.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    record = json.loads(out)
+    assert 1 <= len(record["rounds"]) <= 2
+    assert {7, 42} <= {f["index"] for f in record["features"]}
+
+
+def test_a_pvalue_of_zero_is_a_number_in_json(tmp_path):
+    np.save(tmp_path / "x.npy", np.column_stack([X[:, :3], X[:, 0]]))
+    result = run("screen", tmp_path / "x.npy", "--target", 4, "--exact", "--keep", 2, "--json")
+    first, second = (feature["log10_pvalue"] for feature in json.loads(result.stdout)["features"])
+    assert first == -1e308
+    assert second > -10
