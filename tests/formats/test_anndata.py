@@ -11,8 +11,7 @@ import zarr
 
 import files
 from banditsis import SIS, open_data, open_source
-from banditsis.formats.opening import open_parts
-from banditsis.formats.registry import open_file
+from files import open_file
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (60, 8)).astype("f4")
 NAMES = list("abcdefgh")
@@ -132,7 +131,7 @@ def test_files_of_anndata(adata, kind):
 
 
 def test_objects_of_anndata(adata):
-    opened = open_parts(adata, ["age", "kind", "doses"])
+    opened = open_file(adata, ["age", "kind", "doses"])
     np.testing.assert_array_equal(opened.source.read(slice(0, 60), None), COUNTS[:, :5])
     assert list(opened.source.names) == NAMES[:5]
     assert opened.ids[:2].tolist() == ["cell0", "cell1"]

@@ -18,9 +18,9 @@ from bed_reader import to_bed
 import files
 from banditsis import Plan, open_data, open_source, screen, shuffle
 from banditsis.formats.arrow import CELLS_AT_ONCE
-from banditsis.formats.registry import open_file
 from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
+from files import open_file
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((90, 6))
@@ -235,7 +235,7 @@ def test_zarr_groups():
     assert source.names == NAMES
     np.testing.assert_array_equal(y, 2 * X[:, 0])
     assert open_source(path / "other").shape == (90, 2)
-    with pytest.raises(ValueError, match=r"no column 'z'.*Arrays of 90 values: y\."):
+    with pytest.raises(ValueError, match=r"no column 'z'.*Columns that are not features: y\."):
         open_data(path, target="z")
     shutil.rmtree(path / "X")
     group.create_array("more", data=X)
@@ -322,7 +322,7 @@ def test_a_table_without_a_header():
 def test_a_table_larger_than_memory_is_shuffled_first(tmp_path, monkeypatch):
     path = files.write_csv(X, NAMES)
     with pytest.raises(
-        ValueError, match=rf"GB may be used: convert it .*`banditsis shuffle {path} data\.shuf"
+        ValueError, match=rf"GB that may be used: convert it .*`banditsis shuffle {path} data\.shuf"
     ):
         open_source(path, memory_limit=1000)
     monkeypatch.setattr("banditsis.index.writer.MIN_MEMORY", 1000)

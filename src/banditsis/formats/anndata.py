@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.formats.checks import allowed_memory
 from banditsis.formats.members import check_matrix, read_vector, to_text
+from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import Opened, allowed_memory, take_apart
 from banditsis.formats.tables import check_unique_names
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
@@ -82,32 +83,22 @@ class StoredSparseSource(BlockSource):
         return n_columns if self.axis == 0 else min(n_columns, max(1, self.cells_at_once // self.shape[0]))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        if columns is None:
-            columns = slice(0, self.shape[1])
+        columns = slice(0, self.shape[1]) if columns is None else columns
         lines, others = (rows, columns) if self.axis == 0 else (columns, rows)
-        block = np.zeros((count_rows(lines), count_rows(others)), self.dtype)
-        position = np.full(self.shape[1 - self.axis], -1)
-        position[others] = np.arange(count_rows(others))
-        if isinstance(lines, slice):
-            lines = np.arange(lines.start, lines.stop)
+        lines = as_indices(lines)
+        block = np.empty((len(lines), count_rows(others)), self.dtype)
         start = 0
         for run in np.split(lines, np.flatnonzero(np.diff(lines) > self.block_lines) + 1):
-            self._fill(run, position, block[start : start + len(run)])
+            block[start : start + len(run)] = self._read_lines(run)[:, others].toarray()
             start += len(run)
         return block if self.axis == 0 else block.T
 
-    def _fill(self, lines: Indices, position: Indices, block: Array) -> None:
-        """Fill lines that are close together from one range of entries."""
-        first, last = int(self.starts[lines[0]]), int(self.starts[lines[-1] + 1])
-        data, indices = self._read_entries(first, last)
-        place = position[indices]
-        lengths = np.diff(self.starts[lines[0] : lines[-1] + 2])
-        line = np.full(len(lengths), -1)
-        line[lines - lines[0]] = np.arange(len(lines))
-        line = np.repeat(line, lengths)
-        requested = (place >= 0) & (line >= 0)
-        cells = line[requested] * block.shape[1] + place[requested]
-        np.add.at(block.reshape(-1), cells, data[requested].astype(block.dtype))  # duplicates are summed
+    def _read_lines(self, lines: Indices) -> Any:
+        """Lines that are close together, from one range of entries."""
+        first, last = (int(lines[0]), int(lines[-1]) + 1) if len(lines) else (0, 0)
+        starts = self.starts[first : last + 1]
+        parts = *self._read_entries(int(starts[0]), int(starts[-1])), starts - starts[0]
+        return scipy.sparse.csr_array(parts, shape=(last - first, self.shape[1 - self.axis]))[lines - first]
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         density = self.n_entries / (self.shape[0] * self.shape[1])
@@ -116,23 +107,9 @@ class StoredSparseSource(BlockSource):
 
 
 def open_anndata(
-    path: object, file: Any, matrix: str, storage: Storage, apart: Sequence[str], options: ReadOptions
-) -> Opened:
-    """Open a matrix of AnnData: ``X``, ``raw/X`` or ``layers/name``.
-
-    Parameters
-    ----------
-    path : object
-        The name of the data in messages.
-    file : h5py.File or zarr.Group
-        The root.
-    matrix : str
-        The path of the matrix in it.
-    storage : Storage
-        How its arrays are opened.
-    apart, options
-        See :func:`open_file`.
-    """
+    path: object, file: Any, matrix: str, storage: Storage, options: ReadOptions
+) -> OpenedMatrix:
+    """Open a matrix of AnnData, ``X``, ``raw/X`` or ``layers/name``, of an HDF5 file or a Zarr group."""
     var_name = "raw/var" if matrix == "raw/X" else "var"
     if matrix != "X" and matrix not in (matrices := _anndata_matrices(file)):
         raise ValueError(f"{path} has no matrix {matrix}; open one of {', '.join(matrices)}.")
@@ -146,11 +123,12 @@ def open_anndata(
     names = [to_text(name) for name in _read_labels(path, var, var_name)]
     check_unique_names(names, path)
     ids = _read_labels(path, obs, "obs")
-    shape = len(ids), len(names)
-    source = _open_matrix(path, file, matrix, storage, shape, names, options.memory_limit)
+    source = _open_matrix(path, file, matrix, storage, (len(ids), len(names)), names, options.memory_limit)
     columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
     others = {name: partial(_read_column, obs, name) for name in columns}
-    return take_apart(source, apart, path, options, ids, others)
+    opened = OpenedMatrix(source, path, options, lambda: ids, others)
+    opened.contexts.append(storage.explain)
+    return opened
 
 
 def _anndata_matrices(file: Any) -> list[str]:

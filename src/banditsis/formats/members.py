@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.formats.options import ColumnNotFoundError, ReadOptions
-from banditsis.formats.registry import Opened, take_apart
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.tables import check_unique_names
 from banditsis.sources.base import Source
 
@@ -121,29 +121,33 @@ def find_names(
     return names
 
 
-def take_members(
-    source: Source,
-    apart: Sequence[str],
+def open_matrix(
     where: object,
-    options: ReadOptions,
+    array: Any,
     members: Members,
-    coordinate: Any | None = None,
-) -> Opened:
-    """Find the ids, and the columns that are not features: vectors among the members, or features.
+    attributes: Sequence[Mapping[str, Any]],
+    open_cells: Callable[[Any, list[str] | None], Source],
+    options: ReadOptions,
+) -> OpenedMatrix:
+    """Open an array with the names, ids and columns that are members of its group.
 
-    The coordinate of the rows contains ids if it is text.
+    Columns that are not features are vectors of a value for each row. The coordinate of the rows contains
+    ids if it is text.
     """
-    n = source.shape[0]
+    n, p = check_matrix(where, array)
+    rows, columns = find_coordinates(array, members)
+    names = find_names(where, attributes, members, p, columns)
     vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
-    ids = next((np.array(read_vector(vectors[name]), str) for name in SAMPLE_IDS if name in vectors), None)
-    if ids is None and coordinate is not None and (labels := read_vector(coordinate)).dtype.kind == "U":
-        ids = labels
-    try:
-        others = {name: partial(read_vector, member) for name, member in vectors.items()}
-        return take_apart(source, apart, where, options, ids, others)
-    except ColumnNotFoundError as error:
-        hint = f" Arrays of {n:,} values: {', '.join(sorted(vectors))}." if vectors else ""
-        raise ColumnNotFoundError(f"{error}{hint}") from None
+    ids = next((vectors[name] for name in SAMPLE_IDS if name in vectors), None)
+    if ids is None and rows is not None and np.dtype(rows.dtype).kind in "OSUT":
+        ids = rows
+    return OpenedMatrix(
+        open_cells(array, names),
+        where,
+        options,
+        None if ids is None else (lambda: np.array(read_vector(ids), str)),
+        {name: partial(read_vector, member) for name, member in vectors.items()},
+    )
 
 
 def read_vector(member: Any) -> Array:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import Opened, take_apart
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions, as_ids
 from banditsis.formats.tables import check_unique_names
 from banditsis.formats.text import is_number
 from banditsis.sources.genotypes import GenotypeSource
@@ -23,9 +23,11 @@ MAX_LINE = 1 << 24  # bytes
 #: All control characters separate entries, except the end of a line.
 BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 MISSING_PHENOTYPE = -9.0
+#: Names of the column of phenotypes.
+PHENOTYPES = ("phenotype", "pheno", "PHENOTYPE", "PHENO")
 
 
-def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Open genotypes; the target is the phenotype of the ``.fam`` file (``phenotype``), or a SNP."""
     fam, bim = path.with_suffix(".fam"), path.with_suffix(".bim")
     samples, variants = read_entries(fam), read_entries(bim)
@@ -39,16 +41,15 @@ def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEF
         "a2": _share_equal(variants[5]),
     }
     names = complete_ids(variants[1].to_pylist(), annotations, path)
-    phenotype = {
-        name: lambda: as_phenotype(fam, samples[5].to_pylist())
-        for name in apart
-        if name.lower() in ("phenotype", "pheno") and name not in names
-    }
     source = GenotypeSource(path, (n, p), HEADER_BYTES, names)
     source.annotations = annotations
+
+    def phenotype() -> Array:
+        return as_phenotype(fam, samples[5].to_pylist())
+
+    others = {name: phenotype for name in PHENOTYPES if name not in names}
     family, sample = (column.to_pylist() for column in samples[:2])
-    sample_ids = np.array(list(map("\t".join, zip(family, sample, strict=True))))
-    return take_apart(source, apart, path, options, sample_ids, phenotype)
+    return OpenedMatrix(source, path, options, lambda: as_ids([family, sample]), others)
 
 
 def read_entries(path: Path) -> list[Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,33 +13,15 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import Storage, open_anndata
-from banditsis.formats.members import (
-    check_matrix,
-    check_not_packed,
-    find_coordinates,
-    find_matrix,
-    find_names,
-    take_members,
-)
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import (
-    PREPARED,
-    ZARR_METADATA,
-    Opened,
-    import_optional,
-    similar_file,
-    split_path,
-)
-from banditsis.formats.tables import damaged
+from banditsis.formats.checks import DAMAGE, import_optional, readable
+from banditsis.formats.members import check_not_packed, find_matrix, open_matrix
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.registry import ZARR_METADATA, similar_file, split_path
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 
 MAX_CHUNK = 1 << 62  # rows or columns
-#: What zarr-python and its codecs raise if a chunk is damaged.
-DECODING_ERRORS = (
-    *(RuntimeError, ValueError, TypeError, OSError, EOFError, SystemError, LookupError),
-    *(MemoryError, ArithmeticError, zlib.error),
-)
 #: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
 CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes"} | {
     *("zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "lzma", "packbits", "shuffle", "delta", "astype"),
@@ -71,7 +51,7 @@ class ZarrSource(BlockSource):
         is_slice = isinstance(rows, slice) and isinstance(columns, slice)
         try:
             block = self.array[rows, columns] if is_slice else self.array.oindex[rows, columns]
-        except DECODING_ERRORS as error:
+        except (*DAMAGE, ValueError) as error:
             where, reason = _local_folder(self.array) or self.array.store_path, str(error)
             raise ValueError(
                 f"a chunk of {where} is damaged ({reason or type(error).__name__}): write the store again."
@@ -85,7 +65,7 @@ def _local_folder(array: Any) -> Path | None:
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
 
 
-def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+def open_zarr(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     """Open a folder or an address; the target is a one-dimensional array of the group, or a feature.
 
     ``store.zarr/name`` and ``store.zarr:/name`` are an array of a group. The target of AnnData is a column of
@@ -94,23 +74,19 @@ def open_zarr(path: Path | str, apart: Sequence[str] = (), options: ReadOptions 
     path = _join_inner(path)
     node, members = _open_node(path)
     group = node if hasattr(node, "arrays") else None
-    if group is not None and PREPARED in group.attrs:
-        raise ValueError(f"{path} was shuffled by an older version of banditsis: shuffle the data again.")
     groups = list(_groups_above(path, node))
     for root, place, inner in groups:
         if root.attrs.get("encoding-type") == "anndata":
-            return _open_anndata(place, root, inner or "X", apart, options)
+            return _open_anndata(place, root, inner or "X", options)
     _check_all_codecs(path, members or {"": node})
     array = node if group is None else find_matrix(path, members, "/")
-    _, p = check_matrix(path, array)
-    beside = members
     if group is None and groups:
-        beside = dict(groups[0][0].arrays())
-        _check_all_codecs(groups[0][1], beside)
-    rows, columns = find_coordinates(array, beside)
+        members = dict(groups[0][0].arrays())
+        _check_all_codecs(groups[0][1], members)
     attributes = [array.attrs] if group is None else [array.attrs, group.attrs]
-    source = _open_array(path, array, find_names(path, attributes, members, p, columns))
-    return take_members(source, apart, path, options, beside, rows)
+    opened = open_matrix(path, array, members, attributes, partial(_open_array, path), options)
+    opened.contexts.append(partial(readable, path, "Zarr", DAMAGE))
+    return opened
 
 
 def _check_all_codecs(path: Path | str, arrays: Mapping[str, Any]) -> None:
@@ -161,16 +137,13 @@ def _open_vector(path: Path | str, array: Any) -> Any:
     return array
 
 
-def _open_anndata(
-    path: Path | str, root: Any, matrix: str, apart: Sequence[str], options: ReadOptions
-) -> Opened:
+def _open_anndata(path: Path | str, root: Any, matrix: str, options: ReadOptions) -> OpenedMatrix:
     for part in {"obs", "var", "raw", matrix.split("/")[0]} & set(root):
         _check_all_codecs(f"{path}/{part}", _arrays_below(path, root[part]))
-    storage = Storage(
-        partial(_open_array, path), partial(_open_vector, path), partial(_explained_errors, path)
-    )
-    with _explained_errors(path):
-        return open_anndata(path, root, matrix, storage, apart, options)
+    explain = partial(readable, path, "Zarr", DAMAGE)
+    storage = Storage(partial(_open_array, path), partial(_open_vector, path), explain)
+    with explain():
+        return open_anndata(path, root, matrix, storage, options)
 
 
 def _arrays_below(path: Path | str, node: Any) -> dict[str, Any]:
@@ -188,15 +161,6 @@ def _arrays_below(path: Path | str, node: Any) -> dict[str, Any]:
 
 def _damaged_metadata(path: Path | str, error: Exception) -> ValueError:
     return ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.")
-
-
-@contextmanager
-def _explained_errors(path: Path | str) -> Iterator[None]:
-    """Raise one error that says what to do if zarr-python cannot read a store."""
-    try:
-        yield
-    except (OSError, RuntimeError, LookupError, TypeError, AttributeError) as error:
-        raise damaged(path, "Zarr", error) from error
 
 
 def _check_codecs(where: str, metadata: dict[str, Any]) -> None:
@@ -222,7 +186,7 @@ def _codec_names(metadata: dict[str, Any]) -> list[str]:
 
 def _open_node(path: Path | str) -> tuple[Any, dict[str, Any]]:
     """Open a folder or an address: an array or a group, and the arrays of a group."""
-    zarr = import_optional("zarr", "zarr")
+    zarr = import_optional("zarr", "Zarr", "zarr")
     if isinstance(path, Path) and not path.is_dir():
         raise ValueError(f"{path} is not a folder: give the folder of the Zarr store.")
     try:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, split_at
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import Opened, take_apart
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions
 from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, invalid, read_record, read_vector
 from banditsis.index.remote import RemoteArray
 from banditsis.sources.base import (
@@ -156,11 +156,11 @@ def stored_below(source: Source) -> ShuffledSource | None:
     return source if isinstance(source, ShuffledSource) else None
 
 
-def open_shuffled(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+def open_shuffled(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     """Open a folder that ``banditsis shuffle`` wrote, with its target and ids."""
     source = ShuffledSource(path)
-    ids = source.read_vector("ids") if source.record.find("ids") else None
     stored: dict[str, Callable[[], Any]] = {}
     if source.record.find("target"):
         stored[str(source.record.target)] = lambda: source.read_vector("target")
-    return take_apart(source, apart, path, options, ids, stored)
+    ids = (lambda: source.read_vector("ids")) if source.record.find("ids") else None
+    return OpenedMatrix(source, path, options, ids, stored)
