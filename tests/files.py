@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import zarr
 
 from banditsis.formats.csv import open_csv
-from banditsis.formats.hdf5 import open_h5ad
+from banditsis.formats.hdf5 import open_hdf5
 from banditsis.formats.opening import open_any
 from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.zarr import ZarrSource, open_zarr
@@ -98,7 +98,7 @@ def write_hdf5(X, names, **options):
 
 def open_large_h5ad(X, names, kind, **options):
     """Sparse, and not to be held in memory."""
-    return open_h5ad(write_h5ad(X, names, kind, **options), options=ReadOptions(memory_limit=1)).source()
+    return open_hdf5(write_h5ad(X, names, kind, **options), options=ReadOptions(memory_limit=1)).source()
 
 
 def write_h5ad(X, names, kind=None, **options):

@@ -579,7 +579,7 @@ def test_zarr_codecs_that_run_code_are_not_used(member, monkeypatch):
     ):
         more = {"dtype": dtype, "filters": filters, "compressor": compressor}
         (path / member / ".zarray").write_text(json.dumps(about | more))
-        with pytest.raises(ValueError, match=r"codec|metadata"):
+        with pytest.raises(ValueError, match=path.name):
             open_data(path, target="y").features.read(slice(0, 2), None)
         assert not RunsCode.mark.exists()
 

@@ -15,21 +15,31 @@ from zipfile import BadZipFile
 
 #: Where Linux describes the memory.
 PROC = Path("/proc")
-#: What libraries raise for damaged files, besides ValueError, which is also raised with a message for users.
+#: What libraries raise for damaged files.
 DAMAGE = (
-    *(OSError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError, SystemError, EOFError),
-    *(MemoryError, UnicodeDecodeError, SyntaxError, TokenError, BadZipFile, LZMAError, zlib.error),
+    *(
+        ValueError,
+        OSError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        SystemError,
+        EOFError,
+    ),
+    *(MemoryError, SyntaxError, TokenError, BadZipFile, LZMAError, zlib.error),
 )
 
 
 @contextmanager
-def readable(
-    path: object, format_name: str, errors: tuple[type[Exception], ...] = (*DAMAGE, ValueError)
-) -> Iterator[None]:
+def readable(path: object, format_name: str, errors: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
     """Raise one error that says what to do if a library cannot read a file."""
     try:
         yield
     except errors as error:
+        if isinstance(error, ValueError) and str(path) in str(error):  # which says what to do
+            raise
         raise damaged(path, format_name, error) from error
 
 

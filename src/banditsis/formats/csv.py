@@ -216,7 +216,7 @@ def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
         yield
     except _TooLargeError:
         raise
-    except (*DAMAGE, ValueError) as error:
+    except DAMAGE as error:
         match = re.search(r"column #(\d+): CSV conversion error", str(error))
         if match:
             _raise_mixed([TextFile(path, dialect)], int(match[1]))

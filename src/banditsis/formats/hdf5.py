@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, count_rows
-from banditsis.formats.anndata import Storage, open_anndata
-from banditsis.formats.checks import DAMAGE, import_optional, readable
-from banditsis.formats.members import check_not_packed, find_matrix, open_matrix
+from banditsis.formats.anndata import open_anndata
+from banditsis.formats.checks import import_optional, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import split_path
+from banditsis.formats.stores import Store, open_matrix
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource, split_rows
@@ -36,7 +36,7 @@ class Hdf5Source(BlockSource):
     decompressed outside it.
     """
 
-    def __init__(self, dataset: Any, names: list[str] | None = None) -> None:
+    def __init__(self, dataset: Any, names: Sequence[str] | None = None) -> None:
         self.dataset, self.names = dataset, names
         self.shape, self.dtype = dataset.shape, np.dtype(dataset.dtype).newbyteorder("=")
         self.chunk = dataset.chunks or (max(1, MIN_TILE // self.shape[1]), self.shape[1])
@@ -63,7 +63,7 @@ class Hdf5Source(BlockSource):
     def _read_chunk(self, i: int, j: int) -> Array:
         height, width = self.chunk
         top, left = i * height, j * width
-        with _readable(Path(self.dataset.file.filename), ValueError):
+        with _readable(self.dataset.file.filename):
             if self._filters is not None:
                 try:
                     skipped, data = self.dataset.id.read_direct_chunk((top, left))
@@ -97,9 +97,9 @@ def _find_filters(dataset: Any) -> tuple[int, ...] | None:
 
 
 @contextmanager
-def _readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
+def _readable(path: Path | str) -> Iterator[None]:
     """Explain the errors of the HDF5 library; a missing filter is named if it says so."""
-    with readable(path, "HDF5", (*DAMAGE, *errors)):
+    with readable(path, "HDF5"):
         try:
             yield
         except (OSError, RuntimeError) as error:
@@ -112,55 +112,42 @@ def _readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
 
 
 def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
-    """Open the only two-dimensional dataset of a file, or the one named by ``file.h5:/name``."""
+    """Open the only two-dimensional dataset of a file, or the one named by ``file.h5:/name``.
+
+    Of an AnnData file this is X, ``file.h5ad:/layers/name`` or ``file.h5ad:/raw/X``; the target is a column
+    of ``obs``, or a variable.
+    """
     file_path, inner = split_path(path)
-    file = _open_file(file_path)
-    with _readable(file_path):
-        if any("pandas_type" in node.attrs for node in file.values()):
+    inner = (inner or "").strip("/")
+    explain = partial(_readable, file_path)
+    store = Store(file_path, _open_file(file_path), _check_dataset, _make_source, _datasets, explain)
+    with explain():
+        if file_path.suffix.lower() == ".h5ad":
+            opened = open_anndata(store, inner or "X", options)
+        elif any("pandas_type" in node.attrs for node in store.root.values()):
             raise ValueError(
                 f"{file_path} was written by pandas, which uses its own layout: read it with pandas.read_hdf "
                 "and pass the frame, or save the frame as Parquet."
             )
-        if inner is not None and inner not in file:
-            choices = ", ".join(sorted(_datasets(file))[:5]) or "none"
-            raise ValueError(f"{file_path} has no dataset {inner}; its datasets are: {choices}.")
-        dataset = file if inner is None else file[inner]
-        if not hasattr(dataset, "dtype"):
-            dataset = find_matrix(path, _datasets(dataset), ":/" if inner is None else "/")
-        attributes = [dataset.attrs, dataset.parent.attrs]
-        opened = open_matrix(path, dataset, _datasets(dataset.parent), attributes, _open_dataset, options)
-    opened.contexts.append(partial(_readable, file_path))
+        else:
+            opened = open_matrix(store, path, inner, options)
+    opened.contexts.append(explain)
     return opened
-
-
-def open_h5ad(path: Path, options: ReadOptions) -> OpenedMatrix:
-    """Open X of an AnnData file, or ``file.h5ad:/layers/name`` or ``file.h5ad:/raw/X``.
-
-    The target is a column of ``obs``, or a variable.
-    """
-    path, inner = split_path(path)
-    file = _open_file(path)
-    with _readable(path):
-        matrix = "X" if inner is None else inner.strip("/")
-        storage = Storage(_open_dataset, _open_vector, partial(_readable, path))
-        return open_anndata(path, file, matrix, storage, options)
 
 
 def _open_file(path: Path) -> Any:
     h5py = import_optional("h5py", "HDF5", "hdf5")
     with suppress(ImportError):
         import_module("hdf5plugin")  # adds filters to the HDF5 library
-    with _readable(path, ValueError):
+    with _readable(path):
         return h5py.File(path, "r")
 
 
-def _open_dataset(dataset: Any, names: list[str] | None) -> Source:
-    check_not_packed(dataset)
-    cells = _open_vector(dataset)
-    return MappedSource(cells, names) if isinstance(cells, np.memmap) else Hdf5Source(dataset, names)
+def _make_source(cells: Any, names: Sequence[str] | None) -> Source:
+    return MappedSource(cells, names) if isinstance(cells, np.memmap) else Hdf5Source(cells, names)
 
 
-def _open_vector(dataset: Any) -> Any:
+def _check_dataset(dataset: Any) -> Any:
     """A memory map of a dataset if it is neither chunked nor compressed, or the dataset itself."""
     path, where = dataset.file.filename, f"{dataset.file.filename}:{dataset.name}"
     if dataset.is_virtual or dataset.external:

@@ -13,10 +13,10 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, as_indices, count_rows
 from banditsis.formats.checks import import_optional
-from banditsis.formats.members import to_text
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions, as_ids
 from banditsis.formats.plink import as_phenotype, complete_ids
+from banditsis.formats.stores import to_text
 from banditsis.formats.text import is_number
 from banditsis.sources.blocks import BlockSource
 

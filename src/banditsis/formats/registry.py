@@ -53,7 +53,7 @@ FORMATS = {
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
     "shuffled": Format("shuffled folder", "banditsis.index.reader:open_shuffled", (".shuffled",)),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
-    "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
+    "h5ad": Format("AnnData (.h5ad)", "hdf5:open_hdf5", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
     "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
 }

@@ -15,10 +15,10 @@ import numpy as np
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
-from banditsis.formats.members import to_text
 from banditsis.formats.opening import open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
 from banditsis.formats.registry import META, find_prefix, is_shuffled, local_path
+from banditsis.formats.stores import to_text
 from banditsis.formats.targets import find_place, read_columns
 from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, Record, compute_checksum, list_files
 from banditsis.index.reader import stored_below
