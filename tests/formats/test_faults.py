@@ -680,7 +680,7 @@ def test_plink_by_sample():
     whole = path.read_bytes()
     path.write_bytes(whole[:2] + b"\0" + whole[3:])
     message = message_of(path)
-    assert message.startswith(f"{path} stores sample after sample")
+    assert "sample after sample" in message
     assert "--make-bed" in message
     path.write_bytes(whole[:2] + b"\7" + whole[3:])
     assert message_of(path).startswith(f"{path} is not a valid PLINK file: its third byte")

@@ -381,46 +381,6 @@ def test_mice(tmp_path):
     assert round(float(np.abs(result.scores).max()), 3) == 0.402
 
 
-def test_partition_columns_of_a_folder():
-    """Folders yr=2001/city=Rome hold columns; as pyarrow, Spark and polars write them."""
-    table = files.table(X, NAMES)
-    values = {
-        "yr": [2001 + k // 45 for k in range(90)],
-        "city": [("Rome", "São=P")[k // 30 % 2] for k in range(90)],
-    }
-    for name, column in values.items():
-        table = table.append_column(name, pa.array(column))
-    path = files.new_path("parts")
-    pq.write_to_dataset(table, path, partition_cols=["yr", "city"])
-    source = open_source(path, one_hot=True)
-    assert source.names == [*NAMES, "yr", "city=São=P"]
-    stored = pq.read_table(path).to_pandas()
-    np.testing.assert_array_equal(source.read(slice(0, 90), None)[:, :6], stored[NAMES])
-    np.testing.assert_array_equal(source.read(slice(0, 90), None)[:, 6], stored["yr"].astype(int))
-    some, rows = np.array([6, 0, 7]), np.array([0, 44, 89])
-    np.testing.assert_array_equal(
-        source.read(rows, some), source.read(slice(0, 90), None)[np.ix_(rows, some)]
-    )
-    y = open_file(path, ["city"]).values[0]
-    assert y.tolist() == stored["city"].tolist()
-    assert open_source(path / "yr=2001" / "city=Rome").names == NAMES
-
-
-def test_partitions_without_a_value_and_inside_the_files():
-    path = files.new_path("parts")
-    for folder in ("yr=1.5", "yr=__HIVE_DEFAULT_PARTITION__"):
-        (path / folder).mkdir(parents=True)
-        pq.write_table(pa.table({"a": [1.0, 2.0]}), path / folder / "part.parquet")
-    np.testing.assert_array_equal(open_file(path, ["yr"]).values[0], [1.5, 1.5, np.nan, np.nan])
-    for folder in path.iterdir():
-        pq.write_table(pa.table({"a": [1.0, 2.0], "yr": [7, 8]}), folder / "part.parquet")
-    assert open_file(path, ["yr"]).values[0].tolist() == [7, 8, 7, 8]
-    (path / "yr=3" / "month=1").mkdir(parents=True)
-    pq.write_table(pa.table({"a": [1.0], "yr": [7]}), path / "yr=3" / "month=1" / "part.parquet")
-    with pytest.raises(ValueError, match="differ in their partitions: month"):
-        open_source(path)
-
-
 @pytest.mark.usefixtures("scratch")
 def test_line_ends_in_quotes(monkeypatch):
     """Also in the header, and where a block of the parser ends."""

@@ -262,7 +262,6 @@ UNSUPPORTED = {
     "x.xls": (lambda p: _write(p, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)), "an Excel workbook"),
     "x.arrows": (_arrow_stream, "an Arrow stream.*: write it as an Arrow file or Parquet"),
     "x.arrow": (_arrow_stream, "an Arrow stream.*: write it as an Arrow file or Parquet"),
-    "x.feather": (lambda p: _write(p, b"FEA1" + bytes(60)), "a Feather file of version 1.*: write it again"),
     "x.vcf": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-pgen"),
     "x.vcf.gz": (lambda p: _write(p, gzip.compress(VCF)), "a VCF file.*plink2 --vcf FILE --make-pgen"),
     "x.txt": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-pgen"),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 
@@ -38,7 +36,7 @@ def read_table(path: Path, where: object = None) -> Table:
     cache = ReaderCache()
     open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
     files = _find_files(path)
-    tables = _add_partitions([open_one(file, cache) for file in files], path, files)
+    tables = [open_one(file, cache) for file in files]
     first = tables[0]
     for table in tables[1:]:
         if not table.schema.equals(first.schema):
@@ -59,54 +57,6 @@ def _find_files(path: Path) -> list[Path]:
     if not files:
         raise ValueError(f"{path} has no file that ends in {' or '.join(PARQUET + ARROW)}.")
     return files
-
-
-def _add_partitions(tables: list[Table], path: Path, files: list[Path]) -> list[Table]:
-    """Add the columns that the folders name=value between a folder and its files declare."""
-    if path not in files[0].parents:
-        return tables
-    folders = [file.relative_to(path).parts[:-1] for file in files]
-    values = [dict(part.split("=", 1) for part in parts if "=" in part) for parts in folders]
-    for file, own in zip(files, values, strict=True):
-        if own.keys() != values[0].keys():
-            names = ", ".join(sorted(own.keys() ^ values[0].keys()))
-            raise ValueError(f"{file} and {files[0]} differ in their partitions: {names}.")
-    for name in values[0]:
-        if name not in tables[0].schema.names:  # some programs write the column into the files too
-            column = _partition_values([own[name] for own in values])
-            tables = [_add_constant(*item, name) for item in zip(tables, column, strict=True)]
-    return tables
-
-
-def _partition_values(texts: Sequence[str]) -> Any:
-    """The values that the names of folders declare: integers, other numbers, or text."""
-    import pyarrow as pa
-
-    decoded = [None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text) for text in texts]
-    column = pa.array(decoded, pa.string())
-    for kind in (pa.int64(), pa.float64()):
-        with suppress(pa.ArrowInvalid):
-            return column.cast(kind)
-    return column
-
-
-def _add_constant(table: Table, value: Any, name: str) -> Table:
-    """Append a column that has the same value in every row."""
-    import pyarrow as pa
-
-    number = len(table.schema.names)
-
-    def make_group(group: RowGroup) -> RowGroup:
-        def load(columns: Sequence[int], n_rows: int) -> Iterator[Any]:
-            others = [j for j in columns if j != number]
-            stored = iter(group.load(others, n_rows) if others else ())
-            for j in columns:
-                yield pa.repeat(value, group.n_rows) if j == number else next(stored)
-
-        return group._replace(load=load)
-
-    schema = table.schema.append(pa.field(name, value.type))
-    return table._replace(schema=schema, groups=[make_group(group) for group in table.groups])
 
 
 class ReaderCache(threading.local):

@@ -17,18 +17,8 @@ from zipfile import BadZipFile
 PROC = Path("/proc")
 #: What libraries raise for damaged files.
 DAMAGE = (
-    *(
-        ValueError,
-        OSError,
-        RuntimeError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        SystemError,
-        EOFError,
-    ),
-    *(MemoryError, SyntaxError, TokenError, BadZipFile, LZMAError, zlib.error),
+    *(ValueError, OSError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(SystemError, EOFError, MemoryError, SyntaxError, TokenError, BadZipFile, LZMAError, zlib.error),
 )
 
 

@@ -117,8 +117,8 @@ def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
     Of an AnnData file this is X, ``file.h5ad:/layers/name`` or ``file.h5ad:/raw/X``; the target is a column
     of ``obs``, or a variable.
     """
-    file_path, inner = split_path(path)
-    inner = (inner or "").strip("/")
+    outer, inner = split_path(path)
+    file_path = Path(outer)
     explain = partial(_readable, file_path)
     store = Store(file_path, _open_file(file_path), _check_dataset, _make_source, _datasets, explain)
     with explain():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,36 +74,21 @@ def open_matrixmarket(path: Path, options: ReadOptions) -> OpenedMatrix:
     check_memory(path, path.stat().st_size, options.memory_limit)
     with readable(path, "Matrix Market"):
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-            text: Any = _CheckedText(file)
-            matrix = mmread(text, spmatrix=False)
+            matrix = mmread(io.BytesIO(_check_text(file.read())), spmatrix=False)
         source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return OpenedMatrix(source, path, options)
 
 
-class _CheckedText:
-    """The text of a Matrix Market file without what makes SciPy crash.
-
-    SciPy looks for the line break after each number, and reads beyond the text if a zero byte or the end of
-    the file comes first.
-    """
-
-    def __init__(self, file: Any) -> None:
-        self.file, self.tail = file, b"\n"
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self.file.read(size)
-        if b"\0" in data:
-            raise ValueError("it contains zero bytes")
-        if data or self.tail.endswith(b"\n"):
-            self.tail = (self.tail + data)[-64:]
-            return data
-        last = self.tail.split()[-1].decode("ascii", "replace") if self.tail.strip() else ""
-        try:
-            float(last or 0)
-        except ValueError:
-            raise ValueError(f"it ends in {last!r}, which is not a number") from None
-        self.tail = b"\n"
-        return b"\n"
+def _check_text(text: bytes) -> bytes:
+    """Raise for what makes SciPy crash: it looks for the line break after each number, beyond the text."""
+    if b"\0" in text:
+        raise ValueError("it contains zero bytes")
+    last = (text[-64:].split() or [b"0"])[-1].decode("ascii", "replace")
+    try:
+        float(last)
+    except ValueError:
+        raise ValueError(f"it ends in {last!r}, which is not a number") from None
+    return text + b"\n"
 
 
 def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from banditsis.core.arrays import Array, Columns, Rows, as_indices, count_rows
 from banditsis.formats.checks import import_optional
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions, as_ids
-from banditsis.formats.plink import as_phenotype, complete_ids
+from banditsis.formats.plink import as_phenotype, complete_ids, share_equal
 from banditsis.formats.stores import to_text
 from banditsis.formats.text import is_number
 from banditsis.sources.blocks import BlockSource
@@ -130,10 +128,10 @@ def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None, d
                 for j in variants
             ]
             annotations = {
-                "chromosome": _share_equal(to_text(reader.get_variant_chrom(j)) for j in variants),
+                "chromosome": share_equal(to_text(reader.get_variant_chrom(j)) for j in variants),
                 "position": np.array([reader.get_variant_pos(j) for j in variants], np.int32),
-                "a1": _share_equal(",".join(codes[1:]) for codes in alleles),
-                "a2": _share_equal(codes[0] for codes in alleles),
+                "a1": share_equal(",".join(codes[1:]) for codes in alleles),
+                "a2": share_equal(codes[0] for codes in alleles),
             }
             names = complete_ids(ids, annotations, path)
             offsets = reader.get_allele_idx_offsets() if reader.get_max_allele_ct() > 2 else None
@@ -142,11 +140,6 @@ def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None, d
     if not names:
         raise ValueError(f"{path} has no variants.")
     return names, offsets, annotations
-
-
-def _share_equal(texts: Iterable[str]) -> Array:
-    """Texts as an array of objects in which equal ones are the same object, which saves memory."""
-    return np.array(list(map(sys.intern, texts)), dtype=object)
 
 
 def _read_samples(path: Path) -> dict[str, Array]:

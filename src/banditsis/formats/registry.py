@@ -87,9 +87,9 @@ def find_format(path: str | os.PathLike[str]) -> str:
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
     if is_url(path):
-        store = re.sub(r"\.zarr:?/.*", ".zarr", str(path))  # of an array within it
-        return _format_by_name(Path(split_url(store)[0])) or _raise_unknown(path)
-    path = split_path(Path(path))[0]
+        store = re.sub(r"\.zarr/.*", ".zarr", str(split_path(path)[0]))  # of an array within it
+        return _format_by_name(Path(store)) or _raise_unknown(path)
+    path = Path(split_path(path)[0])
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
     if path.is_dir():
@@ -153,22 +153,24 @@ def local_path(data: Any) -> Path | None:
     """
     if not isinstance(data, (str, os.PathLike)) or is_url(data):
         return None
-    return split_path(Path(data))[0]
+    return Path(split_path(data)[0])
 
 
-def split_path(path: Path) -> tuple[Path, str | None]:
-    """A file, and the path within it that follows a colon.
+def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
+    """A file or a URL, and the path within it that follows a colon.
 
     Examples
     --------
-    >>> split_path(Path("data.h5:/counts/raw"))[1]
-    '/counts/raw'
+    >>> split_path("data.h5:/counts/raw")[1], split_path("s3://bucket/data.h5:/counts")
+    ('counts/raw', ('s3://bucket/data.h5', 'counts'))
     """
-    drive, name = path.drive, path.as_posix()  # Windows: C:/data.h5:/counts
-    outer, colon, inner = name[len(drive) :].partition(":/")
-    if colon and not path.exists():
-        return Path(drive + outer), "/" + inner
-    return Path(find_prefix(path)), None
+    text = str(path) if is_url(path) else Path(path).as_posix()
+    start = re.match(r"[a-z0-9+.-]+://|[A-Za-z]:/|", text)  # Windows: C:/data.h5:/counts
+    end = text.find(":/", start.end() if start else 0)
+    if end >= 0 and (is_url(path) or not Path(path).exists()):
+        outer, inner = text[:end], text[end:].strip(":/")
+        return (outer if is_url(path) else Path(outer)), inner
+    return (text if is_url(path) else Path(find_prefix(path))), ""
 
 
 def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -181,18 +183,6 @@ def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     if len(found) > 1:
         raise ValueError(f"{path} stands for both {found[0]} and {found[1]}: name one of them.")
     return found[0]
-
-
-def split_url(url: str) -> tuple[str, str | None]:
-    """A URL, and the path within its file that follows a colon.
-
-    Examples
-    --------
-    >>> split_url("s3://bucket/data.h5:/counts"), split_url("s3://bucket/data.h5")
-    (('s3://bucket/data.h5', '/counts'), ('s3://bucket/data.h5', None))
-    """
-    match = re.fullmatch(r"(.+?://.+?):(/.*)", url)
-    return (match[1], match[2]) if match else (url, None)
 
 
 def _format_by_name(path: Path) -> str | None:

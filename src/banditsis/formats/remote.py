@@ -14,7 +14,7 @@ from typing import Any
 from banditsis.formats.checks import import_optional
 from banditsis.formats.opened import Opened
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, open_file, split_url
+from banditsis.formats.registry import find_format, open_file, split_path
 
 #: Packages that fsspec needs for each protocol.
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
@@ -27,13 +27,10 @@ def open_url(url: str, options: ReadOptions) -> Opened:
     copied to this machine, and the copy is removed with the source.
     """
     if find_format(url) in ("shuffled", "zarr"):
-        connect(url.replace(".zarr:/", ".zarr/"))
+        connect("/".join(filter(None, map(str, split_path(url)))))
         return open_file(url, options)
-    outer, inner = split_url(url)
-    opened: Opened = open_copy(
-        outer, lambda copy: open_file(copy if inner is None else f"{copy}:{inner}", options)
-    )
-    return opened
+    outer, inner = split_path(url)
+    return open_copy(str(outer), lambda copy: open_file(f"{copy}:/{inner}" if inner else copy, options))
 
 
 def open_copy(url: str, open_file: Callable[[Path], Opened]) -> Opened:

@@ -73,8 +73,8 @@ class Store(NamedTuple):
             values = [] if given[name] is None else np.ravel(given[name]).tolist()
             if any(value == value and value not in harmless for value in values):
                 raise ValueError(
-                    f"{self.path}: {array.name} is packed: its attribute {name} is {values[0]!r}. Open it with xarray, which "
-                    "applies such attributes, and pass the DataArray."
+                    f"{self.path}: {array.name} is packed: its attribute {name} is {values[0]!r}. Open it "
+                    "with xarray, which applies such attributes, and pass the DataArray."
                 )
 
 

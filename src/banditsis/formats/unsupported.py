@@ -14,9 +14,7 @@ _NEVER = rb"(?!)"
 #: What a file is, what to do, its extensions, and a pattern of its first bytes, which no table begins with.
 UNSUPPORTED = (
     ("an Arrow stream", "write it as an Arrow file or Parquet", (".arrows",), rb"\xff{4}"),
-    ("a Feather file of version 1", "write it again, as version 2", (), rb"FEA1\0"),
     ("a VCF file", _PGEN.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
-    ("a BCF file", _PGEN.format("--bcf FILE"), (".bcf",), _NEVER),
     ("a BGEN file", _PGEN.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
     ("a part of a PLINK 2 file", "open the .pgen file next to it", (".pvar", ".psam"), _NEVER),
     ("a netCDF 3 file", "write it as netCDF 4, as in x.to_netcdf(…, format='NETCDF4')", (), rb"CDF[\1\2\5]"),
@@ -34,12 +32,13 @@ UNSUPPORTED = (
         (".sqlite", ".sqlite3"),
         rb"SQLite format 3\0",
     ),
-    ("an ORC file", _PARQUET.format("read_orc"), (".orc",), _NEVER),
     ("a JSON file", _PARQUET.format("read_json"), (".json", ".jsonl", ".ndjson"), _NEVER),
-    ("a pickle", _PARQUET.format("read_pickle"), (".pkl", ".pickle"), _NEVER),
-    ("a Stata file", _PARQUET.format("read_stata"), (".dta",), _NEVER),
-    ("an SAS file", _PARQUET.format("read_sas"), (".sas7bdat", ".xpt"), _NEVER),
-    ("an SPSS file", _PARQUET.format("read_spss"), (".sav",), _NEVER),
+    (
+        "a table that only pandas reads",
+        _PARQUET.format("read_…"),
+        (".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav"),
+        _NEVER,
+    ),
 )
 
 

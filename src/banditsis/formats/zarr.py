@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,6 +15,7 @@ from banditsis.formats.anndata import open_anndata
 from banditsis.formats.checks import DAMAGE, import_optional, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
+from banditsis.formats.registry import split_path
 from banditsis.formats.stores import Store, open_matrix
 from banditsis.sources.blocks import BlockSource
 
@@ -83,10 +82,12 @@ def open_zarr(path: Path | str, options: ReadOptions) -> OpenedMatrix:
 
 
 def _split(path: Path | str) -> tuple[Path | str, str]:
-    """A store, and the path of an array in it: what follows a folder named .zarr or a colon."""
-    match = re.fullmatch(r"(.+?\.zarr|.+?(?=:/[^/])):?/+(.*)", str(path).rstrip("/"))
-    outer, inner = (match[1], match[2]) if match else (str(path), "")
-    return (Path(outer) if isinstance(path, Path) else outer), inner
+    """A store, and the path of an array in it: what follows a colon, or a folder named .zarr."""
+    outer, inner = split_path(path)
+    head, mark, tail = str(outer).replace("\\", "/").partition(".zarr/")
+    if not inner and mark:
+        outer, inner = (Path if isinstance(outer, Path) else str)(head + ".zarr"), tail
+    return outer, inner
 
 
 def _open_root(path: Path | str) -> Any:
@@ -134,7 +135,13 @@ def _check_array(path: Path | str, array: Any) -> Any:
     chunk = (*array.chunks, *(array.shards or ()))
     if not all(0 < length < MAX_CHUNK for length in chunk):
         raise _damaged_metadata(where, ValueError(f"chunks of {chunk}"))
-    _warn_of_missing_chunks(where, array)
+    n_missing = 0 if _local_folder(array) is None else array.nchunks - array.nchunks_initialized
+    if n_missing > 0:
+        warnings.warn(
+            f"{where}: {n_missing:,} of {array.nchunks:,} chunks are missing and read as {array.fill_value}; "
+            "if writing the store was interrupted, write it again.",
+            stacklevel=3,
+        )
     return array
 
 
@@ -153,21 +160,3 @@ def _local_folder(array: Any) -> Path | None:
     from zarr.storage import LocalStore
 
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
-
-
-def _warn_of_missing_chunks(where: str, array: Any) -> None:
-    """Warn if local files are missing: their cells read as the fill value, whether intended or not."""
-    folder = _local_folder(array)
-    if folder is None:
-        return
-    file_shape = array.shards or array.chunks
-    expected = int(np.prod([-(-n // length) for n, length in zip(array.shape, file_shape, strict=True)]))
-    # Metadata files are .zarray, .zattrs and zarr.json.
-    n_files = sum(name[0] not in ".z_" for _, _, names in os.walk(folder) for name in names)
-    if n_files < expected:
-        kind = "shards" if array.shards else "chunks"
-        warnings.warn(
-            f"{where}: {expected - n_files:,} of {expected:,} {kind} are missing and read as "
-            f"{array.fill_value}; if writing the store was interrupted, write it again.",
-            stacklevel=3,
-        )
