@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
+from banditsis.formats.join import find_side
 from banditsis.formats.options import as_ids
 from banditsis.formats.target_files import open_side_file
-from banditsis.formats.targets import find_side
 
 
 def read_target(path, column, na=()):

@@ -88,10 +88,6 @@ class Opened(ABC):
         """The values of a column as they are stored, for ids."""
         return list(self.values(name).tolist())
 
-    def column(self, column: str) -> Array:
-        """The values of a column; see :meth:`find`."""
-        return self.values(self.find(column))
-
     @abstractmethod
     def _read(self, name: str) -> Array: ...
 
