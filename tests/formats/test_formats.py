@@ -117,14 +117,6 @@ def test_blocks_are_row_groups_of_unequal_length(ending):
     np.testing.assert_allclose(result.scores, screen(X, X[:, 0], Plan.exact(90, 6, 2)).scores)
 
 
-def test_narrow_columns_are_float32():
-    path = files.new_path("narrow.parquet")
-    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int16()), "b": pa.array([0.5, 1], pa.float32())}), path)
-    assert open_source(path).dtype == np.float32
-    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), path)
-    assert open_source(path).dtype == np.float64
-
-
 def test_nested_columns_are_skipped_over():
     path = files.new_path("nested.parquet")
     nested = pa.array([{"u": 1.0, "v": 2.0}, {"u": 3.0, "v": 4.0}])
@@ -190,18 +182,9 @@ def test_parquet_with_one_large_row_group():
 
 
 ZARRS = {
-    "gzip": {"compressors": zarr.codecs.GzipCodec()},
-    "blosc": {"compressors": zarr.codecs.BloscCodec()},
     "checksum": {"compressors": [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]},
     "big endian": {"serializer": zarr.codecs.BytesCodec(endian="big"), "compressors": None},
-    "transposed": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
     "sharded": {"shards": (80, 8), "compressors": None},
-    "sharded and transposed": {
-        "shards": (80, 8),
-        "compressors": None,
-        "filters": [zarr.codecs.TransposeCodec(order=(1, 0))],
-    },
-    "shards of one chunk": {"shards": (40, 4)},
     "version 2": {"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}},
 }
 
@@ -213,16 +196,6 @@ def test_zarr_codecs(kind):
     rows, columns = np.array([1, 2, 39, 40, 79, 89]), np.array([0, 2, 5])
     np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
     np.testing.assert_array_equal(source.read(slice(3, 88), slice(1, 6)), X[3:88, 1:6])
-
-
-@pytest.mark.parametrize("options", [{}, {"compressors": None}], ids=["compressed", "uncompressed"])
-def test_chunks_missing_in_a_shard(options):
-    holes = X.copy()
-    holes[40:80, :4] = holes[80:, 4:] = -1
-    path = files.write_zarr(holes, NAMES, chunks=(40, 4), shards=(120, 8), fill_value=-1, **options)
-    source, rows = open_source(path), np.array([3, 39, 41, 60, 80, 89])
-    np.testing.assert_array_equal(source.read(slice(0, 90), None), holes)
-    np.testing.assert_array_equal(source.read(rows, np.array([1, 3, 5])), holes[rows][:, [1, 3, 5]])
 
 
 def test_zarr_groups():

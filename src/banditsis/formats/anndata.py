@@ -75,7 +75,10 @@ class StoredSparseSource(BlockSource):
         block = np.empty((len(lines), count_rows(others)), self.dtype)
         start = 0
         for run in np.split(lines, np.flatnonzero(np.diff(lines) > self.block_lines) + 1):
-            block[start : start + len(run)] = self._read_lines(run)[:, others].toarray()
+            part = self._read_lines(run)
+            if count_rows(others) < part.shape[1]:
+                part = part[:, others]
+            part.toarray(out=block[start : start + len(run)])
             start += len(run)
         return block if self.axis == 0 else block.T
 
@@ -83,8 +86,10 @@ class StoredSparseSource(BlockSource):
         """Lines that are close together, from one range of entries."""
         first, last = (int(lines[0]), int(lines[-1]) + 1) if len(lines) else (0, 0)
         starts = self.starts[first : last + 1]
-        parts = *self._read_entries(int(starts[0]), int(starts[-1])), starts - starts[0]
-        return scipy.sparse.csr_array(parts, shape=(last - first, self.shape[1 - self.axis]))[lines - first]
+        data, indices = self._read_entries(int(starts[0]), int(starts[-1]))
+        parts = data.astype(self.dtype, copy=False), indices, starts - starts[0]
+        part = scipy.sparse.csr_array(parts, shape=(last - first, self.shape[1 - self.axis]))
+        return part if len(lines) == last - first else part[lines - first]
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         density = self.n_entries / (self.shape[0] * self.shape[1])

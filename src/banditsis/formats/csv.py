@@ -34,31 +34,35 @@ class TextFile(NamedTuple):
 
 
 class OpenedText(OpenedTable):
-    """A table of text, or a folder of files: read into memory, or copied to the scratch folder."""
+    """A table of text, or a folder of files: in memory, or copied to the scratch folder if too large."""
 
     uses_na = True
+    source_type: type[TableSource] = FrameSource
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self.files = _find_dialects(path, options.na)
         dialect = self.files[0].dialect
         super().__init__(path, dialect.names, options, index=dialect.index_columns)
-        self.source_type = FrameSource if options.scratch is None else TableSource
 
     def _load_table(self) -> Table:
         ids = [self.names[j] for j in self.id_columns]
-        if self.options.scratch is None:
+        try:
             columns = _read_into_memory(self.files, ids, self.options.memory_limit)
-            return in_memory(self.names, columns, self.where)
-        copy = self.options.scratch / "table.parquet"
-        _write_parquet(self.files, ids, str(copy))
-        return read_table(copy, where=self.where)
+        except _TooLargeError:
+            if self.options.scratch is None:
+                raise
+            self.source_type = TableSource
+            copy = self.options.scratch / "table.parquet"
+            _write_parquet(self.files, ids, str(copy))
+            return read_table(copy, where=self.where)
+        return in_memory(self.names, columns, self.where)
 
     def _make_source(self) -> Source:
         self._check_text_columns()
         opened = super()._make_source()
         source: Source = opened
         (n, p), limit = opened.shape, allowed_memory(self.options.memory_limit)
-        if self.options.scratch is None and n * p * opened.dtype.itemsize <= limit:
+        if isinstance(opened, FrameSource) and n * p * opened.dtype.itemsize <= limit:
             source = ArraySource(opened.read(slice(0, n), None), opened.names)
             source.notes, source.contents, source.encoding = opened.notes, opened.contents, opened.encoding
         if not self.files[0].dialect.has_header:
@@ -138,7 +142,7 @@ def _read_into_memory(files: Sequence[TextFile], ids: Sequence[str], memory_limi
             tables.append(_check_encoding(arrow_csv.read_csv(bounded, **options)))
             left = bounded.left
     schema = _unify(files, [table.schema for table in tables])
-    return list(pa.concat_tables([table.cast(schema) for table in tables]).columns)
+    return list(pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables]).columns)
 
 
 class _TooLargeError(ValueError):

@@ -31,7 +31,7 @@ class ReadOptions(NamedTuple):
     dates: str = "skip"
     na: Sequence[str] = ()
     memory_limit: int | None = None
-    #: A folder for a copy of a table of text, which then need not fit in memory.
+    #: A folder for copies of tables of text that do not fit in memory; without one they raise an error.
     scratch: Path | None = None
     #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
     strict: bool = False
