@@ -3,6 +3,7 @@
 import atexit
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -14,13 +15,22 @@ import scipy.sparse as sp
 import zarr
 
 from banditsis.formats.csv import open_csv
-from banditsis.formats.hdf5 import open_h5ad
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.hdf5 import open_hdf5
+from banditsis.formats.opening import open_any
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.zarr import ZarrSource, open_zarr
 
 _folder = tempfile.TemporaryDirectory()
 atexit.register(_folder.cleanup)
 FOLDER = Path(_folder.name)
+
+
+def open_file(path, columns=(), options=DEFAULTS):
+    """The source, the ids and the values of some columns of data, and their names."""
+    opened = open_any(path, options)
+    labels = [opened.find(column) for column in columns]
+    values = [opened.values(label) for label in labels]
+    return SimpleNamespace(source=opened.source(), ids=opened.ids, values=values, labels=labels)
 
 
 def new_path(name):
@@ -62,7 +72,7 @@ def write_csv(X, names, name="data.csv"):
 def open_converted_csv(X, names):
     options = ReadOptions(memory_limit=1, scratch=new_path("scratch"))
     options.scratch.mkdir()
-    return open_csv(write_csv(X, names), options=options).source
+    return open_csv(write_csv(X, names), options=options).source()
 
 
 def write_zarr(X, names, name="data.zarr", **options):
@@ -88,7 +98,7 @@ def write_hdf5(X, names, **options):
 
 def open_large_h5ad(X, names, kind, **options):
     """Sparse, and not to be held in memory."""
-    return open_h5ad(write_h5ad(X, names, kind, **options), options=ReadOptions(memory_limit=1)).source
+    return open_hdf5(write_h5ad(X, names, kind, **options), options=ReadOptions(memory_limit=1)).source()
 
 
 def write_h5ad(X, names, kind=None, **options):
@@ -137,7 +147,7 @@ def write_anndata_zarr(X, names, kind=None, **options):
 
 def open_large_anndata_zarr(X, names, kind):
     """Sparse, and not to be held in memory."""
-    return open_zarr(write_anndata_zarr(X, names, kind), options=ReadOptions(memory_limit=1)).source
+    return open_zarr(write_anndata_zarr(X, names, kind), options=ReadOptions(memory_limit=1)).source()
 
 
 def write_pgen(X, names, psam=None):

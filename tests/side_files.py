@@ -2,14 +2,15 @@
 
 from types import SimpleNamespace
 
+from banditsis.formats.join import find_side
+from banditsis.formats.options import as_ids
 from banditsis.formats.target_files import open_side_file
-from banditsis.formats.targets import find_side
 
 
 def read_target(path, column, na=()):
     """The values, ids, name and note of one column."""
     side = find_side(open_side_file(path, [column], na), [column], ())
-    (k,) = side.columns[column]
-    values, note = side.file.read(k)
-    ids = side.file.ids(side.id_columns) if side.id_columns else None
-    return SimpleNamespace(values=values, ids=ids, column=side.file.names[k], note=note)
+    (name,) = side.columns[column]
+    values = side.file.values(name)
+    ids = as_ids([side.file.texts(name) for name in side.ids]) if side.ids else None
+    return SimpleNamespace(values=values, ids=ids, column=name, note=side.file.notes.get(name, ""))

@@ -167,8 +167,8 @@ for name in [name for name in vars(mmap) if name.startswith("MADV_")]:
 import numpy as np
 from pathlib import Path
 from banditsis import BanditSIS, open_source, shuffle
-from banditsis.formats import registry
-registry.PROC = Path("nowhere")
+from banditsis.formats import checks
+checks.PROC = Path("nowhere")
 folder = Path({str(tmp_path)!r})
 X = np.random.default_rng(0).standard_normal((6000, 2000), dtype=np.float32)
 np.save(folder / "x.npy", X)
@@ -267,7 +267,6 @@ LAYERS = (
 )
 #: Imports inside functions that point up, to be removed.
 UPWARD = {
-    ("formats", "index"),
     ("sources", "formats"),
     ("core", "sources"),
     # results show themselves

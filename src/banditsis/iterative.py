@@ -22,7 +22,7 @@ from banditsis.core.validation import (
     to_memory,
 )
 from banditsis.estimators import SIS, Screener, check_columns
-from banditsis.formats.arrow import frame_names
+from banditsis.formats.frames import frame_names
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic

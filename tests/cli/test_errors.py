@@ -93,7 +93,7 @@ def test_faults_of_texts(tmp_path, name):
 
 
 ARRAYS = {
-    "objects": (np.array([[1, "a"]], dtype=object), "holds Python objects: save numbers"),
+    "objects": (np.array([[1, "a"]], dtype=object), "Python objects"),
     "three dimensions": (np.zeros((4, 3, 2)), "has shape (4, 3, 2): features have two dimensions"),
     "records": (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "holds records (a, b): save its fields"),
     "no rows": (np.zeros((0, 5)), "no rows"),

@@ -134,13 +134,13 @@ SLOW = """
 import sys, time
 from banditsis.sources.array import ArraySource
 from banditsis.cli.app import app
-sums, calls = ArraySource.sums_by_stratum, []
+add_sums, calls = ArraySource.add_sums, []
 def slowly(self, *args):
-    sums(self, *args)
+    add_sums(self, *args)
     calls.append(1)
     print("round", flush=True, file=sys.stderr)
     time.sleep(30 if len(calls) > 2 else 0)
-ArraySource.sums_by_stratum = slowly
+ArraySource.add_sums = slowly
 app()
 """
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -137,12 +138,6 @@ def test_a_corrupted_chunk_of_hdf5():
         start = file["features"].id.get_chunk_info(0).byte_offset
     corrupt(path, start)
     assert f"{path} is not a valid HDF5 file" in message_of(path)
-
-
-def test_corrupted_gzip():
-    path = write_compressed_csv(X, NAMES)
-    corrupt(path, path.stat().st_size // 2, 200)
-    assert f"{path} is not a valid" in message_of(path)
 
 
 def test_zarr_metadata():
@@ -369,22 +364,7 @@ ENDS = {
 def test_matrix_market_that_ends_within_a_number(end):
     path = files.new_path("data.mtx")
     path.write_bytes(MATRIX + end)
-    assert message_of(path) == f"{path} cannot be read as Matrix Market: {ENDS[end]}"
-
-
-def test_matrix_market_without_a_last_line_break():
-    path = files.new_path("data.mtx")
-    path.write_bytes(MATRIX + b"4")
-    np.testing.assert_array_equal(open_source(path).read(slice(0, 2), None), [[1, 3], [2, 4]])
-
-
-@pytest.mark.parametrize("name", ["data.mtx.gz", "data.svm.gz"])
-def test_corrupted_gzip_of_a_sparse_matrix(name):
-    path = files.new_path(name)
-    lines = b"".join(b"%d 1:%d 2:7\n" % (k, k * k) for k in range(2000))
-    path.write_bytes(gzip.compress(b"%%MatrixMarket matrix array real general\n" * ("mtx" in name) + lines))
-    corrupt(path, 200, 100)
-    assert f"{path} cannot be read as" in message_of(path)
+    assert message_of(path) == f"{path} is not a valid Matrix Market file: {ENDS[end]}; write it again."
 
 
 @pytest.mark.parametrize("position", [str(10**30), "four"])
@@ -431,22 +411,13 @@ def test_hdf5_chunks_that_were_never_written():
     assert f"{path}:/X/data: 60 of 60 chunks were never written" in warning_of(path)
 
 
-@pytest.mark.parametrize("fault", ["no file", "no dataset"])
-def test_virtual_hdf5_without_a_source(fault):
-    parts = [files.write_hdf5(X[:200], NAMES), files.write_hdf5(X[200:], NAMES)]
-    path = files.new_path("data.h5")
-    layout = h5py.VirtualLayout((400, 6), "f8")
-    for k, part in enumerate(parts):
-        layout[200 * k : 200 * k + 200] = h5py.VirtualSource(part, "features", (200, 6))
+def test_hdf5_with_cells_in_other_files():
+    part, path = files.write_hdf5(X, NAMES), files.new_path("data.h5")
+    layout = h5py.VirtualLayout(X.shape, "f8")
+    layout[:] = h5py.VirtualSource(part, "features", X.shape)
     with h5py.File(path, "w") as file:
         file.create_virtual_dataset("X", layout)
-    np.testing.assert_array_equal(open_source(path).read(slice(0, 400), None), X)
-    if fault == "no file":
-        parts[1].unlink()
-    else:
-        with h5py.File(parts[1], "a") as file:
-            del file["features"]
-    assert f"1 of its source files are missing ({parts[1]})" in warning_of(path)
+    assert message_of(path) == f"{path}:/X has its cells in other files: write all of them to one file."
 
 
 def write_filtered(code):
@@ -499,19 +470,6 @@ def test_damaged_hdf5_metadata(kind):
                 assert "\n" not in str(error)  # noqa: PT017
 
 
-@pytest.mark.parametrize("part", ["indices", "indptr"])
-@pytest.mark.parametrize("value", [-1, 6, 1 << 40])
-@pytest.mark.parametrize("limit", [None, 1])
-def test_indices_outside_a_sparse_matrix(part, value, limit):
-    path = WRITERS["sparse AnnData"](X, NAMES)
-    with h5py.File(path, "a") as file:
-        values = file["X"][part][...].astype("i8")
-        del file["X"][part]
-        values[5] = value
-        file["X"][part] = values
-    assert f"{path} has a sparse matrix with inconsistent parts" in message_of(path, memory_limit=limit)
-
-
 @pytest.mark.parametrize("code", [-2, 2])
 def test_codes_outside_the_categories(code):
     path = files.write_h5ad(X, NAMES)
@@ -519,6 +477,16 @@ def test_codes_outside_the_categories(code):
         file["obs/kind/codes"][3] = code
     with pytest.raises(ValueError, match="for 2 categories"):
         open_data(path, target="kind")
+
+
+@pytest.mark.parametrize("length", [10, 401])
+def test_columns_of_another_length_than_the_data(length):
+    path = files.write_h5ad(X, NAMES)
+    with h5py.File(path, "a") as file:
+        file["obs/other"] = np.arange(float(length))
+    message = f"{path} has values of shape ({length},) in column 'other', and 400 rows: write it again."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        open_data(path, target="other")
 
 
 @pytest.mark.parametrize("codec", ["zlib", "gzip", "blosc", "zstd"])
@@ -540,25 +508,6 @@ def test_damaged_zarr_chunks(codec):
                 assert f"a chunk of {path} is damaged" in str(error)  # noqa: PT017
                 told += 1
     assert told
-
-
-@pytest.mark.parametrize("place", ["offset", "length"])
-def test_a_damaged_index_of_a_shard(place):
-    """Without a checksum, the index may give any range of bytes."""
-    bytes_only = {"index_codecs": [zarr.codecs.BytesCodec()]}
-    codec = zarr.codecs.ShardingCodec(chunk_shape=(100, 3), codecs=[zarr.codecs.BytesCodec()], **bytes_only)
-    path = files.new_path("data.zarr")
-    array = zarr.create(
-        store=str(path), shape=X.shape, dtype="f8", chunks=(400, 6), codecs=[codec], zarr_format=3
-    )
-    array[:] = X
-    np.testing.assert_array_equal(open_source(path).read(slice(0, 400), None), X)
-    shard = path / "c" / "0" / "0"
-    whole = bytearray(shard.read_bytes())
-    start = len(whole) - 16 * 8 + (8 if place == "length" else 0)
-    whole[start : start + 8] = (1 << 50).to_bytes(8, "little")
-    shard.write_bytes(whole)
-    assert f"a chunk of {path} is damaged" in message_of(path)
 
 
 class RunsCode:
@@ -588,7 +537,7 @@ def test_zarr_codecs_that_run_code_are_not_used(member, monkeypatch):
     ):
         more = {"dtype": dtype, "filters": filters, "compressor": compressor}
         (path / member / ".zarray").write_text(json.dumps(about | more))
-        with pytest.raises(ValueError, match=r"codec|metadata"):
+        with pytest.raises(ValueError, match=path.name):
             open_data(path, target="y").features.read(slice(0, 2), None)
         assert not RunsCode.mark.exists()
 
@@ -609,7 +558,7 @@ def test_npy_with_a_damaged_header(new):
     content = path.read_bytes()
     assert content.count(b"(400, 6),") == 1
     path.write_bytes(content.replace(b"(400, 6),", new))
-    assert f"{path} cannot be read as a NumPy array" in message_of(path)
+    assert f"{path} is not a valid NumPy file" in message_of(path)
 
 
 SPARSE_FAULTS = {
@@ -643,9 +592,10 @@ def test_indices_of_sparse_matrices(suffix, kind, fault):
             for name, values in parts.items():
                 del file["X"][name]
                 file["X"][name] = values
-    message = message_of(path)
-    assert path.name in message
-    assert told in message or "inconsistent parts" in message  # found before the matrix is made
+    for limit in (None, 1) if suffix == ".h5ad" else (None,):  # in memory, and tile by tile
+        message = message_of(path, memory_limit=limit)
+        assert path.name in message
+        assert told in message or "inconsistent parts" in message  # found before the matrix is made
 
 
 def test_indices_that_are_unsorted_or_repeated_are_added_up():
@@ -668,10 +618,10 @@ def test_corrupted_npz(save):
         largest = max(archive.infolist(), key=lambda entry: entry.compress_size)
     middle = largest.header_offset + largest.compress_size // 2
     path.write_bytes(whole[:middle] + b"\xff" * 200 + whole[middle + 200 :])
-    assert f"{path} cannot be read as .npz" in message_of(path)
+    assert f"{path} is not a valid .npz file" in message_of(path)
     for share in (0.3, 0.95):
         path.write_bytes(whole[: int(share * len(whole))])
-        assert f"{path} cannot be read as .npz" in message_of(path)
+        assert f"{path} is not a valid .npz file" in message_of(path)
 
 
 def test_corrupted_matrix_market():
@@ -679,9 +629,9 @@ def test_corrupted_matrix_market():
     mmwrite(plain, sparse.coo_array(X))
     path.write_bytes(gzip.compress(plain.read_bytes()))
     corrupt(path, path.stat().st_size // 2, 200)
-    assert f"{path} cannot be read as Matrix Market" in message_of(path)
+    assert f"{path} is not a valid Matrix Market file" in message_of(path)
     path.write_bytes(gzip.compress(plain.read_bytes())[:2000])
-    assert f"{path} cannot be read as Matrix Market" in message_of(path)
+    assert f"{path} is not a valid Matrix Market file" in message_of(path)
 
 
 def test_plink_by_sample():
@@ -689,7 +639,7 @@ def test_plink_by_sample():
     whole = path.read_bytes()
     path.write_bytes(whole[:2] + b"\0" + whole[3:])
     message = message_of(path)
-    assert message.startswith(f"{path} stores sample after sample")
+    assert "sample after sample" in message
     assert "--make-bed" in message
     path.write_bytes(whole[:2] + b"\7" + whole[3:])
     assert message_of(path).startswith(f"{path} is not a valid PLINK file: its third byte")

@@ -18,9 +18,9 @@ from bed_reader import to_bed
 import files
 from banditsis import Plan, open_data, open_source, screen, shuffle
 from banditsis.formats.arrow import CELLS_AT_ONCE
-from banditsis.formats.registry import open_file
 from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
+from files import open_file
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((90, 6))
@@ -117,14 +117,6 @@ def test_blocks_are_row_groups_of_unequal_length(ending):
     np.testing.assert_allclose(result.scores, screen(X, X[:, 0], Plan.exact(90, 6, 2)).scores)
 
 
-def test_narrow_columns_are_float32():
-    path = files.new_path("narrow.parquet")
-    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int16()), "b": pa.array([0.5, 1], pa.float32())}), path)
-    assert open_source(path).dtype == np.float32
-    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), path)
-    assert open_source(path).dtype == np.float64
-
-
 def test_nested_columns_are_skipped_over():
     path = files.new_path("nested.parquet")
     nested = pa.array([{"u": 1.0, "v": 2.0}, {"u": 3.0, "v": 4.0}])
@@ -190,18 +182,9 @@ def test_parquet_with_one_large_row_group():
 
 
 ZARRS = {
-    "gzip": {"compressors": zarr.codecs.GzipCodec()},
-    "blosc": {"compressors": zarr.codecs.BloscCodec()},
     "checksum": {"compressors": [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]},
     "big endian": {"serializer": zarr.codecs.BytesCodec(endian="big"), "compressors": None},
-    "transposed": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
     "sharded": {"shards": (80, 8), "compressors": None},
-    "sharded and transposed": {
-        "shards": (80, 8),
-        "compressors": None,
-        "filters": [zarr.codecs.TransposeCodec(order=(1, 0))],
-    },
-    "shards of one chunk": {"shards": (40, 4)},
     "version 2": {"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}},
 }
 
@@ -215,16 +198,6 @@ def test_zarr_codecs(kind):
     np.testing.assert_array_equal(source.read(slice(3, 88), slice(1, 6)), X[3:88, 1:6])
 
 
-@pytest.mark.parametrize("options", [{}, {"compressors": None}], ids=["compressed", "uncompressed"])
-def test_chunks_missing_in_a_shard(options):
-    holes = X.copy()
-    holes[40:80, :4] = holes[80:, 4:] = -1
-    path = files.write_zarr(holes, NAMES, chunks=(40, 4), shards=(120, 8), fill_value=-1, **options)
-    source, rows = open_source(path), np.array([3, 39, 41, 60, 80, 89])
-    np.testing.assert_array_equal(source.read(slice(0, 90), None), holes)
-    np.testing.assert_array_equal(source.read(rows, np.array([1, 3, 5])), holes[rows][:, [1, 3, 5]])
-
-
 def test_zarr_groups():
     path = files.new_path("group.zarr")
     group = zarr.create_group(str(path))
@@ -235,7 +208,7 @@ def test_zarr_groups():
     assert source.names == NAMES
     np.testing.assert_array_equal(y, 2 * X[:, 0])
     assert open_source(path / "other").shape == (90, 2)
-    with pytest.raises(ValueError, match=r"no column 'z'.*Arrays of 90 values: y\."):
+    with pytest.raises(ValueError, match=r"no column 'z'.*Columns that are not features: y\."):
         open_data(path, target="z")
     shutil.rmtree(path / "X")
     group.create_array("more", data=X)
@@ -261,7 +234,7 @@ def test_hdf5_paths_within_files():
     assert isinstance(source, ArraySource)  # a memory map
     np.testing.assert_array_equal(source.array, 2 * X)
     np.testing.assert_array_equal(y, X[:, 0])
-    with pytest.raises(ValueError, match="has no dataset /third"):
+    with pytest.raises(ValueError, match="has no array third"):
         open_source(f"{path}:/third")
 
 
@@ -322,7 +295,7 @@ def test_a_table_without_a_header():
 def test_a_table_larger_than_memory_is_shuffled_first(tmp_path, monkeypatch):
     path = files.write_csv(X, NAMES)
     with pytest.raises(
-        ValueError, match=rf"GB may be used: convert it .*`banditsis shuffle {path} data\.shuf"
+        ValueError, match=rf"GB that may be used: convert it .*`banditsis shuffle {path} data\.shuf"
     ):
         open_source(path, memory_limit=1000)
     monkeypatch.setattr("banditsis.index.writer.MIN_MEMORY", 1000)
@@ -381,46 +354,6 @@ def test_mice(tmp_path):
     assert round(float(np.abs(result.scores).max()), 3) == 0.402
 
 
-def test_partition_columns_of_a_folder():
-    """Folders yr=2001/city=Rome hold columns; as pyarrow, Spark and polars write them."""
-    table = files.table(X, NAMES)
-    values = {
-        "yr": [2001 + k // 45 for k in range(90)],
-        "city": [("Rome", "São=P")[k // 30 % 2] for k in range(90)],
-    }
-    for name, column in values.items():
-        table = table.append_column(name, pa.array(column))
-    path = files.new_path("parts")
-    pq.write_to_dataset(table, path, partition_cols=["yr", "city"])
-    source = open_source(path, one_hot=True)
-    assert source.names == [*NAMES, "yr", "city=São=P"]
-    stored = pq.read_table(path).to_pandas()
-    np.testing.assert_array_equal(source.read(slice(0, 90), None)[:, :6], stored[NAMES])
-    np.testing.assert_array_equal(source.read(slice(0, 90), None)[:, 6], stored["yr"].astype(int))
-    some, rows = np.array([6, 0, 7]), np.array([0, 44, 89])
-    np.testing.assert_array_equal(
-        source.read(rows, some), source.read(slice(0, 90), None)[np.ix_(rows, some)]
-    )
-    y = open_file(path, ["city"]).values[0]
-    assert y.tolist() == stored["city"].tolist()
-    assert open_source(path / "yr=2001" / "city=Rome").names == NAMES
-
-
-def test_partitions_without_a_value_and_inside_the_files():
-    path = files.new_path("parts")
-    for folder in ("yr=1.5", "yr=__HIVE_DEFAULT_PARTITION__"):
-        (path / folder).mkdir(parents=True)
-        pq.write_table(pa.table({"a": [1.0, 2.0]}), path / folder / "part.parquet")
-    np.testing.assert_array_equal(open_file(path, ["yr"]).values[0], [1.5, 1.5, np.nan, np.nan])
-    for folder in path.iterdir():
-        pq.write_table(pa.table({"a": [1.0, 2.0], "yr": [7, 8]}), folder / "part.parquet")
-    assert open_file(path, ["yr"]).values[0].tolist() == [7, 8, 7, 8]
-    (path / "yr=3" / "month=1").mkdir(parents=True)
-    pq.write_table(pa.table({"a": [1.0], "yr": [7]}), path / "yr=3" / "month=1" / "part.parquet")
-    with pytest.raises(ValueError, match="differ in their partitions: month"):
-        open_source(path)
-
-
 @pytest.mark.usefixtures("scratch")
 def test_line_ends_in_quotes(monkeypatch):
     """Also in the header, and where a block of the parser ends."""
@@ -471,7 +404,7 @@ def test_packed_cells_raise(kind, attributes):
     cells = np.random.default_rng(1).integers(1, 100, (90, 7))
     (name,) = attributes
     path = write_packed(kind, cells, attributes, cells[:, 0])
-    with pytest.raises(ValueError, match=rf"/X is packed: its attribute {name} is .* xarray"):
+    with pytest.raises(ValueError, match=rf": /X is packed: its attribute {name} is .* xarray"):
         open_source(path)
 
 

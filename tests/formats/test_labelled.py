@@ -8,8 +8,7 @@ import xarray as xr
 
 import files
 from banditsis import SIS, Plan, open_data, open_source, screen
-from banditsis.formats.opening import open_parts
-from banditsis.formats.registry import open_file
+from files import open_file
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 5))
@@ -69,7 +68,7 @@ def test_dimensions_without_coordinates(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_names_but_not_ids(kind):
     dataset = make_dataset().assign_coords(sample=np.arange(60) + 100, gene=[10, 20, 30, 40, 50])
-    for opened in (open_file(write(dataset, kind)), open_parts(dataset["level"])):
+    for opened in (open_file(write(dataset, kind)), open_file(dataset["level"])):
         assert opened.source.names == ["10", "20", "30", "40", "50"]
         assert opened.ids is None
 
@@ -89,7 +88,7 @@ def test_a_target_file_is_joined_on_the_coordinate(kind):
 def test_arrays_in_memory(chunks):
     array = make_dataset()["level"]
     array = array if chunks is None else array.chunk(chunks)
-    opened = open_parts(array, ["age"])
+    opened = open_file(array, ["age"])
     assert list(opened.source.names) == NAMES
     assert opened.ids.tolist() == IDS
     np.testing.assert_array_equal(opened.values[0], np.arange(60))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import files
 from banditsis import Plan, open_source, screen
 from banditsis.cli.app import app
-from banditsis.formats.registry import open_file
+from files import open_file
 
 rng = np.random.default_rng(0)
 N, P = 300, 12

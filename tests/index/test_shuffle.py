@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.formats.registry import open_file
 from banditsis.index.folder import Written, read_record, verify
 from banditsis.index.reader import ShuffledSource
 from banditsis.index.writer import shuffle
 from banditsis.sources.views import RowSubset
+from files import open_file
 
 rng = np.random.default_rng(0)
 LEAST = 1 << 24  # the smallest memory limit: several panels even for small data

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from banditsis import BanditSIS, Interactions, Plan, ScreeningResult, open_data, open_source, screen
-from banditsis.formats.registry import open_file
 from banditsis.index.folder import read_record, verify
 from banditsis.index.reader import ShuffledSource
 from banditsis.index.strata import count_head_rows, order_rows
 from banditsis.index.writer import shuffle
 from banditsis.sources.array import ArraySource
 from banditsis.sources.views import ColumnSubset
+from files import open_file
 
 LEAST = 1 << 24  # the smallest memory limit
 

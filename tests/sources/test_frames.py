@@ -12,9 +12,9 @@ import pytest
 
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
+from files import open_file
 
 N = 60
 rng = np.random.default_rng(0)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows
-from banditsis.formats.members import check_matrix, read_vector, to_text
+from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.formats.checks import allowed_memory
+from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import Opened, allowed_memory, take_apart
+from banditsis.formats.stores import Store, to_text
 from banditsis.formats.tables import check_unique_names
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
@@ -23,28 +22,14 @@ SPARSE_AXIS = {"csr_matrix": 0, "csc_matrix": 1}
 ENTRIES_AT_ONCE = 1 << 16  # of an uncompressed sparse matrix
 
 
-class Storage(NamedTuple):
-    """How the arrays of an HDF5 file or a Zarr group are opened."""
-
-    #: a source of the cells of a dense matrix with these names
-    open_dense: Callable[[Any, list[str]], Source]
-    #: what reads ranges of a vector
-    open_vector: Callable[[Any], Any]
-    #: turns errors of reading into ones that say what to do
-    explain: Callable[[], AbstractContextManager[None]]
-
-
 class StoredSparseSource(BlockSource):
     """A sparse matrix in a file, by row (CSR, axis 0) or column (CSC, axis 1), read in dense tiles."""
 
-    def __init__(
-        self, path: object, group: Any, storage: Storage, shape: tuple[int, int], names: list[str]
-    ) -> None:
-        self.path, self.storage, self.shape, self.names = path, storage, shape, names
-        self.axis = SPARSE_AXIS[_encoding(group)]
-        self.starts: Array = np.asarray(storage.open_vector(group["indptr"])[...]).astype(np.int64)
-        self.data, self.indices = (storage.open_vector(group[part]) for part in ("data", "indices"))
-        axis, entries = self.axis, group["data"]
+    def __init__(self, store: Store, group: Any, shape: tuple[int, int], names: list[str]) -> None:
+        self.store, self.shape, self.names = store, shape, names
+        axis = self.axis = SPARSE_AXIS[_encoding(group)]
+        self.starts: Array = store.read(group["indptr"]).astype(np.int64)
+        self.data, self.indices = (store.check(group[part]) for part in ("data", "indices"))
         consistent = (self.starts[-1],) == self.data.shape == self.indices.shape
         kinds = np.dtype(self.data.dtype).kind in "fiub" and np.dtype(self.indices.dtype).kind in "iu"
         increasing = self.starts[0] == 0 and (np.diff(self.starts) >= 0).all()
@@ -52,6 +37,7 @@ class StoredSparseSource(BlockSource):
             raise self._inconsistent()
         self.n_entries = int(self.starts[-1])
         self.dtype = np.dtype(self.data.dtype).newbyteorder("=")
+        entries = group["data"]
         chunk_entries = (getattr(entries, "shards", None) or entries.chunks or (ENTRIES_AT_ONCE,))[0]
         lines = max(1, int(chunk_entries * shape[axis] / max(1, self.n_entries)))
         #: Rows (CSR) or columns (CSC) that are read together.
@@ -60,12 +46,13 @@ class StoredSparseSource(BlockSource):
 
     def _inconsistent(self) -> ValueError:
         return ValueError(
-            f"{self.path} has a sparse matrix with inconsistent parts (data, indices, indptr): rewrite it."
+            f"{self.store.path} has a sparse matrix with inconsistent parts (data, indices, indptr): write "
+            "it again."
         )
 
     def _read_entries(self, first: int, last: int) -> tuple[Array, Array]:
         """Values and indices of a range of entries."""
-        with self.storage.explain():
+        with self.store.readable():
             data, indices = np.asarray(self.data[first:last]), np.asarray(self.indices[first:last])
         if last > first and not 0 <= indices.min() <= indices.max() < self.shape[1 - self.axis]:
             raise self._inconsistent()
@@ -82,32 +69,27 @@ class StoredSparseSource(BlockSource):
         return n_columns if self.axis == 0 else min(n_columns, max(1, self.cells_at_once // self.shape[0]))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        if columns is None:
-            columns = slice(0, self.shape[1])
+        columns = slice(0, self.shape[1]) if columns is None else columns
         lines, others = (rows, columns) if self.axis == 0 else (columns, rows)
-        block = np.zeros((count_rows(lines), count_rows(others)), self.dtype)
-        position = np.full(self.shape[1 - self.axis], -1)
-        position[others] = np.arange(count_rows(others))
-        if isinstance(lines, slice):
-            lines = np.arange(lines.start, lines.stop)
+        lines = as_indices(lines)
+        block = np.empty((len(lines), count_rows(others)), self.dtype)
         start = 0
         for run in np.split(lines, np.flatnonzero(np.diff(lines) > self.block_lines) + 1):
-            self._fill(run, position, block[start : start + len(run)])
+            part = self._read_lines(run)
+            if count_rows(others) < part.shape[1]:
+                part = part[:, others]
+            part.toarray(out=block[start : start + len(run)])
             start += len(run)
         return block if self.axis == 0 else block.T
 
-    def _fill(self, lines: Indices, position: Indices, block: Array) -> None:
-        """Fill lines that are close together from one range of entries."""
-        first, last = int(self.starts[lines[0]]), int(self.starts[lines[-1] + 1])
-        data, indices = self._read_entries(first, last)
-        place = position[indices]
-        lengths = np.diff(self.starts[lines[0] : lines[-1] + 2])
-        line = np.full(len(lengths), -1)
-        line[lines - lines[0]] = np.arange(len(lines))
-        line = np.repeat(line, lengths)
-        requested = (place >= 0) & (line >= 0)
-        cells = line[requested] * block.shape[1] + place[requested]
-        np.add.at(block.reshape(-1), cells, data[requested].astype(block.dtype))  # duplicates are summed
+    def _read_lines(self, lines: Indices) -> Any:
+        """Lines that are close together, from one range of entries."""
+        first, last = (int(lines[0]), int(lines[-1]) + 1) if len(lines) else (0, 0)
+        starts = self.starts[first : last + 1]
+        data, indices = self._read_entries(int(starts[0]), int(starts[-1]))
+        parts = data.astype(self.dtype, copy=False), indices, starts - starts[0]
+        part = scipy.sparse.csr_array(parts, shape=(last - first, self.shape[1 - self.axis]))
+        return part if len(lines) == last - first else part[lines - first]
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         density = self.n_entries / (self.shape[0] * self.shape[1])
@@ -115,26 +97,12 @@ class StoredSparseSource(BlockSource):
         return float(dense * density * (1 + self.indices.dtype.itemsize / self.dtype.itemsize))
 
 
-def open_anndata(
-    path: object, file: Any, matrix: str, storage: Storage, apart: Sequence[str], options: ReadOptions
-) -> Opened:
-    """Open a matrix of AnnData: ``X``, ``raw/X`` or ``layers/name``.
-
-    Parameters
-    ----------
-    path : object
-        The name of the data in messages.
-    file : h5py.File or zarr.Group
-        The root.
-    matrix : str
-        The path of the matrix in it.
-    storage : Storage
-        How its arrays are opened.
-    apart, options
-        See :func:`open_file`.
-    """
-    var_name = "raw/var" if matrix == "raw/X" else "var"
-    if matrix != "X" and matrix not in (matrices := _anndata_matrices(file)):
+def open_anndata(store: Store, matrix: str, options: ReadOptions) -> OpenedMatrix:
+    """Open a matrix of AnnData: ``X``, ``raw/X`` or ``layers/name``."""
+    path, file, var_name = store.path, store.root, "raw/var" if matrix == "raw/X" else "var"
+    layers = [f"layers/{name}" for name in sorted(file.get("layers", ()))]
+    matrices = [name for name in ("X", "raw/X", *layers) if name in file]
+    if matrix != "X" and matrix not in matrices:
         raise ValueError(f"{path} has no matrix {matrix}; open one of {', '.join(matrices)}.")
     for part in (matrix, "obs", var_name):
         if part not in file:
@@ -143,46 +111,34 @@ def open_anndata(
     obs, var = file["obs"], file[var_name]
     if hasattr(obs, "dtype") or hasattr(var, "dtype"):
         raise ValueError(f"{path} was written by anndata < 0.7: read and rewrite it with a newer version.")
-    names = [to_text(name) for name in _read_labels(path, var, var_name)]
+    names = [to_text(name) for name in _read_labels(store, var, var_name)]
     check_unique_names(names, path)
-    ids = _read_labels(path, obs, "obs")
-    shape = len(ids), len(names)
-    source = _open_matrix(path, file, matrix, storage, shape, names, options.memory_limit)
+    ids = _read_labels(store, obs, "obs")
+    source = _open_matrix(store, matrix, (len(ids), len(names)), names, options.memory_limit)
     columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
-    others = {name: partial(_read_column, obs, name) for name in columns}
-    return take_apart(source, apart, path, options, ids, others)
-
-
-def _anndata_matrices(file: Any) -> list[str]:
-    """Paths of the matrices whose columns are variables."""
-    layers = [f"layers/{name}" for name in sorted(file.get("layers", ()))]
-    return [name for name in ("X", "raw/X", *layers) if name in file]
+    others = {name: partial(_read_column, store, obs, name) for name in columns}
+    return OpenedMatrix(source, path, options, lambda: ids, others)
 
 
 def _open_matrix(
-    path: object,
-    file: Any,
-    matrix: str,
-    storage: Storage,
-    expected: tuple[int, int],
-    names: list[str],
-    memory_limit: int | None,
+    store: Store, matrix: str, expected: tuple[int, int], names: list[str], memory_limit: int | None
 ) -> Source:
     """Open a matrix; a sparse one is loaded if it fits in memory."""
-    where, node = f"{matrix} of {path}", file[matrix]
+    where, node = f"{matrix} of {store.path}", store.root[matrix]
     is_dense = hasattr(node, "dtype")
-    kind = "dense" if is_dense else _encoding(node)
-    if not is_dense and kind not in SPARSE_AXIS:
-        raise ValueError(f"{where} is stored as {kind}; it must be dense, csr_matrix or csc_matrix.")
-    shape = check_matrix(where, node) if is_dense else tuple(int(length) for length in node.attrs["shape"])
+    if not is_dense and _encoding(node) not in SPARSE_AXIS:
+        raise ValueError(
+            f"{where} is stored as {_encoding(node)}; it must be dense, csr_matrix or csc_matrix."
+        )
+    shape = tuple(int(length) for length in (node.shape if is_dense else node.attrs["shape"]))
     if shape != expected:
         n, p = expected
         raise ValueError(
             f"{where} has shape {shape}, and the file has {n:,} observations and {p:,} variables."
         )
     if is_dense:
-        return storage.open_dense(node, names)
-    source = StoredSparseSource(path, node, storage, expected, names)
+        return store.open_dense(where, node, names)
+    source = StoredSparseSource(store, node, expected, names)
     n_bytes = source.n_entries * (source.dtype.itemsize + np.dtype(source.indices.dtype).itemsize)
     return source if n_bytes > allowed_memory(memory_limit) else source.load()
 
@@ -191,41 +147,39 @@ def _encoding(group: Any) -> str:
     return to_text(group.attrs.get("encoding-type", "unknown"))
 
 
-def _read_labels(path: object, group: Any, part: str) -> Array:
+def _read_labels(store: Store, group: Any, part: str) -> Array:
     name = to_text(group.attrs.get("_index", "_index"))
-    if name not in group:
-        raise ValueError(f"{path} has no names in {part}: rewrite it with a newer anndata.")
-    labels = _read_column(group, name)
-    if labels.dtype.kind == "O" and any(label is None for label in labels):
-        raise ValueError(f"{path} has missing names in {part}: give every row a name.")
+    labels = _read_column(store, group, name) if name in group else None
+    if labels is None or (labels.dtype.kind == "O" and any(label is None for label in labels)):
+        raise ValueError(f"{store.path} has missing names in {part}: rewrite it with a newer anndata.")
     return np.array(labels, str)
 
 
-def _read_column(group: Any, name: str) -> Array:
+def _read_column(store: Store, group: Any, name: str) -> Array:
     """A column of obs or var: numbers, text, categorical or nullable."""
     node = group[name]
     if hasattr(node, "dtype"):
         if "categories" in node.attrs:  # written by anndata 0.7
-            return _decode_categories(read_vector(group["__categories"][name]), node[...])
-        return read_vector(node)
+            return _decode_categories(store.read(group["__categories"][name]), store.read(node))
+        return store.read(node)
     if "codes" in node:
-        return _decode_categories(read_vector(node["categories"]), node["codes"][...])
-    if "mask" in node:
-        values, mask = read_vector(node["values"]), np.asarray(node["mask"][...], bool)
-        is_text = values.dtype.kind == "U"
-        values = values.astype(object if is_text else np.float64)
-        values[mask] = None if is_text else np.nan
-        return values
-    raise ValueError(f"column {name!r} of {group.name[1:]} has an unsupported encoding.")
+        return _decode_categories(store.read(node["categories"]), store.read(node["codes"]))
+    if "mask" not in node:
+        raise ValueError(f"column {name!r} of {group.name[1:]} has an unsupported encoding.")
+    return _fill_missing(store.read(node["values"]), store.read(node["mask"]).astype(bool))
 
 
 def _decode_categories(categories: Array, codes: Array) -> Array:
     """The category of each code; code -1 is a missing value."""
     if codes.size and not -1 <= codes.min() <= codes.max() < len(categories):
         raise ValueError(f"codes {codes.min()} to {codes.max()} for {len(categories)} categories.")
-    if (codes >= 0).all():
-        return categories[codes]
-    numeric = categories.dtype.kind in "fiub"
-    dtype = np.dtype(np.float64) if numeric else np.dtype(object)
-    missing = np.array([np.nan if numeric else None], dtype)
-    return np.append(categories.astype(dtype), missing)[codes]
+    return _fill_missing(np.append(categories, categories[:1])[codes], codes < 0)
+
+
+def _fill_missing(values: Array, missing: Array) -> Array:
+    """Put NaN or None where values are missing."""
+    if missing.any():
+        is_number = values.dtype.kind in "fiub"
+        values = values.astype(np.float64 if is_number else object)
+        values[missing] = np.nan if is_number else None
+    return values

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from banditsis.formats import text
-from banditsis.formats.arrow import in_memory, read_table, write_parquet
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import TEXT, Opened, allowed_memory, find_format
-from banditsis.formats.tables import damaged, find_roles, list_some, open_table
-from banditsis.formats.text import (
-    DECIMAL_COMMA,
-    MARKED_NUMBER,
-    Dialect,
-    MarkedNumbers,
-    find_dialect,
-    is_number,
-    read_rows,
-    text_size,
-)
+from banditsis.formats.arrow import read_table, write_parquet
+from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
+from banditsis.formats.frames import in_memory
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.registry import COMPRESSIONS, TEXT, find_format
+from banditsis.formats.tables import OpenedTable
+from banditsis.formats.text import Dialect, find_dialect, is_number, open_text, read_rows
 from banditsis.sources.array import ArraySource
-from banditsis.sources.tables import FrameSource
+from banditsis.sources.base import Source
+from banditsis.sources.tables import FrameSource, Table, TableSource
+
+#: Bytes for each cell: two of the text, the Arrow columns and the array are in memory at once.
+BYTES_PER_CELL = 16
+#: A number that may have a currency, %, a decimal comma or thousands separators.
+LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d+)? ?[%$€£]?")
 
 
 class TextFile(NamedTuple):
@@ -36,56 +33,61 @@ class TextFile(NamedTuple):
     dialect: Dialect
 
 
-def open_csv(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a table of text: in memory if it fits, else as a copy in the scratch folder, if there is one.
+class OpenedText(OpenedTable):
+    """A table of text, or a folder of files: in memory, or copied to the scratch folder if too large."""
 
-    The files of a folder are one table.
-    """
-    files = _find_dialects(path, options.na)
-    dialect = files[0].dialect
-    index = dialect.index_columns
-    size = sum(text_size(file.path) for file in files)
-    # Two of these are in memory at once: the text, the Arrow columns, the array.
-    needed, limit = 16 * size * dialect.cells_per_byte, allowed_memory(options.memory_limit)
-    _, ids, chosen = find_roles(dialect.names, apart, index, options, path)
-    marked: dict[str, MarkedNumbers] = {}
-    if needed > limit:
-        # Errors in the first rows are raised before anything is written.
-        first = _parse_marked(files[:1], [_read_first(*files[0])], ids, marked)
-        _check_text_columns(files[:1], first, chosen, options.one_hot)
-        open_table(in_memory(dialect.names, first[0].columns, path), apart, options, index=index)
-        if options.scratch is None:
-            raise ValueError(
-                f"{path} needs about {needed / 1e9:.3g} GB in memory, and {limit / 1e9:.3g} GB may be used: "
-                f"convert it once with `banditsis shuffle {path} {path.name.split('.')[0]}.shuffled`, or "
-                "raise the memory limit."
-            )
-        converted = options.scratch / "table.parquet"
-        _write_parquet(files, str(converted))
-        table = read_table(converted, where=path)
-        opened = open_table(table, apart, options, index=index)
-        source = opened.source
-    else:
-        tables = _parse_marked(files, [_read_all(*file, ids) for file in files], ids, marked)
-        _check_text_columns(files, tables, chosen, options.one_hot)
-        memory = in_memory(dialect.names, _concatenate(files, tables).columns, path)
-        opened = open_table(memory, apart, options, index=index, make=FrameSource)
-        source = opened.source
-        n, p = source.shape
-        if n * p * source.dtype.itemsize <= limit:  # many indicators of text may need more
-            source = ArraySource(source.read(slice(0, n), None), source.names)
-            for attribute in ("notes", "contents", "encoding"):
-                setattr(source, attribute, getattr(opened.source, attribute))
-    used = {*opened.labels, *(dialect.names[j] for j in chosen)}
-    read = [f"{name} ({marks})" if str(marks) else name for name, marks in marked.items() if name in used]
-    if read:
-        source.notes = [*source.notes, f"read as numbers: {list_some(read)}."]
-    if not dialect.has_header:
-        source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
-    return opened._replace(source=source)
+    uses_na = True
+    source_type: type[TableSource] = FrameSource
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self.files = _find_dialects(path, options.na)
+        dialect = self.files[0].dialect
+        super().__init__(path, dialect.names, options, index=dialect.index_columns)
+
+    def _load_table(self) -> Table:
+        ids = [self.names[j] for j in self.id_columns]
+        try:
+            columns = _read_into_memory(self.files, ids, self.options.memory_limit)
+        except _TooLargeError:
+            if self.options.scratch is None:
+                raise
+            self.source_type = TableSource
+            copy = self.options.scratch / "table.parquet"
+            _write_parquet(self.files, ids, str(copy))
+            return read_table(copy, where=self.where)
+        return in_memory(self.names, columns, self.where)
+
+    def _make_source(self) -> Source:
+        self._check_text_columns()
+        opened = super()._make_source()
+        source: Source = opened
+        (n, p), limit = opened.shape, allowed_memory(self.options.memory_limit)
+        if isinstance(opened, FrameSource) and n * p * opened.dtype.itemsize <= limit:
+            source = ArraySource(opened.read(slice(0, n), None), opened.names)
+            source.notes, source.contents, source.encoding = opened.notes, opened.contents, opened.encoding
+        if not self.files[0].dialect.has_header:
+            source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
+        return source
+
+    def _check_text_columns(self) -> None:
+        """Raise if a column of text begins with numbers, or mostly so and would not be encoded."""
+        for j in self.candidates:
+            if str(self.table.schema.field(j).type) != "string":
+                continue
+            first = next(iter(self.table.groups[0].load([j], 1000)))
+            head = [value for value in first[:1000].to_pylist() if value is not None]
+            n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
+            is_mixed = 2 * n_numbers >= len(head) and self.table.levels(j, self.options.one_hot) is None
+            if is_mixed or n_numbers == len(head):
+                _raise_mixed(self.files, j)
 
 
-def find_files(path: Path) -> list[Path]:
+def open_csv(path: Path, options: ReadOptions) -> OpenedText:
+    """Open a table of text, or all files of a folder as one table."""
+    return OpenedText(path, options)
+
+
+def _find_files(path: Path) -> list[Path]:
     """The file itself, or the files of a folder sorted by name, without hidden files."""
     if not path.is_dir():
         return [path]
@@ -101,7 +103,7 @@ def find_files(path: Path) -> list[Path]:
 
 def _find_dialects(path: Path, na: Sequence[str]) -> list[TextFile]:
     """The files of a table; raise if they do not have the same columns."""
-    paths = find_files(path)
+    paths = _find_files(path)
     for file in paths:
         find_format(file)  # raises if it is not text
     files = [TextFile(file, find_dialect(file, na=na)) for file in paths]
@@ -117,83 +119,72 @@ def _find_dialects(path: Path, na: Sequence[str]) -> list[TextFile]:
     return files
 
 
-def _parse_marked(
-    files: Sequence[TextFile], tables: Sequence[Any], ids: Sequence[int], marked: dict[str, MarkedNumbers]
-) -> list[Any]:
-    """The tables with numbers in place of text such as 1,250 or 83.7%; ``marked`` gets what was left out."""
-    parsed = [_parse_table(table, *file, ids, marked) for file, table in zip(files, tables, strict=True)]
-    for name, parser in marked.items():
-        for file, table in zip(files, tables, strict=True):
-            kind = table.schema.types[file.dialect.names.index(name)]
-            if parser.unit and str(kind) not in ("string", "null"):
-                raise MarkedNumbersError(file.path, name)
-    return parsed
-
-
-def _parse_table(
-    table: Any, path: Path, dialect: Dialect, ids: Sequence[int], marked: dict[str, MarkedNumbers]
-) -> Any:
+def _read_into_memory(files: Sequence[TextFile], ids: Sequence[str], memory_limit: int | None) -> list[Any]:
+    """The columns of all files."""
     import pyarrow as pa
+    from pyarrow import csv as arrow_csv
 
-    columns = list(table.columns)
-    for j, name in enumerate(dialect.names):
-        if j in ids or not pa.types.is_string(columns[j].type):
-            continue
-        parser = marked.get(name) or MarkedNumbers(dialect.delimiter, _null_values(dialect))
-        numbers = parser.parse(columns[j])
-        if numbers is not None:
-            columns[j], marked[name] = numbers, parser
-    return pa.Table.from_arrays(columns, dialect.names)
+    types = dict.fromkeys(ids, pa.string())
+    # Text that is longer would need too much memory, whatever the size of a compressed file.
+    allowed = allowed_memory(memory_limit)
+    left = int(allowed / (BYTES_PER_CELL * files[0].dialect.cells_per_byte))
+    left -= sum(file.path.stat().st_size for file in files if file.path.suffix.lower() not in COMPRESSIONS)
+    if left < 0:
+        raise _TooLargeError(files[0].path, allowed)
+    tables = []
+    for path, dialect in files:
+        options = _parse_options(dialect, types)
+        with _explained(path, dialect), open_text(path) as stream:
+            if path.suffix.lower() not in COMPRESSIONS:
+                tables.append(_check_encoding(arrow_csv.read_csv(path, **options)))
+                continue
+            bounded = _Bounded(stream, left, _TooLargeError(path, allowed))
+            tables.append(_check_encoding(arrow_csv.read_csv(bounded, **options)))
+            left = bounded.left
+    schema = _unify(files, [table.schema for table in tables])
+    return list(pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables]).columns)
 
 
-class MarkedNumbersError(ValueError):
-    """Numbers of a column are written in different ways."""
+class _TooLargeError(ValueError):
+    """A table does not fit in memory."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, allowed: int) -> None:
         super().__init__(
-            f"{path} has numbers with different units or separators in column {name!r}: write plain numbers, "
-            "or drop the column."
+            f"{path} needs more memory than the {allowed / 1e9:.3g} GB that may be used: convert it once "
+            f"with `banditsis shuffle {path} {path.name.split('.')[0]}.shuffled`, or raise the memory limit."
         )
 
 
-def _concatenate(files: Sequence[TextFile], tables: Sequence[Any]) -> Any:
-    """The rows of all files, with integers as floats if another file has decimals in the same column."""
-    import pyarrow as pa
+class _Bounded:
+    """A stream of text; raises if more bytes come out of it than fit in memory."""
 
-    schema = _unify(files, [table.schema for table in tables])
-    return pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables])
+    closed = False
+
+    def __init__(self, stream: Any, left: int, error: ValueError) -> None:
+        self.stream, self.left, self.error = stream, left, error
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self.stream.read(min(size, self.left + 1) if size >= 0 else self.left + 1)
+        self.left -= len(data)
+        if self.left < 0:
+            raise self.error
+        return data
 
 
 def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:
-    """The types of the columns of all files; raise if one has text where another has numbers."""
+    """The types of the columns of all files: floats if one has integers; raise for numbers and text."""
     import pyarrow as pa
 
     schema = schemas[0]
     for file, other in zip(files[1:], schemas[1:], strict=True):
-        if other.equals(schema):
-            continue
-        fields = []
-        for field, own in zip(schema, other, strict=True):
-            try:
-                pair = [pa.schema([field]), pa.schema([own])]
-                fields.append(pa.unify_schemas(pair, promote_options="permissive").field(0))
-            except pa.ArrowException:
-                raise ValueError(
-                    f"{file.path} has values of type {own.type} in column {own.name!r}, and the files before "
-                    f"it of type {field.type}: write the same type in all files."
-                ) from None
-        schema = pa.schema(fields)
+        try:
+            schema = pa.unify_schemas([schema, other], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"{file.path} has values of another type than the files before it ({error}): write the same "
+                "type in all files."
+            ) from None
     return schema
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[Any]:
-    """What pyarrow reads: it decompresses everything but xz."""
-    if path.suffix.lower() != ".xz":
-        yield path
-        return
-    with lzma.open(path) as file:
-        yield file
 
 
 def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
@@ -213,29 +204,7 @@ def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
 def _null_values(dialect: Dialect) -> list[str]:
     from pyarrow import csv as arrow_csv
 
-    return [*arrow_csv.ConvertOptions().null_values, *dialect.na]
-
-
-def _read_all(path: Path, dialect: Dialect, text_columns: Sequence[int]) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    types = {dialect.names[j]: pa.string() for j in text_columns}
-    with _explained(path, dialect), _readable(path) as file:
-        return _check_encoding(arrow_csv.read_csv(file, **_parse_options(dialect, types)))
-
-
-def _read_first(path: Path, dialect: Dialect) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    with (
-        _explained(path, dialect),
-        _readable(path) as file,
-        arrow_csv.open_csv(file, **_parse_options(dialect, {})) as reader,
-    ):
-        batches = list(islice(reader, 1))
-        return _check_encoding(pa.Table.from_batches(batches, reader.schema))
+    return [*arrow_csv.ConvertOptions().null_values, " ", *dialect.na]
 
 
 def _check_encoding(table: Any) -> Any:
@@ -249,96 +218,55 @@ def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
     """Raise an error that names the line which pyarrow cannot read."""
     try:
         yield
-    except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
+    except _TooLargeError:
+        raise
+    except DAMAGE as error:
         match = re.search(r"column #(\d+): CSV conversion error", str(error))
         if match:
-            _raise_mixed(path, dialect, int(match[1]))
+            _raise_mixed([TextFile(path, dialect)], int(match[1]))
         for _ in read_rows(path, dialect):  # raises if a row has another length or is not UTF-8
             pass
         raise damaged(path, "CSV", error) from error
 
 
-def _is_numeric(cell: str) -> bool:
-    return is_number(cell) or re.fullmatch(MARKED_NUMBER, cell) is not None
-
-
-def _raise_mixed(path: Path, dialect: Dialect, column: int) -> NoReturn:
+def _raise_mixed(files: Sequence[TextFile], column: int) -> NoReturn:
     """Raise an error that names the first text in a column of numbers."""
-    null_values, name = _null_values(dialect), dialect.names[column]
-    for number, cells in read_rows(path, dialect):
-        cell = cells[column]
-        if not _is_numeric(cell) and cell not in null_values:
-            raise ValueError(
-                f"{path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; correct it, "
-                "leave it empty if it is missing, or drop the column."
-            )
-    raise MarkedNumbersError(path, name)
-
-
-def _check_text_columns(
-    files: Sequence[TextFile], tables: Sequence[Any], columns: Sequence[int], max_levels: int
-) -> None:
-    """Raise if a column of text holds mostly numbers and has many values, or numbers with decimal commas."""
-    for (path, dialect), table in zip(files, tables, strict=True):
-        for j in columns:
-            column = table.column(j)
-            if str(column.type) != "string":
-                continue
-            head = [value for value in column[:1000].to_pylist() if value is not None]
-            commas = [value for value in head if DECIMAL_COMMA.fullmatch(value)]
-            if commas and all(is_number(value.replace(",", ".")) for value in head):
+    for path, dialect in files:
+        name, null_values = dialect.names[column], _null_values(dialect)
+        for number, cells in read_rows(path, dialect):
+            cell = cells[column]
+            if not is_number(cell) and cell not in null_values:
                 raise ValueError(
-                    f"{path} has decimal commas in column {dialect.names[j]!r}, as in {commas[0]!r}: write "
-                    "decimal points."
+                    f"{path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; write "
+                    "plain numbers with decimal points, leave the cell empty if it is missing, or drop the "
+                    "column."
                 )
-            n_numbers = sum(_is_numeric(value.strip()) for value in head)
-            if 2 * n_numbers >= len(head) and len(column.unique()) > max_levels:
-                _raise_mixed(path, dialect, j)
+    raise ValueError(f"{files[0].path} has numbers of different types in column {name!r}: drop the column.")
 
 
-def _write_parquet(files: Sequence[TextFile], destination: str) -> None:
+def _write_parquet(files: Sequence[TextFile], ids: Sequence[str], destination: str) -> None:
+    """Copy a table to a Parquet file, in pieces; the first ones decide which columns are numbers."""
     import pyarrow as pa
 
+    first = [next(_read_batches(file, {}), None) for file in files]
+    found = [(file, batch.schema) for file, batch in zip(files, first, strict=True) if batch is not None]
+    schema = _unify([file for file, _ in found], [kinds for _, kinds in found])
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
-    dialect, marked = files[0].dialect, dict[str, MarkedNumbers]()
-    first = _parse_marked(files, [_read_first(*file) for file in files], dialect.index_columns, marked)
-    schema = _unify(files, [table.schema for table in first])
     types = {field.name: widened.get(field.type, field.type) for field in schema}
-    types |= {schema.names[j]: pa.string() for j in dialect.index_columns}
-    numbers = [name for name, kind in types.items() if kind == pa.float64()]
-    for as_text in (list(marked), numbers):
-        parsers = {name: MarkedNumbers(dialect.delimiter, _null_values(dialect)) for name in as_text}
-        batches = (batch for file in files for batch in _parse_batches(*file, types, parsers))
-        try:
-            write_parquet(pa.schema(list(types.items())), batches, destination)
-            return
-        except MarkedNumbersError:
-            if as_text is numbers:
-                raise  # else later rows have such numbers in a column that has plain ones in the first rows
+    types |= dict.fromkeys(ids, pa.string())
+    batches = (batch for file in files for batch in _read_batches(file, types))
+    write_parquet(pa.schema(list(types.items())), batches, destination)
 
 
-def _parse_batches(
-    path: Path, dialect: Dialect, types: dict[str, Any], parsers: dict[str, MarkedNumbers]
-) -> Iterator[Any]:
-    """The rows of a file in parts; ``parsers`` are for columns of numbers that pyarrow cannot parse."""
-    import pyarrow as pa
-
-    for batch in _read_batches(path, dialect, types | dict.fromkeys(parsers, pa.string())):
-        columns = dict(zip(dialect.names, batch.columns, strict=True))
-        for name, parser in parsers.items():
-            columns[name] = parser.parse(columns[name])
-            if columns[name] is None:
-                _raise_mixed(path, dialect, dialect.names.index(name))
-        yield pa.record_batch(list(columns.values()), list(columns))
-
-
-def _read_batches(path: Path, dialect: Dialect, types: dict[str, Any]) -> Iterator[Any]:
+def _read_batches(file: TextFile, types: dict[str, Any]) -> Iterator[Any]:
     from pyarrow import csv as arrow_csv
 
+    path, dialect = file
     with (
         _explained(path, dialect),
-        _readable(path) as file,
-        arrow_csv.open_csv(file, **_parse_options(dialect, types)) as reader,
+        open_text(path) as stream,
+        arrow_csv.open_csv(stream, **_parse_options(dialect, types)) as reader,
     ):
-        yield from reader
+        for batch in reader:
+            yield _check_encoding(batch)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.registry import open_file
 from banditsis.formats.tables import check_unique_names
-
-
-class Labelled(NamedTuple):
-    """The parts of a matrix with labels."""
-
-    #: an array, a sparse matrix, or the path of a file that contains it
-    cells: Any
-    names: list[str] | None
-    ids: Array | None
-    #: functions that read the columns that are not features
-    columns: Mapping[str, Callable[[], Array]]
 
 
 def is_labelled(data: Any) -> bool:
@@ -34,26 +26,37 @@ def is_labelled(data: Any) -> bool:
     return _is_anndata(data) or type(data).__module__.split(".")[0] == "xarray"
 
 
-def take_labels(data: Any) -> Labelled:
-    """Separate the cells of a matrix from its labels."""
-    labelled = _from_anndata(data) if _is_anndata(data) else _from_xarray(data)
-    if labelled.names is not None:
-        check_unique_names(labelled.names, "X")
-    return labelled
-
-
 def _is_anndata(data: Any) -> bool:
     return all(hasattr(data, part) for part in ("obs", "var", "obs_names", "var_names", "isbacked"))
 
 
-def _from_anndata(data: Any) -> Labelled:
+def open_labelled(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
+    """Open a matrix with labels; ``names`` replace its own."""
+    return _open_anndata(data, options, names) if _is_anndata(data) else _open_xarray(data, options, names)
+
+
+def _open(
+    cells: Any, own: Sequence[str] | None, names: Sequence[str] | None, options: ReadOptions, **labels: Any
+) -> OpenedMatrix:
+    from banditsis.formats.opening import open_in_memory  # which imports this module
+
+    if own is not None:
+        check_unique_names(own, "X")
+    return OpenedMatrix(open_in_memory(cells, own if names is None else names), "X", options, **labels)
+
+
+def _open_anndata(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
     if data.isbacked and data.is_view:
         raise ValueError("X is a view of an AnnData file: call its to_memory(), or pass the file.")
-    cells = data.filename if data.isbacked else data.X
-    if cells is None:
+    if data.X is None and not data.isbacked:
         raise ValueError('the AnnData object has no X: pass a layer, such as data.layers["counts"].')
+    own, cells = list(map(str, data.var_names)), data.X
+    if data.isbacked:
+        cells = open_file(data.filename, ReadOptions(memory_limit=options.memory_limit)).source()
+        cells.names = own if names is None else names  # they may have changed in memory
     columns = {str(name): partial(_read_series, data.obs[name]) for name in data.obs.columns}
-    return Labelled(cells, list(map(str, data.var_names)), np.array(data.obs_names, str), columns)
+    ids = partial(np.array, data.obs_names, str)
+    return _open(cells, own, names, options, ids=ids, columns=columns)
 
 
 def _read_series(series: Any) -> Array:
@@ -68,12 +71,12 @@ def _read_series(series: Any) -> Array:
     return values
 
 
-def _from_xarray(data: Any) -> Labelled:
+def _open_xarray(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
     if not hasattr(data, "to_dataset") or len(data.dims) != 2:
         kind = f"{type(data).__name__} with the dimensions {', '.join(map(str, data.dims))}"
         raise ValueError(f"X is a {kind}: pass an array with two dimensions, such as dataset[name].")
     row, column = data.dims
-    names = list(map(str, data[column].values)) if column in data.coords else None
+    own = list(map(str, data[column].values)) if column in data.coords else None
     labels = data[row].values if row in data.coords else np.arange(0)
     is_text = len(labels) > 0 and all(isinstance(label, str) for label in labels)
     columns = {
@@ -81,4 +84,5 @@ def _from_xarray(data: Any) -> Labelled:
         for name, values in data.coords.items()
         if values.dims == (row,) and name != row
     }
-    return Labelled(data.data, names, np.array(labels, str) if is_text else None, columns)
+    ids = partial(np.array, labels, str) if is_text else None
+    return _open(data.data, own, names, options, ids=ids, columns=columns)

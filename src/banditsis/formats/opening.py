@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array
 from banditsis.core.validation import is_dask, is_frame, is_on_gpu
-from banditsis.formats.labelled import Labelled, is_labelled, take_labels
+from banditsis.formats.labelled import is_labelled, open_labelled
+from banditsis.formats.opened import Opened, OpenedMatrix
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
-from banditsis.formats.registry import (
-    Opened,
-    find_format,
-    import_optional,
-    is_url,
-    open_file,
-    split_url,
-    take_apart,
-)
+from banditsis.formats.registry import is_url, open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
-
-#: Packages that fsspec needs for each protocol.
-PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 
 
 def open_source(
@@ -89,110 +74,45 @@ def open_source(
     options = check_options(
         columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory_limit
     )
-    return open_parts(data, (), options, names).source
+    return open_any(data, options, names).source()
 
 
-def open_parts(
-    data: Any,
-    apart: Sequence[str] = (),
-    options: ReadOptions = DEFAULTS,
-    names: Sequence[str] | None = None,
-) -> Opened:
-    """Open any kind of data; see :func:`open_source` for names, and :func:`open_file` for the others."""
-    if options.na and not is_text(data):
-        raise ValueError(
-            f"na={', '.join(map(repr, options.na))} applies to CSV and other text files alone: leave it out."
-        )
+def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | None = None) -> Opened:
+    """Open any kind of data; ``names`` replace those of the features."""
     if isinstance(data, (str, os.PathLike)):
-        opened = _rename(_open_named(data, apart, options), names)
-        opened.source.label = str(data)
+        opened = _open_named(data, options)
+        opened.new_names, opened.label = names, str(data)
         return opened
-    if is_stream(data):
+    if _is_stream(data):
         import pyarrow as pa  # only tables need it
 
         data = pa.table(data)  # read once: a query could return its rows in another order next time
     if is_frame(data):
-        from banditsis.formats.arrow import open_frame  # only frames need it
+        from banditsis.formats.frames import OpenedFrame  # only frames need it
 
-        return open_frame(data, apart, options, names)
+        return OpenedFrame(data, options, names)
     if is_labelled(data):
-        return _open_labelled(take_labels(data), apart, options, names)
-    return take_apart(_open_in_memory(data, names), apart, "X", options)
+        return open_labelled(data, options, names)
+    return OpenedMatrix(open_in_memory(data, names), "X", options)
 
 
 def open_features(X: Any) -> Source:
     """Open the features of a call: all columns of a frame must be numeric."""
-    return open_parts(X, (), ReadOptions(strict=True)).source if is_frame(X) else open_source(X)
+    return open_any(X, ReadOptions(strict=is_frame(X))).source()
 
 
-def _open_labelled(
-    data: Labelled, apart: Sequence[str], options: ReadOptions, names: Sequence[str] | None
-) -> Opened:
-    if isinstance(data.cells, (str, os.PathLike)):
-        source = open_file(data.cells, (), ReadOptions(memory_limit=options.memory_limit)).source
-        source.names = data.names if names is None else names  # they may have changed in memory
-    else:
-        source = _open_in_memory(data.cells, data.names if names is None else names)
-    return take_apart(source, apart, "X", options, data.ids, data.columns)
-
-
-def _open_named(data: str | os.PathLike[str], apart: Sequence[str], options: ReadOptions) -> Opened:
+def _open_named(data: str | os.PathLike[str], options: ReadOptions) -> Opened:
     """Open a file or a URL."""
     if is_url(data):
-        return open_url(str(data), apart, options)
-    return open_file(data, apart, options)
+        from banditsis.formats.remote import open_url
+
+        return open_url(str(data), options)
+    return open_file(data, options)
 
 
-def _rename(opened: Opened, names: Sequence[str] | None) -> Opened:
-    """Give other names to the features."""
-    if names is not None and len(names) != opened.source.shape[1]:
-        raise ValueError(f"got {len(names):,} names for {opened.source.shape[1]:,} columns.")
-    if names is not None:
-        opened.source.names = names
-    return opened
-
-
-def stack_columns(columns: Sequence[Array]) -> Array:
-    """Several columns as one array, of objects if some hold text."""
-    is_text = len(columns) > 1 and any(column.dtype.kind not in "fiub" for column in columns)
-    return np.column_stack([column.astype(object) if is_text else column for column in columns])
-
-
-def column_names(data: Any) -> Sequence[str]:
-    """All columns of a table, after an empty name if it has an index; none for data of other kinds."""
-    if is_stream(data):
-        return [str(name) for name in getattr(data, "columns", ())]
-    if is_frame(data):
-        names = [str(name) for name in getattr(data, "column_names", None) or data.columns]
-        index = getattr(data, "index", None)
-        levels = [] if index is None else [str(name) for name in index.names if name is not None]
-        has_ids = levels or getattr(getattr(index, "dtype", None), "kind", "i") not in "iuf"
-        return [*([""] if has_ids else []), *levels, *names]
-    if not isinstance(data, (str, os.PathLike)) or is_url(data):
-        return []
-    format_name = find_format(data)
-    if format_name == "csv":
-        from banditsis.formats.csv import find_files  # only tables need these
-        from banditsis.formats.text import find_dialect
-
-        return find_dialect(find_files(Path(data))[0]).names
-    if format_name in ("parquet", "arrow"):
-        from banditsis.formats.arrow import read_table
-        from banditsis.formats.tables import find_index
-
-        schema = read_table(Path(data)).schema
-        return [*([""] if find_index(schema) else []), *schema.names]
-    return []
-
-
-def is_stream(data: Any) -> bool:
+def _is_stream(data: Any) -> bool:
     """Whether data is a table of another library that Arrow can read, such as ``duckdb.sql("SELECT …")``."""
     return hasattr(data, "__arrow_c_stream__") and not (is_frame(data) or is_labelled(data) or is_dask(data))
-
-
-def is_text(data: Any) -> bool:
-    """Whether data is a file of delimited text, or a folder of such files."""
-    return isinstance(data, (str, os.PathLike)) and find_format(data) == "csv"
 
 
 def is_sparse(data: Any) -> bool:
@@ -200,11 +120,12 @@ def is_sparse(data: Any) -> bool:
     return hasattr(data, "toarray") and hasattr(data, "nnz")
 
 
-def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
+def open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
+    """Open an array of any kind, or a matrix of SciPy."""
     if isinstance(data, Source):
         return data
     if is_dask(data):
-        from banditsis.formats.arrow import frame_names
+        from banditsis.formats.frames import frame_names
         from banditsis.sources.dask import DaskSource
 
         return DaskSource(data, frame_names(data, names) if hasattr(data, "columns") else names)
@@ -219,60 +140,3 @@ def _open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if find_memmap(data) is not None:
         return MappedSource(data, names)
     return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
-
-
-def open_url(url: str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a remote file through fsspec.
-
-    Only the requested parts of a Zarr array or of a shuffled folder are read. Files of other formats are
-    copied to this machine, and the copy is removed with the source.
-    """
-    if find_format(url) == "shuffled":
-        from banditsis.index.reader import open_shuffled  # only prepared folders need it
-
-        return open_shuffled(url, apart, options)
-    if find_format(url) == "zarr":
-        from banditsis.formats.zarr import open_zarr  # only Zarr needs it
-
-        url = url.replace(".zarr:/", ".zarr/")
-        connect(url)
-        return open_zarr(url, apart, options)
-    outer, inner = split_url(url)
-    opened: Opened = open_copy(
-        outer, lambda copy: open_file(copy if inner is None else f"{copy}:{inner}", apart, options)
-    )
-    return opened
-
-
-def open_copy(url: str, open_file: Callable[[Path], Any]) -> Any:
-    """Copy a remote file or folder to this machine and open the copy, which is removed with what was opened.
-
-    Errors name the URL and not the copy.
-    """
-    folder = tempfile.mkdtemp(prefix="banditsis-")
-    copy = None
-    try:
-        files, path = connect(url)
-        copy = Path(folder) / path.rsplit("/", 1)[-1]
-        files.get(path, str(copy), recursive=files.isdir(path))
-        opened = open_file(copy)
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, (ValueError, TypeError)):
-            error.args = tuple(a.replace(str(copy), url) if isinstance(a, str) else a for a in error.args)
-        raise
-    weakref.finalize(getattr(opened, "source", opened), shutil.rmtree, folder, ignore_errors=True)
-    return opened
-
-
-def connect(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
-    fsspec = import_optional("fsspec", "s3")
-    try:
-        files, path = fsspec.core.url_to_fs(url)
-        if not files.exists(path):
-            raise FileNotFoundError(f"{url} does not exist or is not readable: check the URL.")
-    except ImportError as error:
-        package = PROTOCOL_PACKAGES.get(url.split(":")[0], "another package")
-        raise ImportError(f"reading {url} needs {package} ({error}).") from error
-    return files, path.rstrip("/")

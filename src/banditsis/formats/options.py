@@ -33,8 +33,6 @@ class ReadOptions(NamedTuple):
     memory_limit: int | None = None
     #: A folder for copies of tables of text that do not fit in memory; without one they raise an error.
     scratch: Path | None = None
-    #: Names of the sample ids to join with: a column of a table with such a name is then not a feature.
-    ids_like: Sequence[str] | None = None
     #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
     strict: bool = False
     #: Whether notes name the options of the command line, and not those of :func:`open_source`.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, as_indices, count_rows
-from banditsis.formats.members import to_text
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.plink import as_phenotype, complete_ids
-from banditsis.formats.registry import Opened, import_optional, take_apart
+from banditsis.formats.checks import import_optional
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions, as_ids
+from banditsis.formats.plink import as_phenotype, complete_ids, share_equal
+from banditsis.formats.stores import to_text
 from banditsis.formats.text import is_number
 from banditsis.sources.blocks import BlockSource
 
@@ -86,16 +85,14 @@ class PgenSource(BlockSource):
         return cells * self.path.stat().st_size / (n * p)
 
 
-def open_pgen(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+def open_pgen(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Open genotypes; the target is a phenotype of the ``.psam`` file, or a variant."""
-    library = import_optional("pgenlib", "pgen")
+    library = import_optional("pgenlib", "PLINK 2 (.pgen)", "pgen")
     names, offsets, annotations = _read_variants(library, _find_part(path, ".pvar", ".pvar.zst"))
     samples = _find_part(path, ".psam")
     columns = _read_samples(samples)
-    ids = columns["IID"]
-    if "FID" in columns:
-        ids = np.char.add(np.char.add(columns["FID"], "\t"), ids)
-    source = PgenSource(path, (len(ids), len(names)), names, offsets)
+    ids = [columns[name].tolist() for name in ("FID", "IID") if name in columns]
+    source = PgenSource(path, (len(ids[0]), len(names)), names, offsets)
     source.annotations = annotations
     source.read(slice(0, 1), slice(len(names) - 1, len(names)))  # raises if the file is truncated
     others = {
@@ -103,7 +100,7 @@ def open_pgen(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFA
         for name, values in columns.items()
         if name not in ("FID", "IID", *PEDIGREE)
     }
-    return take_apart(source, apart, path, options, ids, others)
+    return OpenedMatrix(source, path, options, lambda: as_ids(ids), others)
 
 
 def _find_part(path: Path, *endings: str) -> Path:
@@ -131,10 +128,10 @@ def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None, d
                 for j in variants
             ]
             annotations = {
-                "chromosome": _share_equal(to_text(reader.get_variant_chrom(j)) for j in variants),
+                "chromosome": share_equal(to_text(reader.get_variant_chrom(j)) for j in variants),
                 "position": np.array([reader.get_variant_pos(j) for j in variants], np.int32),
-                "a1": _share_equal(",".join(codes[1:]) for codes in alleles),
-                "a2": _share_equal(codes[0] for codes in alleles),
+                "a1": share_equal(",".join(codes[1:]) for codes in alleles),
+                "a2": share_equal(codes[0] for codes in alleles),
             }
             names = complete_ids(ids, annotations, path)
             offsets = reader.get_allele_idx_offsets() if reader.get_max_allele_ct() > 2 else None
@@ -143,11 +140,6 @@ def _read_variants(library: Any, path: Path) -> tuple[list[str], Array | None, d
     if not names:
         raise ValueError(f"{path} has no variants.")
     return names, offsets, annotations
-
-
-def _share_equal(texts: Iterable[str]) -> Array:
-    """Texts as an array of objects in which equal ones are the same object, which saves memory."""
-    return np.array(list(map(sys.intern, texts)), dtype=object)
 
 
 def _read_samples(path: Path) -> dict[str, Array]:

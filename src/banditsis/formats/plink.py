@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import Opened, take_apart
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions, as_ids
 from banditsis.formats.tables import check_unique_names
 from banditsis.formats.text import is_number
 from banditsis.sources.genotypes import GenotypeSource
@@ -23,32 +24,32 @@ MAX_LINE = 1 << 24  # bytes
 #: All control characters separate entries, except the end of a line.
 BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 MISSING_PHENOTYPE = -9.0
+#: Names of the column of phenotypes.
+PHENOTYPES = ("phenotype", "pheno", "PHENOTYPE", "PHENO")
 
 
-def open_plink(path: Path, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Open genotypes; the target is the phenotype of the ``.fam`` file (``phenotype``), or a SNP."""
     fam, bim = path.with_suffix(".fam"), path.with_suffix(".bim")
     samples, variants = read_entries(fam), read_entries(bim)
     n, p = len(samples[0]), len(variants[0])
-    _check_mode(path)
-    _check_size(path, n, p)
+    _check_cells(path, n, p)
     annotations = {
-        "chromosome": _share_equal(variants[0]),
+        "chromosome": share_equal(variants[0].to_pylist()),
         "position": _as_positions(variants[3], bim),
-        "a1": _share_equal(variants[4]),
-        "a2": _share_equal(variants[5]),
+        "a1": share_equal(variants[4].to_pylist()),
+        "a2": share_equal(variants[5].to_pylist()),
     }
     names = complete_ids(variants[1].to_pylist(), annotations, path)
-    phenotype = {
-        name: lambda: as_phenotype(fam, samples[5].to_pylist())
-        for name in apart
-        if name.lower() in ("phenotype", "pheno") and name not in names
-    }
     source = GenotypeSource(path, (n, p), HEADER_BYTES, names)
     source.annotations = annotations
+
+    def phenotype() -> Array:
+        return as_phenotype(fam, samples[5].to_pylist())
+
+    others = {name: phenotype for name in PHENOTYPES if name not in names}
     family, sample = (column.to_pylist() for column in samples[:2])
-    sample_ids = np.array(list(map("\t".join, zip(family, sample, strict=True))))
-    return take_apart(source, apart, path, options, sample_ids, phenotype)
+    return OpenedMatrix(source, path, options, lambda: as_ids([family, sample]), others)
 
 
 def read_entries(path: Path) -> list[Any]:
@@ -86,11 +87,9 @@ def read_entries(path: Path) -> list[Any]:
     return list(table.columns)
 
 
-def _share_equal(column: Any) -> Array:
-    """The texts of a column as an array of objects in which equal ones are the same object."""
-    encoded = column.combine_chunks().dictionary_encode()
-    texts = np.array(encoded.dictionary.to_pylist(), dtype=object)
-    return np.asarray(texts[to_numbers(encoded.indices, encoded.indices.type)])
+def share_equal(texts: Iterable[str]) -> Array:
+    """Texts as an array of objects in which equal ones are the same object, which saves memory."""
+    return np.array(list(map(sys.intern, texts)), dtype=object)
 
 
 def _as_positions(column: Any, path: Path) -> Array:
@@ -104,22 +103,16 @@ def _as_positions(column: Any, path: Path) -> Array:
         ) from error
 
 
-def _check_mode(path: Path) -> None:
-    """Raise if the third byte does not say that SNP follows SNP."""
+def _check_cells(path: Path, n: int, p: int) -> None:
+    """Raise unless SNP follows SNP, which the third byte says, and there are as many as in .bim and .fam."""
     with open(path, "rb") as file:
         mode = file.read(HEADER_BYTES)[2:]
-    if mode == b"\0":
-        raise ValueError(
-            f"{path} stores sample after sample, as PLINK did before 2008: convert it with "
-            f"`plink --bfile {path.stem} --make-bed --out converted`."
-        )
     if mode != b"\1":
-        raise ValueError(f"{path} is not a valid PLINK file: its third byte must be 1, or 0 in old files.")
-
-
-def _check_size(path: Path, n: int, p: int) -> None:
-    size = path.stat().st_size
-    expected = HEADER_BYTES + p * -(-n // 4)
+        raise ValueError(
+            f"{path} is not a valid PLINK file: its third byte must be 1. Files with sample after sample, as "
+            f"before 2008, are converted with `plink --bfile {path.stem} --make-bed --out converted`."
+        )
+    size, expected = path.stat().st_size, HEADER_BYTES + p * -(-n // 4)
     if size != expected:
         raise ValueError(
             f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) need {expected:,}: it is "

@@ -5,59 +5,34 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
-from banditsis.core.arrays import Array
-from banditsis.formats.options import DEFAULTS, ReadOptions, as_ids, choose_columns, find_column
+from banditsis.formats.opened import Opened, OpenedMatrix
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.unsupported import check_supported
-from banditsis.sources.base import Source
-from banditsis.sources.views import ColumnSubset
-
-
-class Opened(NamedTuple):
-    """A file that has been opened."""
-
-    source: Source
-    #: sample ids, as strings, if the file has them
-    ids: Array | None = None
-    #: values of the columns that were taken apart, such as the target
-    values: Sequence[Array] = ()
-    #: names of these columns
-    labels: Sequence[str] = ()
 
 
 class Format(NamedTuple):
     """How files of a format are recognised and opened."""
 
     label: str
-    #: ``module:function``, called as ``function(path, apart, options)``; see :func:`open_file`
+    #: ``module:function``, called as ``function(path, options)``
     opener: str
     extensions: tuple[str, ...] = ()
     #: pattern of the first bytes of a file, empty for text and folders
     signature: bytes = b""
 
 
-class Compression(NamedTuple):
-    """How files are recognised whose text is compressed."""
-
-    label: str
-    #: pattern of the first bytes of a file
-    signature: bytes
-
-
-#: By the last suffix of a name.
+#: Compressions of text: label and pattern of the first bytes, by the last suffix of a name.
 COMPRESSIONS = {
-    ".gz": Compression("gzip", rb"\x1f\x8b"),
-    ".bz2": Compression("bzip2", rb"BZh.1AY&SY"),
-    ".xz": Compression("xz", rb"\xfd7zXZ\0"),
-    ".zst": Compression("zstd", rb"\x28\xb5\x2f\xfd"),
+    ".gz": ("gzip", rb"\x1f\x8b"),
+    ".bz2": ("bzip2", rb"BZh.1AY&SY"),
+    ".xz": ("xz", rb"\xfd7zXZ\0"),
+    ".zst": ("zstd", rb"\x28\xb5\x2f\xfd"),
 }
-COMPRESSED = tuple(compression.label for compression in COMPRESSIONS.values())
+COMPRESSED = tuple(label for label, _ in COMPRESSIONS.values())
 #: Extensions of tables of text, plain and compressed.
 TEXT = tuple(name + suffix for name in (".csv", ".tsv", ".txt") for suffix in ("", *COMPRESSIONS))
 
@@ -78,44 +53,27 @@ FORMATS = {
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
     "shuffled": Format("shuffled folder", "banditsis.index.reader:open_shuffled", (".shuffled",)),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
-    "h5ad": Format("AnnData (.h5ad)", "hdf5:open_h5ad", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
+    "h5ad": Format("AnnData (.h5ad)", "hdf5:open_hdf5", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
     "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
 SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
-#: Where Linux describes the memory.
-PROC = Path("/proc")
 #: The file that describes a prepared folder, and its key for the version of the layout.
 META, PREPARED = "meta.json", "banditsis_shuffled"
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
-def open_file(
-    path: str | os.PathLike[str], apart: Sequence[str] = (), options: ReadOptions = DEFAULTS
-) -> Opened:
-    """Open a file or folder of features in any format.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    apart : sequence of str
-        Columns of the file that are not features, such as the target, by name or 1-based number.
-    options : ReadOptions
-        How to read it.
-    """
-    path = Path(find_prefix(path))
-    format_name = find_format(path)
-    module, function = FORMATS[format_name].opener.split(":")
+def open_file(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> Opened:
+    """Open a file or folder of features in any format."""
+    path = str(path) if is_url(path) else Path(find_prefix(path))
+    module, function = FORMATS[find_format(path)].opener.split(":")
     module = module if "." in module else f"banditsis.formats.{module}"
-    open_format = getattr(import_module(module), function)
-    opened: Opened = open_format(path, apart, options)
-    n, p = opened.source.shape
-    if n == 0 or p == 0:
-        what = "rows" if n == 0 else "features besides the target" if apart else "features"
-        raise ValueError(f"{path} has no {what}.")
+    opened: Opened = getattr(import_module(module), function)(path, options)
+    opened.label = str(path)
+    if isinstance(opened, OpenedMatrix) and 0 in opened.shape:
+        raise ValueError(f"{path} has no {'rows' if opened.shape[0] == 0 else 'features'}.")
     return opened
 
 
@@ -129,9 +87,9 @@ def find_format(path: str | os.PathLike[str]) -> str:
     FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
     """
     if is_url(path):
-        store = re.sub(r"\.zarr:?/.*", ".zarr", str(path))  # of an array within it
-        return _format_by_name(Path(split_url(store)[0])) or _raise_unknown(path)
-    path = split_path(Path(path))[0]
+        store = re.sub(r"\.zarr/.*", ".zarr", str(split_path(path)[0]))  # of an array within it
+        return _format_by_name(Path(store)) or _raise_unknown(path)
+    path = Path(split_path(path)[0])
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
     if path.is_dir():
@@ -145,7 +103,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
             )
         return content or _raise_unknown(path)
     compression = COMPRESSIONS.get(path.suffix.lower())
-    expected = compression.label if compression else SIGNATURES.get(FORMATS[named].signature)
+    expected = compression[0] if compression else SIGNATURES.get(FORMATS[named].signature)
     if content == expected:
         return named
     if content is None:
@@ -195,22 +153,24 @@ def local_path(data: Any) -> Path | None:
     """
     if not isinstance(data, (str, os.PathLike)) or is_url(data):
         return None
-    return split_path(Path(data))[0]
+    return Path(split_path(data)[0])
 
 
-def split_path(path: Path) -> tuple[Path, str | None]:
-    """A file, and the path within it that follows a colon.
+def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
+    """A file or a URL, and the path within it that follows a colon.
 
     Examples
     --------
-    >>> split_path(Path("data.h5:/counts/raw"))[1]
-    '/counts/raw'
+    >>> split_path("data.h5:/counts/raw")[1], split_path("s3://bucket/data.h5:/counts")
+    ('counts/raw', ('s3://bucket/data.h5', 'counts'))
     """
-    drive, name = path.drive, path.as_posix()  # Windows: C:/data.h5:/counts
-    outer, colon, inner = name[len(drive) :].partition(":/")
-    if colon and not path.exists():
-        return Path(drive + outer), "/" + inner
-    return Path(find_prefix(path)), None
+    text = str(path) if is_url(path) else Path(path).as_posix()
+    start = re.match(r"[a-z0-9+.-]+://|[A-Za-z]:/|", text)  # Windows: C:/data.h5:/counts
+    end = text.find(":/", start.end() if start else 0)
+    if end >= 0 and (is_url(path) or not Path(path).exists()):
+        outer, inner = text[:end], text[end:].strip(":/")
+        return (outer if is_url(path) else Path(outer)), inner
+    return (text if is_url(path) else Path(find_prefix(path))), ""
 
 
 def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -223,18 +183,6 @@ def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     if len(found) > 1:
         raise ValueError(f"{path} stands for both {found[0]} and {found[1]}: name one of them.")
     return found[0]
-
-
-def split_url(url: str) -> tuple[str, str | None]:
-    """A URL, and the path within its file that follows a colon.
-
-    Examples
-    --------
-    >>> split_url("s3://bucket/data.h5:/counts"), split_url("s3://bucket/data.h5")
-    (('s3://bucket/data.h5', '/counts'), ('s3://bucket/data.h5', None))
-    """
-    match = re.fullmatch(r"(.+?://.+?):(/.*)", url)
-    return (match[1], match[2]) if match else (url, None)
 
 
 def _format_by_name(path: Path) -> str | None:
@@ -304,23 +252,6 @@ def similar_file(path: Path) -> str:
     return f" (there is {similar[0]})" if similar else ""
 
 
-def import_optional(module: str, extra: str) -> Any:
-    """Import an optional library, or explain how to install it.
-
-    Examples
-    --------
-    >>> import_optional("no_such_library", "zarr")
-    Traceback (most recent call last):
-    ImportError: reading Zarr needs no-such-library: pip install 'banditsis[zarr]'
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.split(".")[0].replace("_", "-")
-        what = format_label(extra) if extra in FORMATS else extra
-        raise ImportError(f"reading {what} needs {package}: pip install 'banditsis[{extra}]'") from error
-
-
 def format_label(name: str) -> str:
     """The name of a format in sentences.
 
@@ -330,80 +261,3 @@ def format_label(name: str) -> str:
     'AnnData (.h5ad)'
     """
     return FORMATS[name].label
-
-
-def check_memory(path: Path, n_bytes: int, limit: int | None) -> None:
-    """Raise if a file that must be read into memory is larger than the limit, or than the free memory."""
-    allowed = available_memory() if limit is None else limit
-    if n_bytes > allowed:
-        what = "free memory" if limit is None else "limit"
-        raise ValueError(
-            f"{path} must be read into memory, and its {n_bytes:,} bytes are more than the {what} of "
-            f"{allowed:,}: raise the limit, or convert the file to Parquet or Zarr."
-        )
-
-
-def allowed_memory(limit: int | None) -> int:
-    """The limit in bytes; by default half of the available memory."""
-    return available_memory() // 2 if limit is None else limit
-
-
-def available_memory() -> int:
-    """Bytes that this process can still use."""
-    try:
-        lines = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        if not hasattr(os, "sysconf"):
-            return 1 << 32
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
-def take_apart(
-    source: Source,
-    apart: Sequence[str],
-    where: object,
-    options: ReadOptions = DEFAULTS,
-    ids: Array | None = None,
-    others: Mapping[str, Callable[[], Array]] | None = None,
-) -> Opened:
-    """Separate some columns from the features of a source, and choose among the features.
-
-    Parameters
-    ----------
-    source : Source
-        All features.
-    apart : sequence of str
-        Columns by name, or features by 1-based number.
-    where : object
-        The name of the data in messages.
-    options : ReadOptions
-        Which columns are features (``columns``, ``drop``) and which one has the sample ids (``id``).
-    ids : ndarray of str, optional
-        Sample ids that the format has.
-    others : mapping of str to callable, optional
-        Columns that are not features, and the functions that read them. They take precedence.
-    """
-    wanted = [*apart, *([] if options.id is None else [options.id])]
-    if not (wanted or options.columns or options.drop):
-        return Opened(source, ids)
-    n, p = source.shape
-    names = [source.name(j) for j in range(p)]
-    values, labels, taken = [], [], set[int]()
-    for name in wanted:
-        if others and name in others:
-            values.append(others[name]())
-            labels.append(name)
-            continue
-        choices = names if name in names or name.isdigit() else [*(others or ()), *names]
-        column = find_column(choices, name, where)
-        taken.add(column)
-        values.append(np.array(source.read(slice(0, n), slice(column, column + 1))[:, 0]))
-        labels.append(names[column])
-    kept = [j for j in choose_columns(names, options, where) if j not in taken]
-    if len(kept) < p:
-        source = ColumnSubset(source, np.array(kept, dtype=np.intp))
-        source.names = [names[j] for j in kept]
-    if options.id is not None:
-        ids = as_ids([values.pop().tolist()])
-    return Opened(source, ids, values, labels[: len(apart)])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from pathlib import Path
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from banditsis.core.arrays import are_distinct_integers
+from banditsis.core.arrays import Array, are_distinct_integers
 from banditsis.core.formatting import count
+from banditsis.formats.opened import Opened
 from banditsis.formats.options import ReadOptions, as_ids, choose_columns, find_column
-from banditsis.formats.registry import Opened
+from banditsis.sources.base import Source
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
 #: A column of text with more distinct values than this, and more than one in two rows, is not encoded.
@@ -27,52 +27,113 @@ ID_NAMES |= {"name", "sample", "sample_id", "sampleid", "subject", "animal", "ba
 LIKE_AN_ID = re.compile(r"(.*[_ .-])?(?i:id|uuid|guid|key)|.*[a-z]I[Dd]", re.DOTALL)
 
 
-def open_table(
-    table: Table,
-    apart: Sequence[str],
-    options: ReadOptions,
-    *,
-    index: Sequence[int] = (),
-    make: Callable[..., TableSource] = TableSource,
-) -> Opened:
-    """Select the features and the sample ids of a table, and take other columns apart.
+class OpenedTable(Opened):
+    """A table, whose columns are of any type.
 
     Parameters
     ----------
-    table : Table
-        The columns.
-    apart, options
-        See :func:`open_file`.
+    where : object
+        The name of the table in messages.
+    names : sequence of str
+        Its columns.
+    options : ReadOptions
+        Which columns are features, and how.
+    load : callable, optional
+        Reads the table, when it is first needed.
     index : sequence of int, optional
-        The columns of row names, which are not features; by default the index that pandas stored.
-    make : type, optional
-        The class of the source.
+        The columns of row names, which are not features.
     """
-    names = table.schema.names
-    check_unique_names(names, table.where)
-    if not table.groups:
-        raise ValueError(f"{table.where} has no rows.")
-    index = index or find_index(table.schema)
-    taken, id_columns, left = find_roles(names, apart, index, options, table.where)
-    skipped = _find_skipped(table, left, options)
-    if options.strict:
-        _raise_not_numeric(table, skipped)
-    levels = _find_levels(table, [j for j in left if j not in skipped], options, skipped)
-    chosen = [j for j in left if j not in skipped]
-    reasons = [skipped[j] for j in left if j in skipped]
-    what = list_some([f"{names[j]} ({skipped[j].what})" for j in left if j in skipped])
-    remedies = dict.fromkeys(why.command if options.command_line else why.remedy for why in reasons)
-    them = "it" if len(skipped) == 1 else "them"
-    notes = [f"skipped {what}; to use {them}: {', '.join(remedies)}."] if skipped else []
-    if not chosen:
-        raise ValueError(" ".join([f"{table.where} has no column that could be a feature.", *notes]))
-    source = make(table, *_make_features(names, chosen, levels), levels)
-    source.notes = [*source.notes, *notes]
-    source.contents = _describe_features(names, chosen, levels)
-    if skipped:
-        source.contents += f"; skipped {what}"
-    ids = as_ids([table.values(j).tolist() for j in id_columns]) if id_columns else None
-    return Opened(source, ids, [table.values(j) for j in taken], [names[j] for j in taken])
+
+    #: the class of the source
+    source_type: type[TableSource] = TableSource
+
+    def __init__(
+        self,
+        where: object,
+        names: Sequence[str],
+        options: ReadOptions,
+        load: Callable[[], Table] | None = None,
+        index: Sequence[int] = (),
+    ) -> None:
+        super().__init__(where, options)
+        check_unique_names(names, where)
+        self._names, self._load, self.index = names, load, index
+        self._places = {name: j for j, name in enumerate(names)}
+        others = set(range(len(names))) - set(index)
+        self._choices = [names[j] for j in sorted(others)]
+        self.id_columns = list(index) if options.id is None else [find_column(names, options.id, where)]
+
+    @cached_property
+    def table(self) -> Table:
+        with self.explained():
+            table = self._load_table()
+        if not table.groups:
+            raise ValueError(f"{self.where} has no rows.")
+        return table
+
+    def _load_table(self) -> Table:
+        assert self._load is not None
+        return self._load()
+
+    @cached_property
+    def n_rows(self) -> int:
+        return sum(group.n_rows for group in self.table.groups)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._names
+
+    @property
+    def key_names(self) -> Sequence[str]:
+        if self.options.id is not None:
+            return [self.options.id]
+        return [*([""] if self.index else []), *self._names]
+
+    def find(self, column: str) -> str:
+        name = self._choices[find_column(self._choices, column, self.where)]
+        self.taken.append(name)
+        return name
+
+    def _read(self, name: str) -> Array:
+        return self.table.values(self._places[name])
+
+    def _read_ids(self) -> Array | None:
+        columns = [self.table.values(j).tolist() for j in self.id_columns]
+        return as_ids(columns) if columns else None
+
+    def use_ids(self, like: Sequence[str]) -> None:
+        """Take the columns with these names as ids, or the index, or columns with a usual name."""
+        if self.options.id is None:
+            taken = [self._places[name] for name in self.taken]
+            found = match_names(self._names, like, taken) or self.id_columns
+            self.id_columns = found or find_id_columns(self._names, exclude=taken)
+
+    @cached_property
+    def candidates(self) -> list[int]:
+        """Columns that were chosen, and have no other role."""
+        used = {*self.id_columns, *(self._places[name] for name in self.taken)}
+        chosen = choose_columns(self._choices, self.options, self.where)
+        places = (self._places[self._choices[k]] for k in chosen)
+        return [j for j in places if j not in used]
+
+    def _make_source(self) -> Source:
+        table, names, options, left = self.table, self._names, self.options, self.candidates
+        levels, skipped = _sort_columns(table, left, options)
+        if options.strict and skipped:
+            raise _not_numeric(table, list(skipped))
+        chosen = [j for j in left if j not in skipped]
+        what = list_some([f"{names[j]} ({why.what})" for j, why in skipped.items()])
+        remedies = dict.fromkeys(w.command if options.command_line else w.remedy for w in skipped.values())
+        them = "it" if len(skipped) == 1 else "them"
+        notes = [f"skipped {what}; to use {them}: {', '.join(remedies)}."] if skipped else []
+        if not chosen:
+            raise ValueError(" ".join([f"{self.where} has no column that could be a feature.", *notes]))
+        source = self.source_type(table, *_make_features(names, chosen, levels), levels)
+        source.notes = [*source.notes, *notes]
+        source.contents = _describe_features(names, chosen, levels)
+        if skipped:
+            source.contents += f"; skipped {what}"
+        return source
 
 
 class Skipped(NamedTuple):
@@ -93,46 +154,34 @@ MORE_LEVELS = Skipped("over {limit:,} levels", "a larger one_hot", "a larger --o
 FEWER_LEVELS = Skipped("over {limit:,} levels", "fewer levels", "fewer levels")
 
 
-def _find_skipped(table: Table, columns: Sequence[int], options: ReadOptions) -> dict[int, Skipped]:
-    """The columns that are not features, and why."""
-    skipped, names, kinds = {}, table.schema.names, table.schema.types  # each a new list
+def _sort_columns(
+    table: Table, columns: Sequence[int], options: ReadOptions
+) -> tuple[dict[int, list[Any]], dict[int, Skipped]]:
+    """The levels of the columns to encode, and why other columns are not features."""
+    n_half = sum(group.n_rows for group in table.groups) // 2
+    limit = min(options.one_hot, max(SMALLEST_LEVEL_LIMIT, n_half))
+    too_many = MORE_LEVELS if limit == options.one_hot else FEWER_LEVELS
+    levels: dict[int, list[Any]] = {}
+    skipped: dict[int, Skipped] = {}
+    names, kinds = table.schema.names, table.schema.types  # each a new list
     for j in columns:
         kind, name = kinds[j], names[j]
         if _type_name(kind).startswith(TIMES):
             if options.dates == "skip":
                 skipped[j] = TIME
-        elif _is_text(kind):
-            if _type_name(kind).startswith(NEVER_ENCODED):
-                skipped[j] = NESTED
-            elif not options.one_hot:
-                skipped[j] = TEXT
-        elif may_hold_ids(name, options) and are_distinct_integers(table.values(j)[:, None]).all():
-            skipped[j] = ID
-    return skipped
-
-
-def _find_levels(
-    table: Table, columns: Sequence[int], options: ReadOptions, skipped: dict[int, Skipped]
-) -> dict[int, list[Any]]:
-    """The levels of the columns of text; ``skipped`` gets those that have too many."""
-    n_half = sum(group.n_rows for group in table.groups) // 2
-    limit = min(options.one_hot, max(SMALLEST_LEVEL_LIMIT, n_half))
-    levels, names, kinds = {}, table.schema.names, table.schema.types  # each a new list
-    for j in columns:
-        if not _is_text(kinds[j]):
-            continue
-        found = table.levels(j, limit)
-        if found is not None:
+        elif numeric_type(kind) is not None:
+            if may_hold_ids(name, options) and are_distinct_integers(table.values(j)[:, None]).all():
+                skipped[j] = ID
+        elif _type_name(kind).startswith(NEVER_ENCODED):
+            skipped[j] = NESTED
+        elif not options.one_hot:
+            skipped[j] = TEXT
+        elif (found := table.levels(j, limit)) is not None:
             levels[j] = found
-            continue
-        why = MORE_LEVELS if limit == options.one_hot else FEWER_LEVELS
-        what = "id" if may_hold_ids(names[j], options) else why.what.format(limit=limit)
-        skipped[j] = why._replace(what=what)
-    return levels
-
-
-def _is_text(kind: Any) -> bool:
-    return numeric_type(kind) is None
+        else:
+            what = "id" if may_hold_ids(name, options) else too_many.what.format(limit=limit)
+            skipped[j] = too_many._replace(what=what)
+    return levels, skipped
 
 
 def may_hold_ids(name: str, options: ReadOptions) -> bool:
@@ -168,37 +217,14 @@ def list_some(items: Sequence[str]) -> str:
     return ", ".join(items[:5]) + more
 
 
-def _raise_not_numeric(table: Table, skipped: dict[int, Skipped]) -> None:
-    """Raise if columns of a frame are not numeric."""
-    if not skipped:
-        return
-    shown = [f"{table.schema.names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in skipped]
-    more = f" and {len(shown) - 5:,} more" if len(shown) > 5 else ""
+def _not_numeric(table: Table, columns: Sequence[int]) -> TypeError:
+    shown = [f"{table.schema.names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in columns]
     are = "column that is" if len(shown) == 1 else "columns that are"
-    raise TypeError(
-        f"{table.where} has {len(shown):,} {are} not numeric: {', '.join(shown[:5])}{more}; encode them in a "
+    return TypeError(
+        f"{table.where} has {len(shown):,} {are} not numeric: {list_some(shown)}; encode them in a "
         "ColumnTransformer, or pass open_source(X), which skips dates and text, or encodes them with "
         "one_hot=True, dates='numeric'."
     )
-
-
-def find_roles(
-    names: Sequence[str], apart: Sequence[str], index: Sequence[int], options: ReadOptions, where: object
-) -> tuple[list[int], list[int], list[int]]:
-    """The numbers of the columns that are taken apart, of sample ids, and of possible features."""
-    others = [j for j in range(len(names)) if j not in index]
-    choices = [names[j] for j in others]
-    taken = [others[find_column(choices, wanted, where)] for wanted in apart]
-    like = options.ids_like
-    if options.id is not None:
-        ids = [find_column(names, options.id, where)]
-    else:
-        ids = match_names(names, like or (), taken) or list(index)
-        if not ids and like is not None:
-            ids = find_id_columns(names, exclude=taken)
-    used = {*taken, *ids}
-    chosen = choose_columns(choices, options, where)
-    return taken, ids, [others[k] for k in chosen if others[k] not in used]
 
 
 def _make_features(
@@ -286,11 +312,3 @@ def find_id_columns(names: Sequence[str], *, exclude: Sequence[int] = ()) -> lis
     if len(names) > 1 and lower[0] == "" and 0 not in exclude:  # row names of pandas and R
         return [0]
     return [k for k, name in enumerate(lower) if name in ID_NAMES and k not in exclude and len(names) > 1][:1]
-
-
-def damaged(path: Path | str, format_name: str, error: Exception) -> Exception:
-    """The error to raise if a library cannot read a file."""
-    if isinstance(error, (FileNotFoundError, PermissionError)):
-        return error
-    reason = str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
-    return ValueError(f"{path} is not a valid {format_name} file: {reason}; write it again.")

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats
-from banditsis.formats.arrow import ARROW, PARQUET, read_table
+from banditsis.formats.arrow import ARROW, PARQUET, open_arrow
+from banditsis.formats.frames import in_memory
 from banditsis.formats.numpy import load_npy
-from banditsis.formats.opening import open_copy
-from banditsis.formats.options import as_ids
+from banditsis.formats.opened import Opened, OpenedMatrix
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import TEXT, find_format, is_url
-from banditsis.formats.tables import find_id_columns, find_index, lower_names, match_names
-from banditsis.formats.text import (
-    DECIMAL_COMMA,
-    MISSING,
-    MarkedNumbers,
-    find_dialect,
-    is_number,
-    is_value,
-    read_rows,
-)
+from banditsis.formats.remote import open_copy
+from banditsis.formats.tables import OpenedTable, match_names
+from banditsis.formats.text import DECIMAL_COMMA, MISSING, find_dialect, is_number, is_value, read_rows
 from banditsis.formats.unsupported import check_supported
-from banditsis.sources.tables import to_numbers
+from banditsis.sources.tables import Table
 
 MISSING_CODE = -9.0  # of PLINK
 #: Files of PLINK and GCTA in which family and individual come first, even without a header.
@@ -35,59 +30,16 @@ TABLES = PARQUET + ARROW
 DELIMITED = (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES)
 
 
-@dataclass(frozen=True)
-class SideFile:
-    """A file of targets, covariates or weights."""
-
-    path: Path | str
-    names: Sequence[str]
-    #: the values of a column, numbers with NaN or labels with None, and how they were interpreted, if that is
-    #: not obvious
-    read: Callable[[int], tuple[Array, str]]
-    #: the cells of a column, for ids
-    cells: Callable[[int], Sequence[object]]
-    #: the columns of the index that pandas stored
-    index: Sequence[int] = ()
-    #: whether the names are from the file
-    has_names: bool = True
-
-    def ids(self, columns: Sequence[int]) -> Array:
-        """Sample ids, as strings."""
-        return as_ids([self.cells(k) for k in columns])
-
-    def find_ids(self, data_columns: Collection[str], taken: Collection[int]) -> tuple[list[int], str | None]:
-        """The columns of sample ids, and the name of the first one if it is a key, which the data have too.
-
-        A key is the first column of unique values with the name of a column of the data. It precedes the
-        usual ids if the data have none, or if they are a default index. ``taken`` columns are something else.
-        """
-        usual = [k for k in self.index if k not in taken] or find_id_columns(self.names, exclude=[*taken])
-        own = set(lower_names(data_columns)) if self.has_names and len(self.names) > 1 else set()
-        shared = [k for k, name in enumerate(lower_names(self.names)) if name in own]
-        both_have = usual and (set(usual) <= set(shared) or find_id_columns([*data_columns]))
-        if not both_have or self.is_default_index(usual):
-            for k in shared:
-                if k not in usual and k not in taken and _are_keys(self.ids([k])):
-                    return [k], self.names[k]
-        return usual, None
-
-    def is_default_index(self, columns: Sequence[int]) -> bool:
-        """Whether ids are the index that pandas writes by default: unnamed, from 0."""
-        unnamed = {"", "unnamed: 0", "index", "__index_level_0__"}
-        return {self.names[k].lower() for k in columns} <= unnamed and first_row_number(
-            self.ids(columns)
-        ) == 0
-
-
-def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Collection[str] = ()) -> SideFile:
+def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Sequence[str] = ()) -> Opened:
     """Open a file of targets, covariates or weights.
 
     A requested name in the first line of a text file tells that it is a header. In files of text, ``na`` are
     missing values.
     """
     if is_url(path):
-        opened: SideFile = open_copy(str(path), lambda copy: open_side_file(copy, wanted, na))
-        return replace(opened, path=path)
+        opened: Opened = open_copy(str(path), lambda copy: open_side_file(copy, wanted, na))
+        opened.where = path
+        return opened
     path = Path(path)
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
@@ -99,45 +51,66 @@ def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Coll
     if name.endswith(".npy"):
         return _open_npy(path)
     if name.endswith(TABLES):
-        return _open_arrow(path)
+        return open_arrow(path, DEFAULTS)
     if name.endswith(DELIMITED):
-        return _open_text(path, wanted, na)
+        return SideText(path, wanted, ReadOptions(na=na))
     raise ValueError(
         f"{path} cannot be a target: it must end in .npy, {', '.join(TABLES)} or {', '.join(DELIMITED)}."
     )
 
 
-def _open_npy(path: Path) -> SideFile:
+def _open_npy(path: Path) -> OpenedMatrix:
     """A vector, or a matrix whose columns have numbers."""
     array = load_npy(path)
     if array.ndim not in (1, 2):
         raise ValueError(f"{path} has shape {array.shape}: a target has one or two dimensions.")
     matrix = array.reshape(len(array), -1)
     names = [path.name] if matrix.shape[1] == 1 else [f"{k + 1}" for k in range(matrix.shape[1])]
-    return SideFile(path, names, lambda k: (np.array(matrix[:, k]), ""), lambda k: matrix[:, k].tolist())
+    columns = {name: partial(np.array, matrix[:, k]) for k, name in enumerate(names)}
+    return OpenedMatrix(None, path, DEFAULTS, columns=columns)
 
 
-def _open_arrow(path: Path) -> SideFile:
-    table = read_table(path)
-    index = find_index(table.schema)
-    return SideFile(
-        path, table.schema.names, lambda k: (table.values(k), ""), lambda k: table.values(k).tolist(), index
-    )
+class SideText(OpenedTable):
+    """Delimited text, with or without a header, plain or compressed; ids are compared as text."""
 
+    uses_na = True
 
-def _open_text(path: Path, wanted: Sequence[str | None], na: Collection[str]) -> SideFile:
-    """Delimited text, with or without a header, plain or compressed."""
-    dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted, na))
-    names = dialect.names if dialect.has_header else _default_names(path, len(dialect.names))
-    columns = list(zip(*(cells for _, cells in read_rows(path, dialect)), strict=True)) or [()] * len(names)
-    is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or bool(
-        match_names(names, ("FID", "IID"))
-    )
+    def __init__(self, path: Path, wanted: Sequence[str | None], options: ReadOptions) -> None:
+        self._dialect = find_dialect(path, lambda rows: _find_header(path, rows, wanted, options.na))
+        self.has_names = self._dialect.has_header
+        names = self._dialect.names if self.has_names else _default_names(path, len(self._dialect.names))
+        super().__init__(path, names, options)
+        self._is_plink = path.name.lower().endswith((".fam", ".pheno", ".phen")) or bool(
+            match_names(names, ("FID", "IID"))
+        )
+        self._path = path
 
-    def read(k: int) -> tuple[Array, str]:
-        return _convert(["" if text in na else text for text in columns[k]], is_plink, dialect.delimiter)
+    def _load_table(self) -> Table:
+        import pyarrow as pa
 
-    return SideFile(path, names, read, columns.__getitem__, has_names=dialect.has_header)
+        columns = zip(*(cells for _, cells in read_rows(self._path, self._dialect)), strict=True)
+        return in_memory(self.names, [pa.array(column, pa.string()) for column in columns], self.where)
+
+    def texts(self, name: str) -> list[Any]:
+        return list(super()._read(name).tolist())
+
+    def _read(self, name: str) -> Array:
+        """Numbers if all values are numbers or missing, else labels."""
+        texts, notes = self.texts(name), list[str]()
+        values = ["" if text in self.options.na else text for text in texts]
+        known = _to_numbers(values)
+        has_commas = self._dialect.delimiter != "," and any(map(DECIMAL_COMMA.fullmatch, values))
+        if known is None and has_commas:
+            known = _to_numbers([value.replace(",", ".") for value in values])
+            if known is not None:
+                notes.append("its decimal commas were read as points")
+        found = known if known is not None else _to_labels(values)
+        is_code = _are_codes(found) if self._is_plink else np.zeros(len(found), dtype=bool)
+        if is_code.any():
+            found[is_code] = np.nan if found.dtype.kind == "f" else None
+            notes.append("-9 counts as missing in it")
+        self.notes[name] = "; ".join(notes)
+        return found
 
 
 def _find_header(
@@ -172,56 +145,16 @@ def _default_names(path: Path, width: int) -> list[str]:
     return names
 
 
-def _are_keys(ids: Array) -> bool:
-    """Whether values can identify rows: all different, none missing, and not measurements with decimals."""
-    values = set(ids.tolist())
-    if len(values) < len(ids) or values & MISSING:
-        return False
-    return all(float(value).is_integer() for value in values if is_number(value))
-
-
-def first_row_number(ids: Array) -> int | None:
-    """The smallest id if ids are consecutive integers in any order.
-
-    Examples
-    --------
-    >>> first_row_number(np.array(["2", "1", "3"])), first_row_number(np.array(["1", "3"]))
-    (1, None)
-    """
-    if not all(str(name).isdigit() for name in ids):
-        return None
-    numbers = np.sort([int(name) for name in ids])
-    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
-
-
-def _convert(values: list[str], is_plink: bool, delimiter: str) -> tuple[Array, str]:
-    """Numbers if all values are numbers or missing, else labels; and a note on the interpretation."""
-    notes, numbers = [], _to_numbers(values)
-    if numbers is None and delimiter != "," and any(DECIMAL_COMMA.fullmatch(value) for value in values):
-        numbers = _to_numbers([value.replace(",", ".") for value in values])
-        if numbers is not None:
-            notes.append("its decimal commas were read as points")
-    if numbers is None:
-        marks = MarkedNumbers(delimiter, MISSING)
-        parsed = marks.parse(values)
-        if parsed is not None:
-            numbers = to_numbers(parsed, parsed.type)
-            notes.append(f"it was read as numbers {marks}")
-    labels = [None if value in MISSING else value for value in values] if numbers is None else []
-    known = np.array(labels, dtype=object) if numbers is None else numbers
-    is_code = _are_codes(known) if is_plink else np.zeros(len(known), dtype=bool)
-    if is_code.any():
-        known[is_code] = None
-        notes.append("-9 counts as missing in it")
-    return known, "; ".join(notes)
-
-
 def _to_numbers(values: Sequence[str]) -> Floats | None:
     """Numbers with NaN for missing values; None if a value is neither."""
     try:
         return np.array([np.nan if value in MISSING else float(value) for value in values])
     except ValueError:
         return None
+
+
+def _to_labels(values: Sequence[str]) -> Array:
+    return np.array([None if value in MISSING else value for value in values], dtype=object)
 
 
 def _are_codes(values: Array) -> Array:

@@ -1,33 +1,24 @@
-"""Open data with targets, covariates and weights: columns of the data, or of files joined to their rows."""
+"""Targets, covariates and weights: columns of the data, or of files that are joined to their rows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices
-from banditsis.core.validation import find_missing, warn_user
-from banditsis.formats.opening import column_names, is_text, open_parts, stack_columns
-from banditsis.formats.options import (
-    DEFAULTS,
-    ColumnNotFoundError,
-    Patterns,
-    ReadOptions,
-    check_options,
-    find_column,
-)
-from banditsis.formats.registry import Opened, is_url
-from banditsis.formats.tables import match_names
-from banditsis.formats.target_files import DELIMITED, TABLES, SideFile, first_row_number, open_side_file
+from banditsis.core.validation import find_missing
+from banditsis.formats.join import EVERY, Side, find_side, is_default_index, join
+from banditsis.formats.opened import Opened
+from banditsis.formats.opening import open_any
+from banditsis.formats.options import Patterns, ReadOptions, check_options
+from banditsis.formats.registry import is_url
+from banditsis.formats.target_files import DELIMITED, TABLES, open_side_file
 from banditsis.sources.base import Source
 from banditsis.sources.views import RowSubset
-
-#: Stands for all columns of a file that have no other role.
-EVERY = "*"
 
 
 class Dataset(NamedTuple):
@@ -68,17 +59,6 @@ class Place(NamedTuple):
     column: str | None
     #: as the user wrote it
     text: str
-
-
-class Side(NamedTuple):
-    """A file whose rows are joined to those of the data."""
-
-    file: SideFile
-    #: the columns that are used, by what the user calls them
-    columns: dict[str | None, list[int]]
-    id_columns: list[int]
-    #: name of the ids if they were chosen because the data have a column of the same name
-    key: str | None
 
 
 class Column(NamedTuple):
@@ -165,27 +145,35 @@ def open_dataset(
     weights: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """As :func:`open_data`, with options that were checked."""
-    given, own = (_as_texts(target), _as_texts(weights)), column_names(data)
-    roles = [[find_place(text, own) for text in texts] for texts in given]
-    roles.append([place for text in _as_texts(covariates) for place in _find_covariates(text, own)])
-    opened, (responses, weighted, adjusted) = open_columns(data, roles, options, names)
-    n = opened.source.shape[0]
+    opened = open_any(data, options, names)
+    roles = [[find_place(text, opened.names) for text in _as_texts(given)] for given in (target, weights)]
+    roles.append([place for text in _as_texts(covariates) for place in _find_covariates(text, opened.names)])
+    (responses, weighted, adjusted), notes = read_columns(opened, roles)
+    source = opened.source()
+    source.notes = [*notes, *source.notes]
+    n = source.shape[0]
     known = [column.rows for column in responses]
     rows = np.unique(np.concatenate(known)) if known else np.arange(n)
     values = [column.expand(rows) for column in responses]
     keys = [column.name for column in adjusted]
     if len(set(keys)) < len(keys):  # from different files
         keys = [column.place.text for column in adjusted]
-    single = isinstance(target, (str, os.PathLike))
+    single, ids = isinstance(target, (str, os.PathLike)), opened.ids
     return Dataset(
-        features=opened.source if rows.size == n else RowSubset(opened.source, rows),
-        target=None if not values else values[0] if single else stack_columns(values),
+        features=source if rows.size == n else RowSubset(source, rows),
+        target=None if not values else values[0] if single else _stack(values),
         covariates={key: column.expand(rows) for key, column in zip(keys, adjusted, strict=True)} or None,
         weights=weighted[0].expand(rows) if weighted else None,
-        ids=None if opened.ids is None else opened.ids[rows],
+        ids=None if ids is None else ids[rows],
         names=tuple(column.name for column in responses),
         joined=tuple(column.how for column in (*responses, *weighted, *adjusted)),
     )
+
+
+def _stack(columns: Sequence[Array]) -> Array:
+    """Several columns as one array, of objects if some hold text."""
+    is_text = len(columns) > 1 and any(column.dtype.kind not in "fiub" for column in columns)
+    return np.column_stack([column.astype(object) if is_text else column for column in columns])
 
 
 def _as_texts(given: str | os.PathLike[str] | Sequence[str] | None) -> list[str]:
@@ -195,7 +183,7 @@ def _as_texts(given: str | os.PathLike[str] | Sequence[str] | None) -> list[str]
     return [str(text) for text in given]
 
 
-def find_place(text: str, data_columns: Collection[str] = ()) -> Place:
+def find_place(text: str, data_columns: Sequence[str] = ()) -> Place:
     """Where a column is: in the data unless the text names a file by its extension.
 
     Examples
@@ -206,21 +194,21 @@ def find_place(text: str, data_columns: Collection[str] = ()) -> Place:
     head, _, column = text.rpartition(":")
     missing = None
     for name, rest in ((text, None), (head, column or None)) if text not in data_columns else ():
-        if name.lower().endswith((*TABLES, *DELIMITED, ".npy")):
-            if is_url(name):
-                return Place(name, rest, text)
-            if Path(name).is_file():
-                return Place(Path(name), rest, text)
-            missing = missing or name
+        has_ending = name.lower().endswith((*TABLES, *DELIMITED, ".npy"))
+        if has_ending and is_url(name):
+            return Place(name, rest, text)
+        if name and not name.isdigit() and Path(name).is_file():
+            return Place(Path(name), rest, text)
+        missing = name if has_ending and missing is None else missing
     if missing is not None:
         raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
     return Place(None, text, text)
 
 
-def _find_covariates(text: str, data_columns: Collection[str]) -> Iterator[Place]:
+def _find_covariates(text: str, data_columns: Sequence[str]) -> Iterator[Place]:
     """Where covariates are, which are separated by commas."""
     parts = [text] if text in data_columns else [part.strip() for part in text.split(",")]
-    place = Place(None, text, text) if set(parts) <= set(data_columns) else find_place(text)
+    place = Place(None, text, text) if all(part in data_columns for part in parts) else find_place(text)
     if place.file is None:
         yield from (Place(None, part, part) for part in parts)
         return
@@ -228,172 +216,45 @@ def _find_covariates(text: str, data_columns: Collection[str]) -> Iterator[Place
         yield Place(place.file, column.strip(), f"{place.file}:{column.strip()}")
 
 
-def open_columns(
-    data: Any,
-    roles: Sequence[Sequence[Place]],
-    options: ReadOptions = DEFAULTS,
-    names: Sequence[str] | None = None,
-) -> tuple[Opened, list[list[Column]]]:
-    """Open data, and the columns of several roles, each in the rows in which it is known."""
+def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> tuple[list[list[Column]], list[str]]:
+    """The columns of several roles, each in the rows in which it is known; and notes on shared keys.
+
+    They are then not features of the data.
+    """
     places = [place for role in roles for place in role]
+    own = [place for place in places if place.file is None]
+    found = {place: data.find(place.text) for place in own}
     wanted: dict[Path | str, list[str | None]] = {}
     for place in places:
         if place.file is not None:
             wanted.setdefault(place.file, []).append(place.column)
-    files = {file: open_side_file(file, columns, options.na) for file, columns in wanted.items()}
-    own = [] if not files else column_names(data) if options.id is None else [options.id]
-    sides = {file: find_side(files[file], columns, own) for file, columns in wanted.items()}
-    if not is_text(data) and any(str(file).lower().endswith(DELIMITED) for file in files):
-        options = options._replace(na=())  # which applies to these files alone
-    for side in reversed(sides.values()):  # the first one decides
-        if side.id_columns and not side.file.is_default_index(side.id_columns):
-            options = options._replace(ids_like=[side.file.names[k] for k in side.id_columns])
-    apart = [place.text for place in places if place.file is None]
-    opened = _open_apart(data, apart, options, names)
-    if sides and not own and opened.ids is None and (found := opened.source.names):  # a matrix with names
-        sides = {file: find_side(files[file], columns, found) for file, columns in wanted.items()}
-        for key in [side.key for side in sides.values() if side.key is not None][:1]:
-            (column,) = match_names(found, [key])
-            opened = _open_apart(data, apart, options._replace(id=found[column]), names)
-    joined = {file: join(opened, side) for file, side in sides.items()}
-    own_columns = iter(zip(opened.labels, opened.values, strict=True))
+    na = data.options.na
+    files = {file: open_side_file(file, columns, na) for file, columns in wanted.items()}
+    data.uses_na |= any(opened.uses_na for opened in files.values())
+    sides = {file: find_side(opened, wanted[file], data.key_names) for file, opened in files.items()}
+    joining = [side for side in sides.values() if side.ids and not is_default_index(side.file, side.ids)]
+    if joining:  # the first one decides
+        data.use_ids(joining[0].ids)
+    joined = {file: join(data, side) for file, side in sides.items()}
 
     def read(place: Place) -> Iterator[Column]:
         if place.file is None:
-            yield _data_column(place, *next(own_columns))
+            yield _data_column(place, found[place], data.values(found[place]))
         else:
             yield from _side_columns(place, sides[place.file], *joined[place.file])
 
-    return opened, [[column for place in role for column in read(place)] for role in roles]
-
-
-def _open_apart(
-    data: Any, columns: Sequence[str], options: ReadOptions, names: Sequence[str] | None
-) -> Opened:
-    try:
-        return open_parts(data, columns, options, names)
-    except ColumnNotFoundError:
-        for column in columns:
-            if Path(column).is_file():
-                open_side_file(Path(column))  # raises the error of that file
-        raise
-
-
-def find_side(file: SideFile, wanted: Sequence[str | None], data_columns: Collection[str]) -> Side:
-    """Find the columns of a file that are used, and its sample ids."""
-    columns: dict[str | None, list[int]] = {
-        name: [find_column(file.names, name, file.path)] for name in wanted if name not in (None, EVERY)
-    }
-    id_columns, key = file.find_ids(data_columns, {k for (k,) in columns.values()})
-    used = {*id_columns, *(k for (k,) in columns.values())}
-    others = [k for k in range(len(file.names)) if k not in used]
-    if None in wanted:
-        if len(others) != 1:
-            shown = ", ".join(file.names[k] for k in others[:8]) + (", …" if len(others) > 8 else "")
-            raise ValueError(
-                f"{file.path} has several columns: name one, as in {file.path}:column; there are {shown}."
-            )
-        columns[None], others = others, []
-    if EVERY in wanted:
-        if not others:
-            raise ValueError(f"{file.path} has no covariates: all its columns are sample ids or targets.")
-        columns[EVERY] = others
-    return Side(file, columns, id_columns, key)
-
-
-def join(opened: Opened, side: Side) -> tuple[Indices, str, str]:
-    """Find the row of a file for each row of the data: by sample ids if both have them, else by row order.
-
-    Returns
-    -------
-    position : ndarray of int
-        A row of the file for each row of the data, -1 if there is none.
-    how, remark : str
-        How it was found, and how many ids of the file were not used.
-    """
-    path, ids = side.file.path, side.file.ids(side.id_columns) if side.id_columns else None
-    if opened.ids is None or ids is None:
-        return *_join_by_order(opened, side), ""
-    position = _match_ids(opened.ids, ids, path)
-    n_unused = len(ids) - np.count_nonzero(position >= 0)
-    on = "sample ids" if side.key is None else f"the column {side.key!r} of both"
-    how = f"{path} was joined on {on}"
-    if side.key is not None:
-        opened.source.notes = [*opened.source.notes, f"{how}; the column is not a feature."]
-    return position, how, f"{n_unused:,} of its ids are not in the data" if n_unused else ""
-
-
-def _join_by_order(opened: Opened, side: Side) -> tuple[Indices, str]:
-    """Take rows in their order; for a shuffled store, this is the order before shuffling."""
-    path = side.file.path
-    if (opened.ids is None) == bool(side.id_columns):
-        has, lacks = (f"{path} has", "the data have")
-        has, lacks = (has, lacks) if side.id_columns else (lacks, has)
-        warn_user(
-            f"{has} sample ids, and {lacks} none: rows were joined by their order alone. Make sure that both "
-            "are in the same order, or add a column of ids."
-        )
-    from banditsis.index.reader import stored_below
-
-    store = stored_below(opened.source)
-    position = np.arange(opened.source.shape[0]) if store is None else store.original_rows
-    n = len(position) if store is None else store.record.n_original
-    order = "row order" if store is None else "the row order before shuffling"
-    n_values = len(side.file.cells(0))
-    if n_values != n:
-        lacks = "the data" if side.id_columns else str(path)
-        raise ValueError(
-            f"{path} has {n_values:,} values for the {n:,} rows of the data, and {lacks} has no sample "
-            f"ids to join on: give one value for each row, in {order}."
-        )
-    return position, f"{path} was taken in {order}"
-
-
-def _match_ids(data_ids: Array, ids: Array, path: Path | str) -> Indices:
-    """Position of each id of the data in the ids of a file, -1 if it is not there."""
-    if not any("\t" in name for name in ids):  # individuals without families
-        data_ids = np.array([str(name).rpartition("\t")[2] for name in data_ids])
-    elif not any("\t" in str(name) for name in data_ids):
-        ids = np.array([name.rpartition("\t")[2] for name in ids])
-    _check_unique_ids(data_ids, "the data")
-    _check_unique_ids(ids, path)
-    first, other = first_row_number(data_ids), first_row_number(ids)
-    if len(ids) == len(data_ids) and {first, other} == {0, 1}:  # every row would get its neighbour's value
-        raise ValueError(
-            f"the sample ids count rows from {first} in the data and from {other} in {path}: use the same "
-            "ids on both sides, or remove them to join by row order."
-        )
-    positions = {name: k for k, name in enumerate(ids.tolist())}
-    matches = np.array([positions.get(str(name), -1) for name in data_ids], dtype=np.intp)
-    if (matches < 0).all():
-        raise ValueError(
-            f"no sample id of {path} is in the data: its ids look like {_show(ids[0])}, those of the data "
-            f"like {_show(data_ids[0])}. Use the same ids, or remove them to join by row order."
-        )
-    return matches
-
-
-def _check_unique_ids(ids: Array, where: object) -> None:
-    names, counts = np.unique(ids, return_counts=True)
-    if (counts > 1).any():
-        name, count = names[counts > 1][0], counts[counts > 1][0]
-        raise ValueError(
-            f"sample id {_show(name)} occurs {count} times in {where}: ids must be unique to join."
-        )
-
-
-def _show(name: object) -> str:
-    return repr(str(name).replace("\t", " "))
+    columns = [[column for place in role for column in read(place)] for role in roles]
+    keyed = [how for file, (_, how, _) in joined.items() if sides[file].key is not None]
+    return columns, [f"{how}; the column is not a feature." for how in keyed]
 
 
 def _side_columns(place: Place, side: Side, position: Indices, how: str, remark: str) -> Iterator[Column]:
     """The columns of a file that a place stands for."""
     rows = np.flatnonzero(position >= 0)
-    for k in side.columns[place.column]:
-        name = side.file.names[k]
-        values, note = side.file.read(k)
+    for name in side.columns[place.column]:
+        values = side.file.values(name)
         at = place if place.column != EVERY else Place(place.file, name, f"{place.file}:{name}")
-        what = f"{side.file.path}:{name}"
+        what, note = f"{side.file.where}:{name}", side.file.notes.get(name, "")
         yield _known(name, at, rows, values[position[rows]], len(position), how, what, note, remark)
 
 

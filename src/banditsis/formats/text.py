@@ -1,4 +1,4 @@
-"""Delimited text: its dialect, its rows, and its size, plain or compressed."""
+"""Delimited text, plain or compressed: its dialect and its rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import csv
 import gzip
 import io
 import lzma
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,19 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from banditsis.formats.checks import readable
 from banditsis.formats.registry import COMPRESSIONS
-from banditsis.formats.tables import damaged
 
 BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
-MAX_GZIP_RATIO = 1032  # of the format
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
-#: A number with a sign, a currency or %, and commas between groups of three digits.
-MARKED_NUMBER = (
-    r"(?P<sign>[-+]?)(?P<before>[$€£]?) ?"
-    r"(?P<number>[-+]?(?:\d+\.?\d*|\.\d+|[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?)(?:[eE][-+]?\d+)?)"
-    r" ?(?P<after>[%$€£]?)"
-)
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
 
 
@@ -143,7 +135,7 @@ def read_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
 def _decoded_lines(path: Path) -> Iterator[str]:
     """Yield lines; raise if they are not UTF-8, or too long."""
     try:
-        with _open_text(path) as file:
+        with open_text(path) as file:
             for number, line in enumerate(iter(lambda: file.readline(BLOCK + 1), b""), 1):
                 if number == 1 or len(line) > BLOCK:
                     _check_line(path, line, number)
@@ -156,32 +148,25 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _open_text(path: Path) -> Iterator[Any]:
-    """Open plain or compressed text; raise if the compressed file is damaged."""
-    with open(path, "rb") as stored, _decompressed(path, stored) as file:
+def open_text(path: Path) -> Iterator[Any]:
+    """Open plain or compressed text as a stream of bytes; raise if a compressed file is damaged."""
+    suffix = path.suffix.lower()
+    if suffix not in COMPRESSIONS:
+        with open(path, "rb") as plain:
+            yield plain
+        return
+    with readable(path, COMPRESSIONS[suffix][0], COMPRESSION_ERRORS), DECOMPRESSORS[suffix](path) as file:
         yield file
 
 
-@contextmanager
-def _decompressed(path: Path, stored: Any) -> Iterator[Any]:
-    suffix = path.suffix.lower()
-    if suffix not in COMPRESSIONS:
-        yield stored
-        return
-    try:
-        with DECOMPRESSORS[suffix](stored) as file:
-            yield file
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise damaged(path, COMPRESSIONS[suffix].label, error) from error
-
-
-def _open_zstd(stored: Any) -> Any:
+def _open_zstd(path: Path) -> Any:
     import pyarrow as pa
 
-    return io.BufferedReader(pa.CompressedInputStream(stored, "zstd"))
+    return io.BufferedReader(pa.CompressedInputStream(str(path), "zstd"))
 
 
-DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
+COMPRESSION_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+DECOMPRESSORS: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
@@ -215,83 +200,3 @@ def is_number(text: str) -> bool:
 def is_value(text: str) -> bool:
     """Whether a cell is a number or a code for a missing value, but not empty."""
     return text in MISSING - {""} or is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None
-
-
-class MarkedNumbers:
-    """Reads a column of text whose values are numbers with blanks, %, a currency or thousands separators.
-
-    All values must have the same unit. Commas separate thousands if the delimiter is a comma too, or if a
-    value has two of them or a decimal point after one; otherwise they may be decimal commas.
-
-    Parameters
-    ----------
-    delimiter : str
-        Of the file.
-    missing : iterable of str
-        What stands for a missing value.
-    """
-
-    def __init__(self, delimiter: str, missing: Iterable[str]) -> None:
-        self.missing = sorted({"", *missing})
-        self.has_groups, self.has_blanks, self.can_group = False, False, delimiter == ","
-        self.unit: str | None = None
-
-    def parse(self, column: Any) -> Any:
-        """The numbers of an Arrow column or list, null where they are missing; None if it has other values.
-
-        Further calls parse further rows of the same column.
-        """
-        values = column[:100] if isinstance(column, list) else column[:100].to_pylist()
-        head = (value.strip() for value in values if value is not None)
-        first = next((value for value in head if value not in self.missing), None)
-        if first is not None and re.fullmatch(MARKED_NUMBER, first) is None:
-            return None  # most columns of text
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        column = pa.array(column, pa.string()) if isinstance(column, list) else column
-        text = pc.utf8_trim_whitespace(column)
-        is_missing = pc.is_in(text, value_set=pa.array(self.missing))
-        known = pc.if_else(is_missing, pa.scalar(None, pa.string()), text)
-        parts = pc.extract_regex(known, f"^{MARKED_NUMBER}$")
-        sign, before, number, after = (pc.struct_field(parts, k) for k in range(4))
-        units = {*pc.binary_join_element_wise(before, after, "").unique().to_pylist(), self.unit} - {None}
-        if parts.null_count > known.null_count or len(units) > 1:
-            return None
-        has_groups = bool(pc.any(pc.match_substring(number, ",")).as_py())
-        if has_groups:
-            self.can_group |= bool(pc.any(pc.match_substring_regex(number, r",\d{3}[,.]")).as_py())
-            in_groups = pc.match_substring_regex(number, r"^[-+]?\d{1,3}(,\d{3})*(\.\d*)?$")
-            if not (self.can_group and pc.all(in_groups).as_py()):
-                return None
-        digits = pc.binary_join_element_wise(sign, pc.replace_substring(number, ",", ""), "")
-        try:
-            numbers = digits.cast(pa.float64())
-        except pa.ArrowInvalid:  # two signs
-            return None
-        self.unit = next(iter(units), None)
-        self.has_groups |= has_groups
-        self.has_blanks |= bool(pc.any(pc.equal(text, "")).as_py())
-        return numbers
-
-    def __str__(self) -> str:
-        """What was left out of the values."""
-        marks = [*([self.unit] if self.unit else []), *(["thousands separators"] if self.has_groups else [])]
-        without = [f"without {' and '.join(marks)}"] if marks else []
-        return ", ".join([*without, *(["blank cells are missing"] if self.has_blanks else [])])
-
-
-def text_size(path: Path) -> int:
-    """The size of the text in bytes; that of compressed text is estimated from its first blocks."""
-    size, suffix = path.stat().st_size, path.suffix.lower()
-    if suffix not in COMPRESSIONS:
-        return size
-    with open(path, "rb") as packed, _decompressed(path, packed) as file:
-        n_read = sum(len(file.read(BLOCK)) for _ in range(4))
-        estimate = n_read * size // max(1, packed.tell())
-    if suffix != ".gz":
-        return estimate
-    with open(path, "rb") as packed:
-        packed.seek(-4, os.SEEK_END)
-        last_size = int.from_bytes(packed.read(), "little")  # of the last part of the file, modulo 4 GiB
-    return max(estimate, last_size if last_size < MAX_GZIP_RATIO * size else 0)

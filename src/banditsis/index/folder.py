@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.formats.opening import connect
 from banditsis.formats.registry import META, PREPARED, is_url
+from banditsis.formats.remote import connect
 
 VERSION = 3
 CELLS, HEAD = "columns.npy", "head.npy"

@@ -8,10 +8,9 @@ further ``.npy`` files, text is a list in a ``.json`` file, and ``meta.json`` de
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -156,11 +155,10 @@ def stored_below(source: Source) -> ShuffledSource | None:
     return source if isinstance(source, ShuffledSource) else None
 
 
-def open_shuffled(path: Path | str, apart: Sequence[str] = (), options: ReadOptions = DEFAULTS) -> Opened:
+def open_shuffled(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     """Open a folder that ``banditsis shuffle`` wrote, with its target and ids."""
     source = ShuffledSource(path)
-    ids = source.read_vector("ids") if source.record.find("ids") else None
-    stored: dict[str, Callable[[], Any]] = {}
-    if source.record.find("target"):
-        stored[str(source.record.target)] = lambda: source.read_vector("target")
-    return take_apart(source, apart, path, options, ids, stored)
+    target = source.record.target if source.record.find("target") else None
+    stored = {} if target is None else {target: lambda: source.read_vector("target")}
+    ids = (lambda: source.read_vector("ids")) if source.record.find("ids") else None
+    return OpenedMatrix(source, path, options, ids, stored)

@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.validation import find_missing
-from banditsis.formats.members import to_text
+from banditsis.formats.stores import to_text
 from banditsis.statistics import Anova, LinearStatistic, Pearson
 
 HEAD = 2  # rows that are also stored by row, in units of √n

@@ -15,11 +15,11 @@ import numpy as np
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
-from banditsis.formats.members import to_text
-from banditsis.formats.opening import column_names
+from banditsis.formats.opening import open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
 from banditsis.formats.registry import META, find_prefix, is_shuffled, local_path
-from banditsis.formats.targets import find_place, open_columns
+from banditsis.formats.stores import to_text
+from banditsis.formats.targets import find_place, read_columns
 from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, Record, compute_checksum, list_files
 from banditsis.index.reader import stored_below
 from banditsis.index.strata import count_head_rows, order_rows
@@ -168,9 +168,10 @@ class Data(NamedTuple):
 def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     """Open the data with their target; rows without a value in a target from another file are dropped."""
     name = str(find_prefix(data)) if isinstance(data, (str, os.PathLike)) else type(data).__name__
-    targets = [] if target is None else [find_place(str(target), column_names(data))]
-    opened, (found,) = open_columns(data, [targets], options)
-    source, ids, rows, y, label = opened.source, opened.ids, None, None, None
+    opened = open_any(data, options)
+    targets = [] if target is None else [find_place(str(target), opened.names)]
+    (found,), _ = read_columns(opened, [targets])
+    source, ids, rows, y, label = opened.source(), opened.ids, None, None, None
     n = source.shape[0]
     for column in found:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column

@@ -1,0 +1,266 @@
+"""Data that have been opened: columns that are read by name, sample ids, and the features that are left."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from banditsis.core.arrays import Array, Indices
+from banditsis.formats.options import ColumnNotFoundError, ReadOptions, as_ids, choose_columns, find_column
+from banditsis.sources.base import Source
+from banditsis.sources.views import ColumnSubset, RowSubset
+
+#: Columns that are not features, and the functions that read them.
+SideColumns = Mapping[str, Callable[[], Array]]
+
+
+class Opened(ABC):
+    """Data whose columns are read by name; those that are not asked for are features.
+
+    A target file, a file of covariates and the data themselves are all opened in this way. A subclass finds
+    columns, reads them, and makes a source of those that are left.
+    """
+
+    #: whether the names are from the data, and not numbers
+    has_names = True
+    #: whether ``na`` of the options was used
+    uses_na = False
+    #: how columns were interpreted, if that is not obvious
+    notes: dict[str, str]
+
+    def __init__(self, where: object, options: ReadOptions) -> None:
+        self.where, self.options = where, options
+        #: columns that are not features, because they were asked for
+        self.taken: list[str] = []
+        self.notes = {}
+        #: names for the features instead of their own
+        self.new_names: Sequence[str] | None = None
+        #: what the source is called in messages; by default it has no name
+        self.label: str | None = None
+        #: the copy of a remote file, which the source keeps
+        self.copy: object = None
+        #: contexts that explain errors of reading, the outermost first
+        self.contexts: list[Callable[[], AbstractContextManager[None]]] = []
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Explain errors of reading."""
+        with ExitStack() as stack:
+            for context in self.contexts:
+                stack.enter_context(context())
+            yield
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Columns that have a name."""
+
+    @property
+    def key_names(self) -> Sequence[str]:
+        """Columns on which other files may be joined; an empty name stands for row names."""
+        return self.names
+
+    @abstractmethod
+    def find(self, column: str) -> str:
+        """The name of a column that is given by name or 1-based number; it is then not a feature."""
+
+    def values(self, column: str) -> Array:
+        """The values of a column that was found: one for each row."""
+        with self.explained():
+            values = self._read(column)
+        if values.shape != (self.n_rows,):
+            raise ValueError(
+                f"{self.where} has values of shape {values.shape} in column {column!r}, and {self.n_rows:,} "
+                "rows: write it again."
+            )
+        return values
+
+    def texts(self, name: str) -> list[Any]:
+        """The values of a column as they are stored, for ids."""
+        return list(self.values(name).tolist())
+
+    @abstractmethod
+    def _read(self, name: str) -> Array: ...
+
+    @cached_property
+    def ids(self) -> Array | None:
+        """Sample ids as text, if the data have some; :meth:`use_ids` must be called before, if at all."""
+        with self.explained():
+            ids = self._read_ids()
+        if ids is not None and len(ids) != self.n_rows:
+            raise ValueError(
+                f"{self.where} has {len(ids):,} sample ids for {self.n_rows:,} rows: write it again."
+            )
+        return ids
+
+    @abstractmethod
+    def _read_ids(self) -> Array | None: ...
+
+    @property
+    def original_rows(self) -> Indices | None:
+        """The row number of each row before a shuffle; None for data that were not shuffled."""
+        return None
+
+    @property
+    def n_original(self) -> int:
+        """The number of rows before a shuffle, which may have left some out."""
+        return self.n_rows
+
+    @abstractmethod
+    def use_ids(self, like: Sequence[str]) -> None:
+        """Choose the ids of the rows to join with another file, whose ids have these names."""
+
+    def source(self) -> Source:
+        """The features: columns that were chosen, and have no other role."""
+        if self.options.na and not self.uses_na:
+            raise ValueError(
+                f"na={', '.join(map(repr, self.options.na))} applies to CSV and other text files alone: "
+                "leave it out."
+            )
+        with self.explained():
+            source = self._make_source()
+        if self.copy is not None:
+            source.copy = self.copy  # type: ignore[attr-defined]
+        p = source.shape[1]
+        if self.label is not None and p == 0:
+            raise ValueError(f"{self.where} has no features besides the target.")
+        if self.new_names is not None:
+            if len(self.new_names) != p:
+                raise ValueError(f"got {len(self.new_names):,} names for {p:,} columns.")
+            source.names = self.new_names
+        if self.label is not None:
+            source.label = self.label
+        return source
+
+    @abstractmethod
+    def _make_source(self) -> Source: ...
+
+
+class OpenedMatrix(Opened):
+    """A matrix of features, with columns of other kinds beside it.
+
+    Parameters
+    ----------
+    source : Source or None
+        All features; None for a file that has only other columns.
+    where : object
+        The name of the data in messages.
+    options : ReadOptions
+        Which columns are features (``columns``, ``drop``) and which one has the sample ids (``id``).
+    ids : callable, optional
+        Reads the sample ids that the format has.
+    columns : mapping of str to callable, optional
+        Columns that are not features, and the functions that read them. They take precedence.
+    """
+
+    def __init__(
+        self,
+        source: Source | None,
+        where: object,
+        options: ReadOptions,
+        ids: Callable[[], Array] | None = None,
+        columns: SideColumns | None = None,
+    ) -> None:
+        super().__init__(where, options)
+        self._all, self._ids, self._columns = source, ids, columns or {}
+        if options.id is not None:
+            name = self.find(options.id)
+            self._ids = lambda: as_ids([self.values(name).tolist()])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of features before some are chosen."""
+        return self.n_rows, 0 if self._all is None else self._all.shape[1]
+
+    @cached_property
+    def n_rows(self) -> int:
+        if self._all is None:
+            return len(next(iter(self._columns.values()))())
+        return self._all.shape[0]
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        own = () if self._all is None else self._all.names
+        return [*self._columns, *(() if own is None else own)]
+
+    @property
+    def key_names(self) -> Sequence[str]:
+        if self.options.id is not None:
+            return [self.options.id]
+        return () if self._ids is not None else self.names
+
+    @cached_property
+    def _feature_names(self) -> list[str]:
+        return [] if self._all is None else [self._all.name(j) for j in range(self._all.shape[1])]
+
+    def find(self, column: str) -> str:
+        name = column
+        if column not in self._columns:
+            features = self._feature_names
+            is_feature = bool(features) and (column in features or column.isdigit())
+            choices = features if is_feature else [*self._columns, *features]
+            try:
+                name = choices[find_column(choices, column, self.where)]
+            except ColumnNotFoundError as error:
+                shown = ", ".join(sorted(self._columns)[:8])
+                hint = f" Columns that are not features: {shown}." if shown else ""
+                raise ColumnNotFoundError(f"{error}{hint if self._all is not None else ''}") from None
+        self.taken.append(name)
+        return name
+
+    def _read(self, name: str) -> Array:
+        if name in self._columns:
+            return self._columns[name]()
+        assert self._all is not None
+        column = self._feature_names.index(name)
+        return np.array(self._all.read(slice(0, self.n_rows), slice(column, column + 1))[:, 0])
+
+    def _read_ids(self) -> Array | None:
+        return None if self._ids is None else self._ids()
+
+    def use_ids(self, like: Sequence[str]) -> None:
+        from banditsis.formats.tables import match_names  # which imports this module
+
+        found = match_names(self.names, like) if self._ids is None else []
+        if found:
+            found_names = [self.find(self.names[k]) for k in found]
+            self._ids = lambda: as_ids([self.values(name).tolist() for name in found_names])
+
+    @cached_property
+    def _stored(self) -> Any:
+        """The shuffled folder that the features are from."""
+        source: Any = self._all
+        while isinstance(source, (RowSubset, ColumnSubset)):
+            source = source.base
+        return source if hasattr(source, "original_rows") else None
+
+    @property
+    def original_rows(self) -> Indices | None:
+        return None if self._stored is None else self._stored.original_rows
+
+    @property
+    def n_original(self) -> int:
+        return self.n_rows if self._stored is None else self._stored.record.n_original
+
+    def _make_source(self) -> Source:
+        assert self._all is not None
+        options = self.options
+        if not (self.taken or options.columns or options.drop):
+            return self._all
+        names = self._feature_names
+        used = {names.index(name) for name in self.taken if name not in self._columns}
+        kept = [j for j in choose_columns(names, options, self.where) if j not in used]
+        if len(kept) == len(names):
+            return self._all
+        source = ColumnSubset(self._all, np.array(kept, dtype=np.intp))
+        source.names = [names[j] for j in kept]
+        return source

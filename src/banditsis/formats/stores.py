@@ -1,0 +1,169 @@
+"""What Zarr and HDF5 have in common: groups of arrays, of which one is the matrix and others belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banditsis.core.arrays import Array
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.tables import check_unique_names
+from banditsis.sources.base import Source
+
+FEATURE_NAMES = ("names", "feature_names", "columns", "column_names", "var_names")
+SAMPLE_IDS = ("ids", "sample_ids", "index", "obs_names")
+#: How the name of a dimension scale begins that netCDF stores without values.
+BARE_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
+
+#: Attributes of the CF conventions that change what cells mean, and values that do not, besides NaN.
+PACKING = {
+    "scale_factor": (1,),
+    "add_offset": (0,),
+    "_FillValue": ("AAAAAAAA+H8=",),  # how xarray writes NaN in base64
+    "missing_value": (),
+    "_Unsigned": ("false",),
+}
+#: Arrays by name; they have a shape, a dtype and values in ``array[...]``.
+Members = Mapping[str, Any]
+
+
+class Store(NamedTuple):
+    """A Zarr store or an HDF5 file that has been opened."""
+
+    path: object
+    root: Any
+    #: checks an array before it is read; what it returns can be sliced
+    check: Callable[[Any], Any]
+    #: a source of the cells of a checked array, with names
+    make_source: Callable[[Any, Sequence[str] | None], Source]
+    #: the arrays of a group
+    arrays: Callable[[Any], Members]
+    #: explains errors of reading
+    readable: Callable[[], AbstractContextManager[None]]
+
+    def read(self, array: Any) -> Array:
+        """Values of a vector: numbers unchanged, everything else as text."""
+        self.check_not_packed(array)
+        values = np.asarray(self.check(array)[...]).reshape(-1)
+        return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
+
+    def open_dense(self, where: object, array: Any, names: Sequence[str] | None) -> Source:
+        """A source of an array that is a numeric matrix, rows × features."""
+        if len(array.shape) != 2:
+            raise ValueError(f"{where} is an array of shape {array.shape}; it must be rows × features.")
+        if np.dtype(array.dtype).kind not in "fiub":
+            raise ValueError(f"{where} is an array of {array.dtype}; it must contain real numbers.")
+        if 0 in array.shape:
+            raise ValueError(f"{where} is an empty array of shape {array.shape}.")
+        self.check_not_packed(array)
+        return self.make_source(self.check(array), names)
+
+    def check_not_packed(self, array: Any) -> None:
+        """Raise if the CF attributes of an array say that its cells are not its values."""
+        given = {name: array.attrs.get(name) for name in PACKING}
+        version = getattr(getattr(array, "metadata", None), "zarr_format", 0)
+        if version == 2 and "_ARRAY_DIMENSIONS" in array.attrs and array.fill_value:
+            given["_FillValue"] = array.fill_value  # where xarray stores it
+        for name, harmless in PACKING.items():
+            values = [] if given[name] is None else np.ravel(given[name]).tolist()
+            if any(value == value and value not in harmless for value in values):
+                raise ValueError(
+                    f"{self.path}: {array.name} is packed: its attribute {name} is {values[0]!r}. Open it "
+                    "with xarray, which applies such attributes, and pass the DataArray."
+                )
+
+
+def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -> OpenedMatrix:
+    """Open an array, or the matrix of a group, with the names, ids and columns that are next to it.
+
+    Columns that are not features are vectors of a value for each row. The coordinate of the rows contains
+    ids if it is text.
+    """
+    if inner and inner not in store.root:
+        choices = ", ".join(sorted(store.arrays(store.root))[:5]) or "none"
+        raise ValueError(f"{store.path} has no array {inner}; its arrays are: {choices}.")
+    node = store.root[inner] if inner else store.root
+    array = node if hasattr(node, "shape") else _find_matrix(where, store.arrays(node))
+    parent = array.name.strip("/").rpartition("/")[0]
+    group = store.root[parent] if parent else store.root
+    members = store.arrays(group) if not hasattr(group, "shape") else {}
+    rows, columns = _find_coordinates(array, members)
+    source = store.open_dense(where, array, None)
+    (n, p), kinds = source.shape, "OSUT"
+    source.names = _find_names(store, where, array, group, members, p, columns)
+    vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
+    ids = next((vectors[name] for name in SAMPLE_IDS if name in vectors), None)
+    if ids is None and rows is not None and np.dtype(rows.dtype).kind in kinds:
+        ids = rows
+    others = {name: partial(store.read, member) for name, member in vectors.items()}
+    read_ids = None if ids is None else lambda: np.array(store.read(ids), str)
+    return OpenedMatrix(source, where, options, read_ids, others)
+
+
+def _find_matrix(where: object, members: Members) -> Any:
+    """The two-dimensional array of a group: X, or the only one."""
+    matrices = {
+        name: member
+        for name, member in members.items()
+        if len(member.shape) == 2 and member.shape[1] > 1 and np.dtype(member.dtype).kind in "fiub"
+    }
+    if "X" in matrices or len(matrices) == 1:
+        return matrices.get("X", next(iter(matrices.values())))
+    if not matrices:
+        contents = ", ".join(f"{name} {member.shape}" for name, member in members.items()) or "no array"
+        raise ValueError(f"{where} has no two-dimensional array of numbers: it contains {contents}.")
+    separator = "/" if ":/" in str(where) else ":/"
+    choices = ", ".join(f"{where}{separator}{name}" for name in sorted(matrices)[:5])
+    raise ValueError(
+        f"{where} has {len(matrices):,} two-dimensional arrays, and none is named X: open one of {choices}."
+    )
+
+
+def _find_coordinates(array: Any, members: Members) -> list[Any | None]:
+    """The vectors that label the rows and the columns, as netCDF and xarray store them."""
+    if hasattr(array, "dims"):  # HDF5
+        found = [scales[0] if len(scales) else None for scales in array.dims]
+    else:
+        names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS") or ()
+        found = [members.get(name) for name in names]
+    if len(found) != 2:
+        return [None, None]
+    return [
+        vector if vector is not None and vector.shape == (length,) and not _is_bare(vector) else None
+        for vector, length in zip(found, array.shape, strict=True)
+    ]
+
+
+def _is_bare(scale: Any) -> bool:
+    """Whether netCDF stored a dimension without values."""
+    return to_text(scale.attrs.get("NAME", "")).startswith(BARE_DIMENSION)
+
+
+def _find_names(
+    store: Store, where: object, array: Any, group: Any, members: Members, p: int, coordinate: Any | None
+) -> list[str] | None:
+    """Names of the columns, from an attribute, an array of strings or the coordinate of the columns."""
+    for key in FEATURE_NAMES:
+        names = array.attrs.get(key, group.attrs.get(key))
+        if names is None and key in members and len(members[key].shape) == 1:
+            names = store.read(members[key])
+        if names is None or isinstance(names, str):
+            continue
+        if len(names) == p:
+            return [to_text(name) for name in names]
+        if key in array.attrs:  # else they may belong to another array
+            raise ValueError(f"{where} has {len(names):,} {key} for {p:,} columns.")
+    if coordinate is None:
+        return None
+    names = [to_text(name) for name in store.read(coordinate)]
+    check_unique_names(names, where)
+    return names
+
+
+def to_text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
