@@ -74,7 +74,7 @@ def test_missing_values_are_deleted_pairwise():
     scores = np.array([result.scores for result in results])
     error = scores.std(axis=0) / np.sqrt(len(scores))
     assert (np.abs(scores.mean(axis=0) - exact) < 4 * error + 0.01).all()
-    present = np.mean([result.present for result in results])
+    present = np.mean([result.evidence.present for result in results])
     assert present == pytest.approx(0.8 * 500, rel=0.05)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, cast
 
@@ -33,7 +34,7 @@ from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results.result import ScreeningResult
+from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
 from banditsis.sources.array import raise_if_masked
@@ -109,8 +110,8 @@ class Screener(SelectorMixin, BaseEstimator):
         )
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         if self.n_features_to_select == "fdr":
-            results = [result.keep_significant(self.fdr) for result in results]
-        results = [result.with_notes([*result.notes, *notes]) for result in results]
+            results = [keep_significant(result, self.fdr) for result in results]
+        results = [replace(result, notes=(*result.notes, *notes)) for result in results]
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]

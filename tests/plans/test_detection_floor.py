@@ -188,8 +188,8 @@ def test_constant_and_perfect_features_do_no_harm():
     X, y = make("normal", 20_000, 400, rng, np.array([0.5]))
     X[:, 1], X[:, 2] = 3.0, y
     result = screen(X * 1e200, y, PLAN, random_state=0)
-    assert result.variance_inflation == pytest.approx(1, abs=0.1)
-    assert screen(np.ones((20_000, 400)), y, PLAN, random_state=0).variance_inflation == 1
+    assert result.evidence.variance_inflation == pytest.approx(1, abs=0.1)
+    assert screen(np.ones((20_000, 400)), y, PLAN, random_state=0).evidence.variance_inflation == 1
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5, float("nan")])

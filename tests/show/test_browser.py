@@ -13,7 +13,7 @@ from test_report import HOSTILE
 
 from banditsis import Plan, ScreeningResult, screen
 from banditsis.core.formatting import format_pvalue
-from banditsis.results.result import Round
+from banditsis.results.result import Evidence, Round
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()
@@ -277,9 +277,7 @@ def test_long_names_are_shortened(browser, result, tmp_path):
 
 
 def test_nothing_selected(browser, result, tmp_path):
-    nothing = replace(
-        result, selected=np.empty(0, np.intp), informative=None, own_inflation=None, effects=None
-    )
+    nothing = replace(result, selected=np.empty(0, np.intp), evidence=Evidence(), effects=None)
     nothing.to_html(tmp_path / "nothing.html")
     visit(browser, tmp_path / "nothing.html")
     assert browser.run(SHOWN) == "no feature was selected"
@@ -294,8 +292,7 @@ def test_runs_nothing_from_names(browser, result, tmp_path):
         result,
         names=names,
         selected=np.arange(len(HOSTILE)),
-        informative=None,
-        own_inflation=None,
+        evidence=Evidence(),
         effects=None,
         notes=tuple(HOSTILE),
         parameters={**result.parameters, HOSTILE[1]: HOSTILE[0]},
@@ -325,7 +322,9 @@ def test_a_hundred_thousand_features(browser, tmp_path):
     scores = np.random.default_rng(0).permutation(np.linspace(-1, 1, p))
     selected = np.argsort(-np.abs(scores))[:1000]
     rounds = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0),)
-    result = ScreeningResult(selected, scores, rounds, np.zeros(p, np.int32), 1000, p, variance_inflation=1.0)
+    result = ScreeningResult(
+        selected, scores, rounds, np.zeros(p, np.int32), 1000, p, evidence=Evidence(variance_inflation=1.0)
+    )
     result.to_html(tmp_path / "big.html")
     assert (tmp_path / "big.html").stat().st_size < 3e6
     visit(browser, tmp_path / "big.html")

@@ -14,6 +14,7 @@ import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, ScreeningResult, open_source, screen, shuffle
 from banditsis.results.features import describe_features
+from banditsis.results.result import About, Evidence
 from banditsis.results.sentences import describe_associated, describe_floor
 from banditsis.show.report import render
 from banditsis.show.report.overview import overview_columns
@@ -88,12 +89,11 @@ def hostile(result):
     return replace(
         result,
         selected=np.arange(10),
-        informative=None,
-        own_inflation=None,
+        evidence=Evidence(),
         effects=None,
         names=names,
         parameters=parameters,
-        versions={HOSTILE[3]: HOSTILE[4]},
+        about=replace(result.about, versions={HOSTILE[3]: HOSTILE[4]}),
         notes=tuple(HOSTILE),
     )
 
@@ -115,7 +115,11 @@ def test_embedded_features(result):
 
 def test_the_answer_comes_first(result):
     """Title, target, file, size, statistic, date, what was found, the chart, and then everything else."""
-    named = replace(result, response="blood pressure", data="cohort.csv", created="2026-11-16T05:00:00+00:00")
+    named = replace(
+        result,
+        response="blood pressure",
+        about=About("cohort.csv", created="2026-11-16T05:00:00+00:00"),
+    )
     text = named.to_html(X=X, y=Y)
     page = Page(text)
     assert page.texts["title"] == page.texts["h1"] == "Features associated with blood pressure"
@@ -139,7 +143,7 @@ def test_the_answer_comes_first(result):
 
 
 def test_what_is_not_known_is_left_out(result):
-    text = replace(result, response="", data="", created="").to_html()
+    text = replace(result, response="", about=About()).to_html()
     assert "<h1>Features associated with the response</h1>" in text
     for label in ("Target", "Data", "Date"):
         assert f"<dt>{label}</dt>" not in text
@@ -185,7 +189,7 @@ def test_the_chart_has_the_best_of_a_large_selection(result):
     many = replace(
         result, selected=np.arange(60), effects=None, rounds=rounds, last_round=np.zeros(60, np.int32)
     )
-    page = Page(replace(many, informative=None, own_inflation=None, effects=None).to_html())
+    page = Page(replace(many, evidence=Evidence(), effects=None).to_html())
     assert sum("title" in attributes for tag, attributes in page.elements if tag == "th") == 25
 
 
@@ -205,7 +209,7 @@ def test_flags_are_shown(result):
 
 
 def test_shows_rounds_settings_and_reliability(result):
-    text = result.with_notes(["a note of mine."]).to_html(title="Genes & traits")
+    text = replace(result, notes=("a note of mine.",)).to_html(title="Genes & traits")
     page = Page(text)
     assert page.texts["title"] == page.texts["h1"] == "Genes & traits"
     for part in (
@@ -213,7 +217,7 @@ def test_shows_rounds_settings_and_reliability(result):
         describe_floor(result)[len("detection floor") :],
         f"|r| ≥ {result.detection_floor(simultaneous=True):.4f}",
         "A note of mine.",
-        *(f"<dt>{key} version</dt><dd>{value}</dd>" for key, value in result.versions.items()),
+        *(f"<dt>{key} version</dt><dd>{value}</dd>" for key, value in result.about.versions.items()),
         "<dt>Seed</dt><dd>0</dd>",
     ):
         assert part in text
@@ -354,7 +358,7 @@ def test_interactions_are_read_as_products():
 
 
 def test_the_command_is_shown(result):
-    text = replace(result, command="banditsis screen 'a <b>.csv' --target y").to_html()
+    text = replace(result, about=About(command="banditsis screen 'a <b>.csv' --target y")).to_html()
     assert Page(text).texts["code"] == "banditsis screen 'a <b>.csv' --target y"
     assert "<pre>" not in result.to_html()
 
@@ -434,7 +438,7 @@ def test_is_self_contained(result):
 
 def test_names_are_shown_and_not_run(hostile):
     """Names do not change the elements of the page, and the table has them unchanged."""
-    odd = replace(hostile, response=HOSTILE[1], data=HOSTILE[0], flags={3: HOSTILE[2]})
+    odd = replace(hostile, response=HOSTILE[1], about=About(HOSTILE[0]), flags={3: HOSTILE[2]})
     labels = np.array(HOSTILE[:3])[rng.integers(0, 3, 2000)]
     text = odd.to_html(title=HOSTILE[0], X=X, y=labels)
     text.encode("utf-8", "backslashreplace")
@@ -626,7 +630,7 @@ def test_notebook(result, hostile):
         assert f"<td>{name}</td>" in text
     page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
-    many = replace(result, selected=np.arange(50), informative=None, own_inflation=None, effects=None)
+    many = replace(result, selected=np.arange(50), evidence=Evidence(), effects=None)
     assert "… and 40 more" in many._repr_html_()
 
 

@@ -183,7 +183,7 @@ def test_missing_values():
     for build in ("csr", "csc"):
         result = screen(KINDS[build](GAPS), Y, Plan.exact(N, P, 3), missing="pairwise")
         np.testing.assert_allclose(result.scores, dense.scores, atol=1e-12)
-        np.testing.assert_array_equal(result.present, dense.present)
+        np.testing.assert_array_equal(result.evidence.present, dense.evidence.present)
 
 
 def test_selectors_accept_and_return_sparse_matrices():

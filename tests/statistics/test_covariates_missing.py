@@ -244,6 +244,6 @@ def test_pairwise_deletion_changes_nothing_without_missing_values(statistic):
     plain = exact(COMPLETE, y, statistic=statistic, missing="raise")
     np.testing.assert_allclose(found.scores, plain.scores, atol=1e-13)
     np.testing.assert_allclose(found.log10_pvalues, plain.log10_pvalues, rtol=1e-9)
-    np.testing.assert_array_equal(found.present, np.full(5, N))
+    np.testing.assert_array_equal(found.evidence.present, np.full(5, N))
     if found.effects is not None:
         np.testing.assert_allclose(found.effects.se, plain.effects.se, rtol=1e-9)

@@ -57,8 +57,10 @@ def print_results(
 ) -> None:
     """Print the data, then what was found for each target; what all targets have in common comes last."""
     first, several = results[0], len(results) > 1
-    size = f"{first.data}: {count(max(result.n_rows for result in results), 'row')}"
-    print_output(to_single_line(f"{size}, {first.contents or count(first.n_features, 'feature')}"), indent=2)
+    size = f"{first.about.data}: {count(max(result.n_rows for result in results), 'row')}"
+    print_output(
+        to_single_line(f"{size}, {first.about.contents or count(first.n_features, 'feature')}"), indent=2
+    )
     read_alike = several and first.is_exact and len(set(map(describe_reading, results))) == 1
     shared = [note for note in first.notes if several and all(note in result.notes for result in results)]
     for result, touched in zip(results, n_bytes, strict=True):
@@ -107,7 +109,7 @@ def _print_cost(result: ScreeningResult, n_bytes: float, seconds: float) -> None
 
 def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:
     """Print the most important notes, except for what the first lines say."""
-    told = ("skipped ",) if result.contents and not verbose else ()
+    told = ("skipped ",) if result.about.contents and not verbose else ()
     left = [note for note in notes if note != describe_reading(result) and not note.startswith(told)]
     for note in left if verbose else left[:MAX_NOTES_SHOWN]:
         print_output(f"Note: {to_single_line(note)}", indent=6)

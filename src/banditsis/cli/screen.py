@@ -42,7 +42,7 @@ from banditsis.formats.targets import Dataset, find_place, open_dataset
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results.result import Interrupted, ScreeningResult
+from banditsis.results.result import Interrupted, ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
 from banditsis.sources.base import Source
@@ -269,7 +269,7 @@ def _screen(
     results = describe(found)
     if options.fdr is None:
         return results
-    kept = {target: result.keep_significant(options.fdr) for target, result in results.items()}
+    kept = {target: keep_significant(result, options.fdr) for target, result in results.items()}
     return kept
 
 
@@ -309,10 +309,13 @@ def _describe(
     return replace(
         result,
         response=target,
-        data=shown(options.data),
-        contents=source.contents,
-        response_summary=summarize_response(values, find_statistic(options.statistic).by_class),
-        command=options.command,
+        about=replace(
+            result.about,
+            data=shown(options.data),
+            contents=source.contents,
+            response_summary=summarize_response(values, find_statistic(options.statistic).by_class),
+            command=options.command,
+        ),
         notes=tuple(map(name_options, notes)),
     )
 

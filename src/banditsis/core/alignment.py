@@ -53,8 +53,8 @@ def align_rows(X: Any, **others: Any) -> tuple[dict[str, Any], list[str]]:
             raise ValueError(
                 f"the row labels of X and {name} cannot be matched one to one, such as "
                 f"{X.index[positions.argmin()]!r} of X: give both the same unique labels, as "
-                f"{name} = {name}.loc[X.index] does if all are there, or pass {name}.to_numpy() to pair rows by "
-                "position."
+                f"{name} = {name}.loc[X.index] does if all are there, or pass {name}.to_numpy() to pair rows "
+                "by position."
             )
     return aligned, notes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
@@ -16,7 +17,7 @@ from banditsis.core.formatting import count, were
 from banditsis.engine.evidence import VarianceInflation
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.plan import Plan
-from banditsis.results.result import ERROR_RATE, LEAKAGE, Round, ScreeningResult, strength
+from banditsis.results.result import ERROR_RATE, LEAKAGE, About, Evidence, Round, ScreeningResult, strength
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
 from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -183,7 +184,14 @@ class Trace:
         return np.argsort(-strength(self.scores[self.selected], self.one_sided), kind="stable")
 
     def result(
-        self, plan: Plan, names: Sequence[str] | None, notes: Sequence[str], **facts: Any
+        self,
+        plan: Plan,
+        names: Sequence[str] | None,
+        notes: Sequence[str],
+        *,
+        n_covariates: int,
+        data: str,
+        **facts: Any,
     ) -> ScreeningResult:
         """Freeze what is known; ``facts`` are further attributes of the result."""
         unfinished = self.n_recorded > len(self.rounds)
@@ -198,20 +206,22 @@ class Trace:
             last_round=self.last_round,
             n_rows=plan.n_rows,
             n_features=plan.n_features,
-            present=None if self.present is None else self.present[best_first],
-            informative=None if self.informative is None else self.informative[best_first],
             effects=None if self.effects is None else self.effects.take(best_first),
-            versions=_versions(),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
             names=names,
             one_sided=self.one_sided,
-            by_evidence=plan.by_evidence,
-            variance_inflation=self.variance_inflation,
-            own_inflation=None if self.own_inflation is None else self.own_inflation[best_first],
+            evidence=Evidence(
+                present=self.present,
+                informative=self.informative,
+                own_inflation=self.own_inflation,
+                variance_inflation=self.variance_inflation,
+                informative_response=self.informative_response,
+                unread=self.unread,
+                n_covariates=n_covariates,
+                by_evidence=plan.by_evidence,
+                null_distribution=None if unfinished else self.null_distribution,
+            ).take(best_first),
+            about=About(data, created=datetime.now(UTC).isoformat(timespec="seconds"), versions=_versions()),
             cells_reread=self.cells_reread,
-            null_distribution=None if unfinished else self.null_distribution,
-            informative_response=self.informative_response,
-            unread=self.unread,
             flags=dict.fromkeys(self.not_missing_at_random.tolist(), LEAKAGE),
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),
             notes=(*self.notes, *notes),
@@ -221,7 +231,7 @@ class Trace:
         )
         if not self.mostly_missing:
             return result
-        return result.with_notes([self._missing_note(result), *result.notes])
+        return replace(result, notes=(self._missing_note(result), *result.notes))
 
     def _missing_note(self, result: ScreeningResult) -> str:
         n = len(self.mostly_missing)

@@ -43,7 +43,6 @@ from banditsis.statistics.null_distributions import (
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
-#: Note of a run that read all rows although it need not.
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,72 @@ class Round:
 
 
 @dataclass(frozen=True, eq=False)
+class Evidence:
+    """What detection floors, intervals and p-values are computed from; None stands for what is not known.
+
+    Attributes
+    ----------
+    present, informative : ndarray or None
+        Rows in which each selected feature was present, if some have missing values, and rows read that are
+        informative about it.
+    own_inflation : ndarray of shape (selected, 2) or None
+        Variance inflation of each selected feature, and the rows that are informative about it.
+    variance_inflation : float or None
+        How much more correlations vary than for normal data.
+    informative_response : float or None
+        Rows read that are informative about the response.
+    unread : float
+        What outliers of the response that were not read can add to a correlation.
+    n_covariates : int
+        Rank of the covariates.
+    by_evidence : bool
+        Whether features were dropped by evidence against a minimum correlation.
+    null_distribution : NullDistribution or None
+        Distribution of the scores without association.
+    """
+
+    present: Floats | None = None
+    informative: Floats | None = None
+    own_inflation: Floats | None = None
+    variance_inflation: float | None = None
+    informative_response: float | None = None
+    unread: float = 0.0
+    n_covariates: int = 0
+    by_evidence: bool = False
+    null_distribution: NullDistribution | None = None
+
+    def take(self, kept: Indices) -> Evidence:
+        """The evidence of some of the selected features, by their positions."""
+        values = self.present, self.informative, self.own_inflation
+        present, informative, own = (None if v is None else v[kept] for v in values)
+        return replace(self, present=present, informative=informative, own_inflation=own)
+
+
+@dataclass(frozen=True)
+class About:
+    """Where the data came from, and when and with what the run was made; empty if not known.
+
+    Attributes
+    ----------
+    data, contents : str
+        Name of the file, and what it contains.
+    response_summary : str
+        Classes or range of the response.
+    created, command : str
+        Time and command of the run.
+    versions : dict
+        Versions of the software.
+    """
+
+    data: str = ""
+    contents: str = ""
+    response_summary: str = ""
+    created: str = ""
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class ScreeningResult:
     """The selected features, the scores, and a :class:`Round` for every step.
 
@@ -100,31 +165,22 @@ class ScreeningResult:
         Index of the last round that each feature took part in.
     n_rows, n_features : int
         Shape of the data.
-    present, informative : ndarray or None
-        Number of rows in which each selected feature was present, with missing values, and number of rows
-        read that say something about it; None if it is not known.
     effects : Effects or None
         Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, in
         the units of the data; see :class:`~banditsis.statistics.effects.Effects`. They are not corrected for
         selection. The standard error is NaN if rows were sampled in strata. None for other statistics.
-    parameters, versions : dict
-        Settings of the run (statistic, row order, seed and so on), and versions of the software.
+    parameters : dict
+        Settings of the run: statistic, row order, seed and so on.
     notes, details : tuple of str
         Remarks for the reader, the most important first, and remarks that few readers need.
     names : sequence of str or None
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
         Further columns with a value for each feature, such as chromosome, position and alleles of a variant.
-    one_sided, by_evidence : bool
-        Whether only large positive scores indicate association, and whether features were dropped by
-        evidence against a minimum correlation.
+    one_sided : bool
+        Whether only large positive scores indicate association.
     no_floor_reason, no_interval_reason : str or None
         Why there is no detection floor, or no confidence interval; None if there is one.
-    variance_inflation, own_inflation, informative_response, unread, n_covariates, null_distribution
-        What :meth:`detection_floor`, :attr:`associated`, :meth:`interval` and :attr:`pvalues` are computed
-        from: how much more correlations vary than for normal data, on average and for each selected feature
-        (with its informative rows); the informative rows of the response; what its outliers that were not
-        read can add to a correlation; the rank of the covariates; the scores without association.
     undecided : ndarray of int
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
@@ -135,9 +191,12 @@ class ScreeningResult:
     cells_reread : int
         Cells that were read again to check small p-values or to compute correlations among candidates; not
         part of :attr:`cells_read`.
-    response, data, created, contents, response_summary, command : str
-        Name of the response, name of the file, time of the run, what the data contain, classes or range of
-        the response, and the command; empty if not known.
+    response : str
+        Name of the response; empty if it has none.
+    evidence : Evidence
+        What floors, intervals and p-values are computed from.
+    about : About
+        Where the data came from, and when and with what the run was made.
     n_candidates : int
         Number of features that screening kept, of which the selected ones were chosen because they are not
         redundant (``avoid_redundancy=True``) or because they are significant (selection by false discovery
@@ -169,40 +228,27 @@ class ScreeningResult:
     last_round: Array
     n_rows: int
     n_features: int
-    present: Floats | None = None
-    informative: Floats | None = None
     effects: Effects | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     annotations: Mapping[str, Array] = field(default_factory=dict)
     one_sided: bool = False
-    by_evidence: bool = False
-    n_covariates: int = 0
-    variance_inflation: float | None = None
-    own_inflation: Floats | None = None
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
-    informative_response: float | None = None
-    unread: float = 0.0
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
     cells_reread: int = 0
-    null_distribution: NullDistribution | None = None
     response: str = ""
-    data: str = ""
-    created: str = ""
-    contents: str = ""
-    response_summary: str = ""
-    command: str = ""
     n_candidates: int = 0
     near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
     correlation: Floats | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    about: About = field(default_factory=About)
 
     def __post_init__(self) -> None:
-        if self.no_floor_reason is None and self.variance_inflation is None and not self.is_exact:
+        if self.no_floor_reason is None and self.evidence.variance_inflation is None and not self.is_exact:
             object.__setattr__(self, "no_floor_reason", "the variance inflation was not measured")
 
     @property
@@ -273,14 +319,14 @@ class ScreeningResult:
         feature was selected by the rows that test it.
         """
         last = len(self.rounds) - 1
-        if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.by_evidence):
+        if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.evidence.by_evidence):
             return np.zeros(self.n_features, dtype=bool)
         return np.asarray(self.last_round == last)
 
     @property
     def has_pvalues(self) -> bool:
         """Whether there are p-values."""
-        return self.null_distribution is not None and bool(self._tested.any())
+        return self.evidence.null_distribution is not None and bool(self._tested.any())
 
     @cached_property
     def log10_pvalues(self) -> Floats:
@@ -289,10 +335,11 @@ class ScreeningResult:
 
     def _find_log10_pvalues(self) -> Floats:
         tested = self._tested  # apart from the property, which Python 3.11 computes in one thread at a time
-        if self.null_distribution is None or not tested.any():
+        null = self.evidence.null_distribution
+        if null is None or not tested.any():
             name = str(self.parameters.get("statistic", "pearson"))
             kind = STATISTICS.get(name)
-            if self.null_distribution is None and (kind is None or not kind.has_pvalues()):
+            if null is None and (kind is None or not kind.has_pvalues()):
                 raise ValueError(f"no p-values: the null distribution of {name!r} is not known.")
             raise ValueError(
                 "p-values were not computed: set pvalues=True (--pvalues), which reads all rows of the "
@@ -300,7 +347,7 @@ class ScreeningResult:
                 "rows, and a test on the same rows would be biased."
             )
         log10 = np.full(self.n_features, np.nan)
-        log10[tested] = self.null_distribution.log10_pvalues(self.scores[tested])
+        log10[tested] = null.log10_pvalues(self.scores[tested])
         return log10
 
     @property
@@ -412,7 +459,7 @@ class ScreeningResult:
                 return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
-        if self.no_floor_reason is not None or self.own_inflation is None:
+        if self.no_floor_reason is not None or self.evidence.own_inflation is None:
             return None
         return np.asarray(self.selected[is_clear(self, ERROR_RATE)])
 
@@ -495,47 +542,21 @@ class ScreeningResult:
         check_real("confidence", confidence, 0, 1)
         if self.no_floor_reason is not None:
             raise ValueError(f"no detection floor: {self.no_floor_reason}.")
+        evidence, rounds, n = self.evidence, self.rounds, self.n_rows
         # The number of features that pass by evidence is not fixed in advance, so all features count.
-        n_compared = self.n_features if self.by_evidence else self.n_candidates or len(self.selected)
+        n_compared = self.n_features if evidence.by_evidence else self.n_candidates or len(self.selected)
         error = error_level(confidence, simultaneous, n_compared)
-        cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in self.rounds]
-        # Each covariate takes a degree of freedom (Fisher 1924).
-        rows, n = [r.effective_rows - self.n_covariates for r in self.rounds], self.n_rows - self.n_covariates
-        inflation = [max(self.variance_inflation or 1.0, r.inflation or 1.0) for r in self.rounds]
-        kurtosis = [r.kurtosis for r in self.rounds]
-        floor = min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
+        cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in rounds]
+        rows = [r.effective_rows - evidence.n_covariates for r in rounds]  # each takes one (Fisher 1924)
+        inflation = [max(evidence.variance_inflation or 1.0, r.inflation or 1.0) for r in rounds]
+        kurtosis = [r.kurtosis for r in rounds]
+        floor = detection_floor(rows, cutoffs, n - evidence.n_covariates, inflation, error, kurtosis)
+        floor = min(1.0, floor + evidence.unread)
         guaranteed = self.parameters.get("min_correlation")
         if guaranteed is None or confidence > self.parameters["confidence"]:
             return floor
         # The guarantee is for all features together, unless more passed than were to be kept.
         return min(floor, max(float(guaranteed), cutoffs[-1]))
-
-    def keep_significant(self, fdr: float) -> ScreeningResult:
-        """The same result with only the selected features that :meth:`select` returns."""
-        kept = np.flatnonzero(np.isin(self.selected, self.select(fdr)))
-        selected = self.selected[kept]
-        left = set(selected.tolist())
-        weakest = float(self.strength[selected].min()) if len(selected) else 1.0
-        last = replace(self.rounds[-1], n_kept=len(selected), cutoff=weakest)
-        return replace(
-            self,
-            selected=selected,
-            present=None if self.present is None else self.present[kept],
-            informative=None if self.informative is None else self.informative[kept],
-            own_inflation=None if self.own_inflation is None else self.own_inflation[kept],
-            effects=None if self.effects is None else self.effects.take(kept),
-            flags={k: flag for k, flag in self.flags.items() if k in left or flag == LEAKAGE},
-            n_candidates=len(self.selected),
-            no_floor_reason=self.no_floor_reason or "features were selected by p-value",
-            near_duplicates={k: group for k, group in self.near_duplicates.items() if k in left},
-            correlation=None if self.correlation is None else self.correlation[np.ix_(kept, kept)],
-            rounds=(*self.rounds[:-1], last),
-            parameters={**self.parameters, "fdr": fdr},
-        )
-
-    def with_notes(self, notes: Sequence[str]) -> ScreeningResult:
-        """The same result with other notes."""
-        return replace(self, notes=tuple(notes))
 
     def to_frame(self, *, all_features: bool = False) -> Any:
         """A pandas frame with one row per selected feature, best first.
@@ -635,6 +656,27 @@ class ScreeningResult:
 def strength(scores: Floats, one_sided: bool) -> Floats:
     """The values that scores are compared by."""
     return scores if one_sided else np.abs(scores)
+
+
+def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:
+    """The same result with only the selected features that :meth:`ScreeningResult.select` returns."""
+    kept = np.flatnonzero(np.isin(result.selected, result.select(fdr)))
+    selected = result.selected[kept]
+    left = set(selected.tolist())
+    weakest = float(result.strength[selected].min()) if len(selected) else 1.0
+    return replace(
+        result,
+        selected=selected,
+        evidence=result.evidence.take(kept),
+        effects=None if result.effects is None else result.effects.take(kept),
+        flags={k: flag for k, flag in result.flags.items() if k in left or flag == LEAKAGE},
+        n_candidates=len(result.selected),
+        no_floor_reason=result.no_floor_reason or "features were selected by p-value",
+        near_duplicates={k: group for k, group in result.near_duplicates.items() if k in left},
+        correlation=None if result.correlation is None else result.correlation[np.ix_(kept, kept)],
+        rounds=(*result.rounds[:-1], replace(result.rounds[-1], n_kept=len(selected), cutoff=weakest)),
+        parameters={**result.parameters, "fdr": fdr},
+    )
 
 
 def varied_log10_pvalues(result: ScreeningResult) -> Floats:

@@ -107,8 +107,8 @@ def _section(
         rounds=tables.table(ROUND_HEADS, round_rows(result.rounds)),
         reliability=bullet_list(text.reliability(result)),
         settings=definition_list(text.settings(result)),
-        command=f"<p>The command:</p><pre><code>{escape_text(result.command)}</code></pre>"
-        if result.command
+        command=f"<p>The command:</p><pre><code>{escape_text(result.about.command)}</code></pre>"
+        if result.about.command
         else "",
     )
 

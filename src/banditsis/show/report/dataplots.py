@@ -86,7 +86,7 @@ def _explain(result: ScreeningResult, X: Floats, sample: Sample) -> str:
             sentences.append("The areas of circles are shares of each class.")
     if has_boxes:
         sentences.append("Boxes reach from quartile to quartile, whiskers from 5% to 95%.")
-    if result.n_covariates:
+    if result.evidence.n_covariates:
         sentences.append("The values are not adjusted for the covariates.")
     return " ".join(sentences)
 

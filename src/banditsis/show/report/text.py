@@ -65,12 +65,12 @@ def facts(results: Sequence[ScreeningResult]) -> Pairs:
     """What was screened: the response if there is one, the data, their size, the statistic and the date."""
     first, single = results[0], len(results) == 1
     target = ": ".join(filter(None, [first.response, describe_response(first)]))
-    contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.contents}"
-    date = max(result.created for result in results).replace("T", " ").replace("+00:00", " UTC")
+    contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.about.contents}"
+    date = max(result.about.created for result in results).replace("T", " ").replace("+00:00", " UTC")
     pairs = [
         ("Target", target if single else ""),
-        ("Data", _list_distinct(result.data for result in results)),
-        ("Size", contents if first.contents else describe_size(results)),
+        ("Data", _list_distinct(result.about.data for result in results)),
+        ("Size", contents if first.about.contents else describe_size(results)),
         ("Statistic", _list_distinct(_describe_statistic(result.parameters) for result in results)),
         ("Date", date),
     ]
@@ -109,7 +109,7 @@ def settings(result: ScreeningResult) -> Pairs:
         (LABELS.get(key, sentence(key.replace("_", " "))), _describe(key, value))
         for key, value in result.parameters.items()
     ]
-    return [*pairs, *((f"{name} version", version) for name, version in result.versions.items())]
+    return [*pairs, *((f"{name} version", version) for name, version in result.about.versions.items())]
 
 
 def _describe(key: str, value: Any) -> str:
