@@ -22,6 +22,9 @@ from banditsis.core.formatting import (
 )
 from banditsis.core.validation import check_choice, check_real
 from banditsis.plans.detection_floor import detection_floor, error_level
+from banditsis.results.evidence import About as About
+from banditsis.results.evidence import Evidence as Evidence
+from banditsis.results.evidence import Round as Round
 from banditsis.results.features import LEAKAGE as LEAKAGE
 from banditsis.results.features import Features, describe_features
 from banditsis.results.intervals import find_limits, is_clear
@@ -36,115 +39,12 @@ from banditsis.statistics import STATISTICS
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import (
     METHODS,
-    NullDistribution,
     adjust_pvalues,
     reject_nulls,
 )
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
-
-
-@dataclass(frozen=True)
-class Round:
-    """One step of a run.
-
-    Attributes
-    ----------
-    n_rows, effective_rows
-        Rows read in total after this round, and rows of a uniform sample that would be as precise.
-    n_features, n_kept
-        Features left before and after it.
-    cutoff : float
-        Smallest absolute score that was kept, or smallest score if the statistic is one-sided. If features
-        are dropped by evidence, the smallest score that is not ruled out.
-    cells, seconds
-        Cells read in this round, and its duration without the compilation of kernels. Responses that shared
-        a pass over the data share its time equally. The last round includes the check of small p-values.
-    kurtosis, inflation : float
-        The largest kurtosis, at least 3, and variance inflation of a feature that this round could drop; the
-        latter, by its spread in strata of the response, is None if it is not known.
-    """
-
-    n_rows: int
-    n_features: int
-    n_kept: int
-    cutoff: float
-    cells: int
-    seconds: float
-    effective_rows: float = 0.0
-    kurtosis: float = 3.0
-    inflation: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.effective_rows == 0.0:
-            object.__setattr__(self, "effective_rows", float(self.n_rows))
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What detection floors, intervals and p-values are computed from; None stands for what is not known.
-
-    Attributes
-    ----------
-    present, informative : ndarray or None
-        Rows in which each selected feature was present, if some have missing values, and rows read that are
-        informative about it.
-    own_inflation : ndarray of shape (selected, 2) or None
-        Variance inflation of each selected feature, and the rows that are informative about it.
-    variance_inflation : float or None
-        How much more correlations vary than for normal data.
-    informative_response : float or None
-        Rows read that are informative about the response.
-    unread : float
-        What outliers of the response that were not read can add to a correlation.
-    n_covariates : int
-        Rank of the covariates.
-    by_evidence : bool
-        Whether features were dropped by evidence against a minimum correlation.
-    null_distribution : NullDistribution or None
-        Distribution of the scores without association.
-    """
-
-    present: Floats | None = None
-    informative: Floats | None = None
-    own_inflation: Floats | None = None
-    variance_inflation: float | None = None
-    informative_response: float | None = None
-    unread: float = 0.0
-    n_covariates: int = 0
-    by_evidence: bool = False
-    null_distribution: NullDistribution | None = None
-
-    def take(self, kept: Indices) -> Evidence:
-        """The evidence of some of the selected features, by their positions."""
-        values = self.present, self.informative, self.own_inflation
-        present, informative, own = (None if v is None else v[kept] for v in values)
-        return replace(self, present=present, informative=informative, own_inflation=own)
-
-
-@dataclass(frozen=True)
-class About:
-    """Where the data came from, and when and with what the run was made; empty if not known.
-
-    Attributes
-    ----------
-    data, contents : str
-        Name of the file, and what it contains.
-    response_summary : str
-        Classes or range of the response.
-    created, command : str
-        Time and command of the run.
-    versions : dict
-        Versions of the software.
-    """
-
-    data: str = ""
-    contents: str = ""
-    response_summary: str = ""
-    created: str = ""
-    command: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,14 +112,15 @@ class ScreeningResult:
     >>> import numpy as np
     >>> from banditsis import Plan, screen
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((2000, 50))
-    >>> result = screen(X, X[:, 7] - X[:, 3], Plan.paper(2000, 50, 2, alpha=1.0), random_state=0)
-    >>> result.selected
-    array([3, 7])
-    >>> result.selected_names
-    ['x3', 'x7']
-    >>> [(r.n_rows, r.n_kept) for r in result.rounds]
-    [(88, 26), (97, 14), (107, 8), (120, 5), (135, 3), (152, 2)]
+    >>> X = rng.standard_normal((5000, 300))
+    >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(5000)
+    >>> result = screen(X, y, Plan.paper(5000, 300, 10), random_state=0)
+    >>> result.selected_names[:2], len(result.selected), result.associated
+    (['x7', 'x42'], 10, array([ 7, 42]))
+    >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
+    (0.15, 0.2)
+    >>> screen(X, y, Plan.exact(5000, 300, 10)).select(fdr=0.05)
+    array([42,  7])
     """
 
     selected: Indices
@@ -356,11 +257,10 @@ class ScreeningResult:
 
         The features of the last round are tested if it read every row, or if it was the only round.
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
-        association. NaN also if the null distribution of a single feature is not known. A constant feature
-        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected, larger ones are not. This
-        needs another reading of the features, so those of features that were not selected are NaN unless
-        p-values were requested (``pvalues=True``). The p-values are not adjusted for multiple testing; see
-        :attr:`qvalues` and :meth:`select`.
+        association. A constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are
+        corrected, for which the features are read again; those of features that were not selected are NaN
+        unless p-values were requested (``pvalues=True``). The p-values are not adjusted for multiple testing;
+        see :attr:`qvalues` and :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
 
@@ -383,17 +283,8 @@ class ScreeningResult:
 
         About 1 if few features are associated and rows are independent given the covariates (Devlin and
         Roeder 1999). Larger if covariates such as ancestry are missing, if rows are relatives, or if many
-        features are associated. Features with p-value 1, such as constant ones, do not count. NaN if no other
-        is left; an error is raised if a feature has no p-value.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X, y = rng.standard_normal((500, 2000)), rng.standard_normal(500)
-        >>> round(screen(X, y, Plan.exact(500, 2000, 10), pvalues=True).genomic_inflation, 2)
-        0.99
+        features are associated. Features with p-value 1 do not count; NaN if no other is left. An error is
+        raised if a feature has no p-value.
         """
         log10 = varied_log10_pvalues(self)
         if not log10.size:
@@ -415,16 +306,6 @@ class ScreeningResult:
             Benjamini and Hochberg (1995), valid for independent and many dependent features; Benjamini and
             Yekutieli (2001), valid for any dependence; Holm (1979) and Bonferroni, also valid for any
             dependence, of which Holm rejects more.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((500, 1000))
-        >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(500)
-        >>> screen(X, y, Plan.exact(500, 1000, 20)).select(fdr=0.05)
-        array([42,  7])
         """
         check_real("fdr", fdr, 0, 1)
         return reject_nulls(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
@@ -440,17 +321,6 @@ class ScreeningResult:
         feature may depend on the response. If few rows J = E_x E_y / m of the m rows read are informative
         about feature and response together, the normal quantile z becomes z + z² / (6 √J), by the skewness of
         a Poisson distribution (Cornish and Fisher 1938).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((5000, 300))
-        >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(5000)
-        >>> result = screen(X, y, Plan.paper(5000, 300, 10), random_state=0)
-        >>> len(result.selected), result.associated
-        (10, array([ 7, 42]))
         """
         if "fdr" in self.parameters:
             return self.selected
@@ -487,12 +357,8 @@ class ScreeningResult:
         Returns
         -------
         ndarray of shape (selected, 2)
-            Lower and upper limits, in the order of ``selected``.
-
-        Raises
-        ------
-        ValueError
-            For other statistics, and if the rows read are not a simple random sample.
+            Lower and upper limits, in the order of ``selected``. An error is raised for other statistics, and
+            if the rows read are not a simple random sample.
         """
         check_real("confidence", confidence, 0, 1)
         if self.no_interval_reason is not None:
@@ -524,20 +390,9 @@ class ScreeningResult:
         Raises
         ------
         ValueError
-            If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
-            with sample weights, with missing values and covariates, if the rows read are not a simple random
-            sample, and if features were selected by false discovery rate.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((20_000, 100))
-        >>> y = X[:, 7] + rng.standard_normal(20_000)
-        >>> result = screen(X, y, Plan.subsample(20_000, 100, 5, 2000), random_state=0)
-        >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
-        (0.08, 0.1)
+            If no floor is known, for the reason :attr:`no_floor_reason`: for other statistics than Pearson
+            and two-class "anova" and "logistic", with sample weights, with missing values and covariates, if
+            the rows read are not a simple random sample, and with selection by false discovery rate.
         """
         check_real("confidence", confidence, 0, 1)
         if self.no_floor_reason is not None:
@@ -561,11 +416,8 @@ class ScreeningResult:
     def to_frame(self, *, all_features: bool = False) -> Any:
         """A pandas frame with one row per selected feature, best first.
 
-        Parameters
-        ----------
-        all_features : bool
-            Whether to list every feature, by rank. Intervals, effects and whether a feature is clearly
-            associated are only known of selected features.
+        With ``all_features``, every feature is listed, by rank. Intervals, effects and whether a feature is
+        clearly associated are only known of selected features.
         """
         try:
             import pandas as pd
@@ -580,11 +432,8 @@ class ScreeningResult:
         The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
         of 0 among the selected features is -1e308.
 
-        Parameters
-        ----------
-        full : bool
-            Whether to store everything, including the scores of all features (compressed), so
-            :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
+        If ``full``, everything is stored, including the scores of all features (compressed), so
+        :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
         """
         from banditsis.results.json import to_record  # which imports this module
 
