@@ -617,16 +617,14 @@ class Run:
             no_floor = settings.no_floor_reason(*sample, self.is_correlation)
             yield trace.result(
                 self.plan,
-                self.source.names,
+                self.source,
                 [*notes, *self.notes],
+                self.n_covariates,
                 parameters=settings.parameters(
                     self.plan, self.source, self.row_order, sampling, self.n_covariates
                 )
                 | ({"positive_class": trace.positive_class} if trace.positive_class else {}),
-                annotations=self.source.annotations,
-                n_covariates=self.n_covariates,
                 response=settings.responses[member] if member < len(settings.responses) else "",
-                data=self.source.label,
                 no_floor_reason=trace.no_guarantee_reason or no_floor,
                 no_interval_reason=trace.no_guarantee_reason or settings.no_interval_reason(*sample),
             )

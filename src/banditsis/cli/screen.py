@@ -306,18 +306,10 @@ def _describe(
     if lost or not told:
         how = f"the target is {how}" if how.startswith("the column") else how
         notes.insert(0 if lost else len(notes), how)
-    return replace(
-        result,
-        response=target,
-        about=replace(
-            result.about,
-            data=shown(options.data),
-            contents=source.contents,
-            response_summary=summarize_response(values, find_statistic(options.statistic).by_class),
-            command=options.command,
-        ),
-        notes=tuple(map(name_options, notes)),
-    )
+    summary = summarize_response(values, find_statistic(options.statistic).by_class)
+    about = replace(result.about, data=shown(options.data), contents=source.contents, command=options.command)
+    about = replace(about, response_summary=summary)
+    return replace(result, response=target, about=about, notes=tuple(map(name_options, notes)))
 
 
 def _stored_target(path: str) -> str:

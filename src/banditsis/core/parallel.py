@@ -152,7 +152,7 @@ class _Queue(Generic[T]):
     ) -> None:
         self._tasks, self._run, self._finish, self._max_waiting = tasks, run, finish, max_waiting
         self._changed, self._finishing = threading.Condition(), threading.Lock()
-        self._n_taken = self._n_finished = self._n_helping = 0
+        self._n_taken = self._n_finished = self._n_running = 0
         self._done: dict[int, T] = {}
         self._ended = False
         self._error: BaseException | None = None
@@ -162,7 +162,7 @@ class _Queue(Generic[T]):
         try:
             self.help()
             with self._changed:
-                self._changed.wait_for(lambda: self._n_helping == 0)
+                self._changed.wait_for(lambda: self._n_running == 0)
         finally:  # also after Ctrl-C while this thread waits
             self._ended = True
         if self._error is not None:
@@ -170,28 +170,35 @@ class _Queue(Generic[T]):
 
     def help(self) -> None:
         """Run tasks until there are none left; an error is left to the thread that drains the queue."""
-        with self._changed:
-            self._n_helping += 1
-        error = None
-        try:
-            while (taken := self._take()) is not None:
+        while (taken := self._take()) is not None:
+            error = None
+            try:
                 self._run(taken[1])
                 self._put(*taken)
-        except BaseException as raised:
-            error = raised
-        with self._changed:  # all at once, or the drain could end without the error
-            self._n_helping -= 1
-            self._error, self._ended = self._error or error, True
-            self._changed.notify_all()
+            except BaseException as raised:
+                error = raised
+            with self._changed:  # both at once, or the drain could end without the error
+                self._n_running -= 1
+                self._note(error)
 
     def _take(self) -> tuple[int, T] | None:
         with self._changed:
             while not self._ended and self._n_taken - self._n_finished >= self._max_waiting:
                 self._changed.wait()
-            for task in () if self._ended else self._tasks:
-                self._n_taken += 1
-                return self._n_taken - 1, task
+            try:
+                for task in () if self._ended else self._tasks:
+                    self._n_taken += 1
+                    self._n_running += 1  # a helper without a task keeps nobody waiting
+                    return self._n_taken - 1, task
+            except BaseException as error:  # of making a task
+                self._note(error)
+            self._ended = True
             return None
+
+    def _note(self, error: BaseException | None) -> None:
+        """Wake the threads that wait; after an error, leave no tasks for them."""
+        self._error, self._ended = self._error or error, self._ended or error is not None
+        self._changed.notify_all()
 
     def _put(self, number: int, task: T) -> None:
         """Finish the tasks whose turn it is, unless another thread is doing so."""

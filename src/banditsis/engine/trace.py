@@ -18,6 +18,7 @@ from banditsis.engine.evidence import VarianceInflation
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.plan import Plan
 from banditsis.results.result import ERROR_RATE, LEAKAGE, About, Evidence, Round, ScreeningResult, strength
+from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT, is_mostly_missing
 from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -96,14 +97,8 @@ class Trace:
     def add_round(self, finished: Round) -> None:
         """Record a finished round."""
         self.rounds.append(finished)
-        logger.debug(
-            "round %d: %d rows of %d features, %d kept, %.3f s",
-            len(self.rounds),
-            finished.n_rows,
-            finished.n_features,
-            finished.n_kept,
-            finished.seconds,
-        )
+        sizes = finished.n_rows, finished.n_features, finished.n_kept, finished.seconds
+        logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(self.rounds), *sizes)
         if self.on_round is not None:
             self.on_round(finished)
 
@@ -173,9 +168,8 @@ class Trace:
         kept = np.sort(positions)
         self.chosen, self.redundancy = self.selected[positions], redundancy
         self.selected = self.selected[kept]
-        self.present = None if self.present is None else self.present[kept]
-        self.informative = None if self.informative is None else self.informative[kept]
-        self.own_inflation = None if self.own_inflation is None else self.own_inflation[kept]
+        values = self.present, self.informative, self.own_inflation
+        self.present, self.informative, self.own_inflation = (None if v is None else v[kept] for v in values)
         self.effects = None if self.effects is None else self.effects.take(kept)
 
     def _best_first(self) -> Indices:
@@ -184,14 +178,7 @@ class Trace:
         return np.argsort(-strength(self.scores[self.selected], self.one_sided), kind="stable")
 
     def result(
-        self,
-        plan: Plan,
-        names: Sequence[str] | None,
-        notes: Sequence[str],
-        *,
-        n_covariates: int,
-        data: str,
-        **facts: Any,
+        self, plan: Plan, source: Source, notes: Sequence[str], n_covariates: int, **facts: Any
     ) -> ScreeningResult:
         """Freeze what is known; ``facts`` are further attributes of the result."""
         unfinished = self.n_recorded > len(self.rounds)
@@ -207,7 +194,8 @@ class Trace:
             n_rows=plan.n_rows,
             n_features=plan.n_features,
             effects=None if self.effects is None else self.effects.take(best_first),
-            names=names,
+            names=source.names,
+            annotations=source.annotations,
             one_sided=self.one_sided,
             evidence=Evidence(
                 present=self.present,
@@ -220,7 +208,9 @@ class Trace:
                 by_evidence=plan.by_evidence,
                 null_distribution=None if unfinished else self.null_distribution,
             ).take(best_first),
-            about=About(data, created=datetime.now(UTC).isoformat(timespec="seconds"), versions=_versions()),
+            about=About(
+                source.label, created=datetime.now(UTC).isoformat(timespec="seconds"), versions=_versions()
+            ),
             cells_reread=self.cells_reread,
             flags=dict.fromkeys(self.not_missing_at_random.tolist(), LEAKAGE),
             undecided=np.sort(np.concatenate([np.arange(0), *self.undecided])),

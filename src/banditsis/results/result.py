@@ -342,12 +342,11 @@ class ScreeningResult:
         .. math:: \tanh\left(\operatorname{artanh} r \pm z \sqrt{\frac{κ}{m - 3}}\right)
 
         If rows were sampled in strata, m is the number of effective rows. κ is 1 for normal data, and larger
-        by (K - 3) r² / 4 if a feature is rare or heavy-tailed in the rows read, with kurtosis K. If not all
-        rows were read, each feature also has an estimate of κ of its own, by the squared influence of the
-        rows on r, which allows its spread to depend on the response; with E rows informative about it, z
-        becomes the quantile of Student's t with 2E degrees of freedom. The longer interval counts. In uniform
-        samples of a heavy-tailed response, such as a lognormal one, 95% intervals cover in about 90% of the
-        cases. Intervals are not corrected for selection: the largest scores tend to be too large.
+        by (K - 3) r² / 4 for a feature with kurtosis K. If not all rows were read, each feature also has an
+        estimate of κ of its own, by the squared influence of the rows on r; with E rows informative about it,
+        z becomes the quantile of Student's t with 2E degrees of freedom. The longer interval counts. In
+        uniform samples of a heavy-tailed response, 95% intervals cover in about 90% of the cases. Intervals
+        are not corrected for selection: the largest scores tend to be too large.
 
         Parameters
         ----------
@@ -368,16 +367,14 @@ class ScreeningResult:
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
 
-        If d features are kept, this holds if fewer than d others are about as strong: not all of more than d
-        near-copies can be kept. The floor follows from the rows and the cutoff of every round, the variance
-        inflation of the data, the kurtosis of the features and their spread in strata of the response, and
-        the outliers of the response among the rows that were not read. It does not cover the features in
-        :attr:`undecided`. Unless rows were sampled in strata, or if there are covariates, it does not cover
-        those whose spread depends on the response either. A run that reads every row is exact, and its floor
-        is its last cutoff. The fewer features are kept, the higher are the cutoffs and the floor. That of a
-        run with ``min_correlation`` is at most this minimum, unless more features pass than are to be kept.
-        With missing values it refers to the score, which is r times the root of the share of rows in which
-        the feature is present.
+        If d features are kept, this holds if fewer than d others are about as strong. The floor follows from
+        the rows and the cutoff of every round, the variance inflation of the data, the kurtosis of the
+        features, their spread in strata of the response, and the outliers of the response that were not read.
+        It does not cover the features in :attr:`undecided`, and unless rows were sampled in strata without
+        covariates, none whose spread depends on the response. The floor of a run that reads every row is its
+        last cutoff. That of a run with ``min_correlation`` is at most this minimum, unless more features pass
+        than are to be kept. With missing values it refers to the score, which is r times the root of the
+        share of rows in which the feature is present.
 
         Parameters
         ----------
@@ -460,9 +457,8 @@ class ScreeningResult:
         title : str, optional
             Heading of the report; by default it names the response.
         X, y : optional
-            The data that were screened, in any form that :func:`open_source` takes, and the response. Rows of
-            pandas objects are paired by their labels, as in :func:`screen`. A sample of at most 5,000 rows
-            of the best features is read for plots against the response, and for the correlations among the
+            The data that were screened, and the response, as for :func:`screen`. At most 5,000 rows of the
+            best features are read for plots against the response, and for the correlations among the
             features. Without ``y`` only the latter are shown.
         """
         from banditsis.show.report import write_report  # only needed here
