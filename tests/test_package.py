@@ -230,7 +230,7 @@ BUDGET = {
     "index": 855,
     "kernels": 2152,
     "plans": 1771,
-    "results": 1380,
+    "results": 1359,
     "show": 1697,
     "sources": 4307,
     "statistics": 4047,

@@ -47,37 +47,25 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What detection floors, intervals and p-values are computed from; None stands for what is not known.
+    """What detection floors, intervals and p-values are computed from; None stands for what is not known."""
 
-    Attributes
-    ----------
-    present, informative : ndarray or None
-        Rows in which each selected feature was present, if some have missing values, and rows read that are
-        informative about it.
-    own_inflation : ndarray of shape (selected, 2) or None
-        Variance inflation of each selected feature, and the rows that are informative about it.
-    variance_inflation : float or None
-        How much more correlations vary than for normal data.
-    informative_response : float or None
-        Rows read that are informative about the response.
-    unread : float
-        What outliers of the response that were not read can add to a correlation.
-    n_covariates : int
-        Rank of the covariates.
-    by_evidence : bool
-        Whether features were dropped by evidence against a minimum correlation.
-    null_distribution : NullDistribution or None
-        Distribution of the scores without association.
-    """
-
+    #: rows in which each selected feature was present, if some have missing values
     present: Floats | None = None
+    #: rows read that are informative about each selected feature
     informative: Floats | None = None
+    #: variance inflation of each selected feature, and the rows that are informative about it
     own_inflation: Floats | None = None
+    #: how much more correlations vary than for normal data
     variance_inflation: float | None = None
+    #: rows read that are informative about the response
     informative_response: float | None = None
+    #: what outliers of the response that were not read can add to a correlation
     unread: float = 0.0
+    #: rank of the covariates
     n_covariates: int = 0
+    #: whether features were dropped by evidence against a minimum correlation
     by_evidence: bool = False
+    #: distribution of the scores without association
     null_distribution: NullDistribution | None = None
 
     def take(self, kept: Indices) -> Evidence:
@@ -89,23 +77,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class About:
-    """Where the data came from, and when and with what the run was made; empty if not known.
+    """Where the data came from, and when and with what the run was made; empty if not known."""
 
-    Attributes
-    ----------
-    data, contents : str
-        Name of the file, and what it contains.
-    response_summary : str
-        Classes or range of the response.
-    created, command : str
-        Time and command of the run.
-    versions : dict
-        Versions of the software.
-    """
-
+    #: name of the file, and what it contains
     data: str = ""
     contents: str = ""
+    #: classes or range of the response
     response_summary: str = ""
+    #: time and command of the run, and versions of the software
     created: str = ""
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

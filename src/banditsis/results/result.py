@@ -119,8 +119,8 @@ class ScreeningResult:
     (['x7', 'x42'], 10, array([ 7, 42]))
     >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
     (0.15, 0.2)
-    >>> screen(X, y, Plan.exact(5000, 300, 10)).select(fdr=0.05)
-    array([42,  7])
+    >>> screen(X, y, Plan.exact(5000, 300, 10)).select(fdr=0.01)
+    array([ 7, 42])
     """
 
     selected: Indices
