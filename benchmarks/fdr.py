@@ -148,7 +148,7 @@ CASES: dict[str, Callable[[Generator], Data]] = {
 
 def select_as_usual(result: ScreeningResult) -> np.ndarray:
     """Select by Student's t, F or χ² alone."""
-    null = result.null_distribution
+    null = result.evidence.null_distribution
     if result.parameters["statistic"] == "poisson":
         null = NormalNull(np.sqrt(result.n_rows))
     elif result.parameters["statistic"] == "spearman":

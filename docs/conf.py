@@ -48,8 +48,8 @@ numpydoc_xref_aliases = {
     "Path": "pathlib.Path",
     **{name: f"banditsis.{name}" for name in banditsis.__all__},
     "Dataset": "banditsis.formats.targets.Dataset",
+    **{name: f"banditsis.results.result.{name}" for name in ("About", "Evidence", "Round")},
     "EvidenceStep": "banditsis.plans.guaranteed.EvidenceStep",
-    "Round": "banditsis.results.result.Round",
     "Step": "banditsis.plans.plan.Step",
 }
 numpydoc_xref_ignore = "all"  # other words of a type are words

@@ -1,4 +1,6 @@
-"""Independent computations to compare with."""
+"""Independent computations to compare with, and simulated data."""
+
+import math
 
 import numpy as np
 
@@ -26,3 +28,19 @@ def paper_algorithm(X, y, d, rows_by_round, discard):
         if len(left) == d:
             break
     return left
+
+
+def simulate(kind, n, p, rng, strengths):
+    """Standardised features, of which the first have the given correlations with the response."""
+    if kind == "genotypes":
+        X = rng.binomial(2, rng.uniform(0.05, 0.5, p), (n, p)).astype(float)
+    elif kind == "equicorrelated":
+        X = rng.standard_normal((n, p)) * math.sqrt(0.7) + math.sqrt(0.3) * rng.standard_normal((n, 1))
+    else:
+        X = rng.standard_normal((n, p))
+    if kind == "t5":
+        X *= np.sqrt(3 / rng.chisquare(5, n))[:, None]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    rest = max(0.05, 1 - np.square(strengths).sum())
+    noise = rng.standard_t(3, n) / math.sqrt(3) if kind == "heavy noise" else rng.standard_normal(n)
+    return X, X[:, : len(strengths)] @ strengths + noise * math.sqrt(rest)

@@ -32,7 +32,7 @@ from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results.result import ScreeningResult
+from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
 from banditsis.sources.array import raise_if_masked

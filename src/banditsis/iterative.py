@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -158,7 +159,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             if len(chosen) >= max_size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
         result = self.base_.result_
-        self.base_.result_ = result.with_notes([*notes, *result.notes])
+        self.base_.result_ = replace(result, notes=(*notes, *result.notes))
         self.n_iter_ = len(self.history_)
         self.support_ = np.zeros(p, dtype=bool)
         self.support_[chosen] = True

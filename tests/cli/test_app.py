@@ -10,7 +10,6 @@ from command_line import run, said
 
 from banditsis import Plan, __version__
 from banditsis.core.progress import ProgressBar, show_progress, status
-from banditsis.results.result import Round
 
 MODULE = (sys.executable, "-m", "banditsis.cli.app")
 
@@ -84,7 +83,7 @@ def test_planning_the_impossible_gets_a_message(options, message):
     assert message in said(result)
 
 
-def test_a_progress_bar_shows_the_amount_and_the_rounds(capsys):
+def test_a_progress_bar_shows_the_amount(capsys):
     with ProgressBar("shuffling", "bytes", shown=True) as bar:
         bar(10**9, 4 * 10**9)
         bar(2 * 10**9, 4 * 10**9)
@@ -92,10 +91,6 @@ def test_a_progress_bar_shows_the_amount_and_the_rounds(capsys):
     assert "shuffling" in text
     assert "50%" in text
     assert "2 GB/4 GB" in text
-    with ProgressBar(shown=True) as bar:
-        bar.round_done(Round(n_rows=500, n_features=60, n_kept=31, cutoff=0.02, cells=30_000, seconds=0.5))
-        bar(30_000, 40_000)
-    assert "30,000  500.0 ms" in capsys.readouterr().err
     with ProgressBar() as bar:
         bar(1, 2)
     assert capsys.readouterr().err == ""

@@ -83,12 +83,12 @@ def test_intervals_of_rare_features_are_wide():
     X[:, 1:] = 0.01 * X[:, 1:]
     X[:, 1:150] = rng.random((20_000, 149)) < 0.0005
     result = screen(X, y, Plan(20_000, 200, ((300, 100), (600, 60))), sampling="uniform", random_state=0)
-    few = result.informative < 2
+    few = result.evidence.informative < 2
     low, high = result.interval().T
     r = np.abs(result.scores[result.selected])
     assert few.any()
     assert ((high - low)[few] > 1.6 * r[few]).all()
-    ordinary = result.informative > 150
+    ordinary = result.evidence.informative > 150
     np.testing.assert_allclose((high - low)[ordinary], 2 * 1.96 / np.sqrt(597), rtol=0.15)
     again = ScreeningResult.from_json(result.to_json())
     np.testing.assert_allclose(again.interval(), result.interval())
@@ -156,7 +156,7 @@ def test_an_outlier_of_the_response_that_was_not_read_raises_the_floor():
     y[11] = 60.0
     share = (60 - y.mean()) / np.sqrt(np.sum((y - y.mean()) ** 2))
     result = screen(X, y, plan, random_state=0)
-    assert result.unread == pytest.approx(share)
+    assert result.evidence.unread == pytest.approx(share)
     assert result.detection_floor() > plain.detection_floor() + 0.3
     stratified = screen(X, y, plan, sampling="stratified", random_state=0)
     assert stratified.unread == 0
@@ -193,7 +193,7 @@ def test_rows_that_are_read_for_certain_do_not_make_a_sample_uncertain():
     plan = Plan(n, 50, ((400, 10), (800, 5)))
     result = screen(X, y, plan, sampling="stratified", random_state=0)
     assert result.undecided.size == 0
-    assert result.informative_response < 10  # of a population, the sample says little
+    assert result.evidence.informative_response < 10  # of a population, the sample says little
 
 
 def artanh_r(x, y, w):

@@ -104,7 +104,7 @@ def test_pvalues_of_responses_that_are_not_alike():
     Y[:9, 4], Y[5, 40] = np.nan, np.nan
     exact = screen(X, Y, Plan.exact(300, 40, 3), missing="pairwise")
     adaptive = screen(X, Y[:, 5:40], Plan.paper(300, 40, 3), pvalues=True, random_state=0)
-    assert len({type(result.null_distribution) for result in exact}) == 2
+    assert len({type(result.evidence.null_distribution) for result in exact}) == 2
     for results in (exact, adaptive, exact[3:5], exact[3:4]):
         expected = [result.pvalues for result in results]
         np.testing.assert_allclose(results.pvalues, expected, rtol=1e-14)

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, IterativeSIS, Plan, ScreeningResult, open_source, screen
 from banditsis.engine.redundancy import choose, correlation_among, count_candidates
+from banditsis.results.result import keep_significant
 
 
 def simulate(seed=0, n=600, p=60):
@@ -63,7 +64,7 @@ def test_significant_features_keep_their_correlations():
     X, y = simulate()
     X[:, 1], X[:, 59] = X[:, 0], X[:, 58]
     result = SIS(40, avoid_redundancy=True).fit(X, y).result_
-    fewer = result.keep_significant(1e-9)
+    fewer = keep_significant(result, 1e-9)
     assert 1 < len(fewer.selected) < 40
     np.testing.assert_allclose(fewer.correlation, np.corrcoef(X[:, fewer.selected].T), atol=1e-12)
     assert 0 < len(fewer.near_duplicates) < len(result.near_duplicates)
@@ -96,7 +97,7 @@ def test_adaptive_runs_use_the_rows_they_read():
     assert result.selected[1:].tolist() == [1, 2]
     assert result.rounds[-1].n_kept == result.n_candidates == 200
     assert 200 * result.rounds[-1].n_rows < result.cells_reread < 200 * len(X)  # and a few for variances
-    assert len(result.informative) == 3
+    assert len(result.evidence.informative) == 3
     assert "was one of the 200 candidates with probability 95%" in " ".join(str(result).split())
     np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)
     np.testing.assert_array_equal(selector.ranking_[result.selected], [1, 2, 3])
@@ -144,7 +145,7 @@ def test_missing_values_count_as_means():
     result = SIS(10, avoid_redundancy=True, missing="pairwise").fit(X, y).result_
     filled = pd.DataFrame(X).fillna(pd.DataFrame(X).mean()).to_numpy()
     np.testing.assert_allclose(result.correlation, np.corrcoef(filled[:, result.selected].T), atol=1e-12)
-    assert len(result.present) == 10
+    assert len(result.evidence.present) == 10
 
 
 def test_correlations_are_accurate_for_difficult_columns():

@@ -10,35 +10,15 @@ from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.sampling import draw_rows
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
-from banditsis.plans.guaranteed import EvidenceStep
-
-
-def make(kind, n, p, rng, strengths):
-    if kind == "genotypes":
-        X = rng.binomial(2, rng.uniform(0.05, 0.5, p), (n, p)).astype(float)
-    elif kind == "equicorrelated":
-        X = rng.standard_normal((n, p)) * math.sqrt(0.7) + math.sqrt(0.3) * rng.standard_normal((n, 1))
-    else:
-        X = rng.standard_normal((n, p))
-    if kind == "t5":
-        X *= np.sqrt(3 / rng.chisquare(5, n))[:, None]
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    rest = max(0.05, 1 - np.square(strengths).sum())
-    noise = rng.standard_t(3, n) / math.sqrt(3) if kind == "heavy noise" else rng.standard_normal(n)
-    return X, X[:, : len(strengths)] @ strengths + noise * math.sqrt(rest)
-
-
-def correlations(X, y):
-    y = (y - y.mean()) / y.std()
-    return np.abs(y @ (X - X.mean(axis=0)) / X.std(axis=0) / len(y))
+from reference import correlations, simulate
 
 
 @pytest.mark.parametrize("kind", ["normal", "t5", "genotypes", "heavy noise", "equicorrelated"])
 def test_nothing_at_or_above_the_minimum_is_lost(kind):
     """With confidence 0.5 half of the runs might lose something; features lie all around the minimum."""
     rng = np.random.default_rng(0)
-    X, y = make(kind, 30_000, 120, rng, np.linspace(0.13, 0.22, 10))
-    r = correlations(X, y)
+    X, y = simulate(kind, 30_000, 120, rng, np.linspace(0.13, 0.22, 10))
+    r = np.abs(correlations(X, y))
     plan = Plan.guaranteed(30_000, 120, None, 0.15, 0.5)
     lost = fraction = 0
     for seed in range(20):
@@ -77,7 +57,7 @@ def test_expected_cells_are_those_of_a_run_without_signal():
 
 def test_the_best_are_kept_and_the_rest_reported():
     rng = np.random.default_rng(2)
-    X, y = make("normal", 20_000, 200, rng, np.full(8, 0.3))
+    X, y = simulate("normal", 20_000, 200, rng, np.full(8, 0.3))
     plan = Plan.guaranteed(20_000, 200, 3, 0.15)
     result = screen(X, y, plan, random_state=0)
     assert len(result.selected) == 3
@@ -92,12 +72,12 @@ def test_the_best_are_kept_and_the_rest_reported():
 
 def test_fewer_than_asked_for_are_filled_up():
     rng = np.random.default_rng(3)
-    X, y = make("normal", 20_000, 200, rng, np.array([0.5]))
+    X, y = simulate("normal", 20_000, 200, rng, np.array([0.5]))
     result = screen(X, y, Plan.guaranteed(20_000, 200, 10, 0.15), random_state=0)
     assert len(result.selected) == 10
     assert result.selected[0] == 0
     assert any("because 10 were to be kept" in note for note in result.notes)
-    X, y = make("normal", 20_000, 200, rng, np.array([0.9]))
+    X, y = simulate("normal", 20_000, 200, rng, np.array([0.9]))
     notes = screen(X, y, Plan.guaranteed(20_000, 200, 2, 0.5), random_state=1).notes
     assert "only 1 feature may have |r| ≥ 0.5; the others were kept because 2 were to be kept." in notes
 
@@ -116,21 +96,10 @@ def test_features_at_the_minimum_are_read_to_the_last_row():
     x = rng.standard_normal(5000)
     X = np.column_stack([x, rng.standard_normal((5000, 30))])
     y = 0.2 * x + rng.standard_normal(5000)
-    exactly = float(correlations(X, y)[0])
+    exactly = float(np.abs(correlations(X, y))[0])
     result = screen(X, y, Plan.guaranteed(5000, 31, None, exactly * (1 - 1e-12)), random_state=0)
     assert result.rounds[-1].n_rows == 5000
     assert result.selected.tolist() == [0]
-
-
-def test_several_responses_are_screened_as_alone():
-    rng = np.random.default_rng(6)
-    X, y = make("normal", 20_000, 100, rng, np.array([0.16, 0.5]))
-    plan = Plan.guaranteed(20_000, 100, None, 0.15)
-    together = screen(X, np.column_stack([y, X[:, 7]]), plan, random_state=0)
-    for k, response in enumerate((y, X[:, 7])):
-        alone = screen(X, response, plan, random_state=0)
-        np.testing.assert_array_equal(alone.selected, together[k].selected)
-        assert [r.n_rows for r in alone.rounds] == [r.n_rows for r in together[k].rounds]
 
 
 def make_outliers(n_outliers, share, seed, n=100_000, p=20):
@@ -144,14 +113,14 @@ def make_outliers(n_outliers, share, seed, n=100_000, p=20):
     of_feature = 0.165**2 / share
     y[rows] = math.sqrt(share / (1 - share) * n / n_outliers)
     X[rows, :3] = math.sqrt(of_feature / (1 - of_feature) * n / n_outliers)
-    return X, y, correlations(X, y)
+    return X, y, np.abs(correlations(X, y))
 
 
 @pytest.mark.parametrize("sampling", ["auto", "uniform", "two responses"])
-@pytest.mark.parametrize(("n_outliers", "share"), [(1, 0.69), (1, 0.05), (10, 0.05), (60, 0.1)])
+@pytest.mark.parametrize(("n_outliers", "share"), [(1, 0.69), (1, 0.05), (60, 0.1)])
 def test_outliers_of_the_response_are_read(n_outliers, share, sampling):
     """None of them is among the few hundred rows that a normal response needs."""
-    for seed in range(4):
+    for seed in range(2):
         X, y, r = make_outliers(n_outliers, share, seed)
         several = sampling == "two responses"
         result = screen(
@@ -197,8 +166,8 @@ EXTREME = {
 def test_extreme_responses_have_an_answer(kind, sampling):
     rng = np.random.default_rng(9)
     X, y = rng.standard_normal((2000, 30)), EXTREME[kind](rng, 2000)
-    r = correlations(X, y)
-    for minimum in (0.03, 0.1, 0.6):
+    r = np.abs(correlations(X, y))
+    for minimum in (0.03, 0.6):
         result = screen(
             X,
             y,
@@ -207,7 +176,7 @@ def test_extreme_responses_have_an_answer(kind, sampling):
             random_state=0,
         )
         np.testing.assert_array_equal(np.sort(result.selected), np.flatnonzero(r >= minimum))
-    for options in ({}, {"alpha": 1.1}, {"budget": 0.05}, {"min_correlation": 0.1}):
+    for options in ({}, {"budget": 0.05}):
         plan = partial(make_plan, 2000, 30, 5, **options)
         result = screen(X, y, lambda design, plan=plan: plan(design=design), sampling=sampling)
         assert len(result.selected) == 5
@@ -216,13 +185,13 @@ def test_extreme_responses_have_an_answer(kind, sampling):
 def test_the_scale_of_features_is_not_known_from_few_rows():
     """Only one row matters for the response, but a correlation is divided by the deviation of all of them."""
     n, rng = 20_000, np.random.default_rng(0)
-    X, y = rng.standard_normal((n, 300), dtype=np.float32), rng.standard_normal(n)
+    X, y = rng.standard_normal((n, 60), dtype=np.float32), rng.standard_normal(n)
     X[5] /= 4
     y[5], X[5, :4] = 1e6, 0.103 * math.sqrt(n)
-    assert (np.sort(correlations(X, y)[:4]) >= 0.1).all()
-    plan = Plan.guaranteed(n, 300, None, 0.1, 0.9, design=SamplingDesign((n - 1, 1), (0.1, 2000.0)))
+    assert (np.abs(correlations(X[:, :4], y)) >= 0.1).all()
+    plan = Plan.guaranteed(n, 60, None, 0.1, 0.9, design=SamplingDesign((n - 1, 1), (0.1, 2000.0)))
     assert plan.steps[0].n_rows < 100
-    lost = sum(not screen(X, y, plan, random_state=seed).support[:4].all() for seed in range(20))
+    lost = sum(not screen(X, y, plan, random_state=seed).support[:4].all() for seed in range(10))
     assert lost <= 2
 
 
@@ -283,8 +252,3 @@ def test_contradictions(options, message):
     y = (X[:, 0] > 0).astype(int)
     with pytest.raises(ValueError, match=message):
         BanditSIS(3, **options).fit(X, y)
-
-
-def test_steps_of_two_kinds_do_not_mix():
-    with pytest.raises(ValueError, match="all Step or all EvidenceStep"):
-        Plan(100, 10, ((50, 5), EvidenceStep(100, 5, 0.1, 3.0)))

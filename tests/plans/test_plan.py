@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import Plan
+from banditsis.plans.guaranteed import EvidenceStep
 from banditsis.plans.keeping import strongest
-from banditsis.plans.plan import Step, default_size
-
-
-def test_exact_and_subsample():
-    assert Plan.exact(100, 20, 5).steps == ((100, 5),)
-    assert Plan.exact(100, 20, 50).steps == ((100, 20),)
-    assert Plan.subsample(100, 20, 5, 30).steps == ((30, 5),)
-    assert Plan.subsample(100, 20, 5, 30).cells == 600
+from banditsis.plans.plan import Step
 
 
 def test_paper_as_printed():
@@ -29,11 +23,10 @@ def test_paper_as_printed():
         sizes.append(left)
         alpha /= 1.1
     assert plan.steps == tuple(zip(rows, sizes, strict=True))
-
-
-def test_model_sizes_of_the_published_table():
-    plan = Plan.paper(1000, 2000, 10, discard=1 / 3)
-    assert [s.n_keep for s in plan.steps[:9]] == [1336, 894, 599, 402, 271, 184, 126, 87, 61]
+    published = Plan.paper(1000, 2000, 10, discard=1 / 3)
+    assert [s.n_keep for s in published.steps[:9]] == [1336, 894, 599, 402, 271, 184, 126, 87, 61]
+    assert Plan.paper(1000, 110, 10, discard=0.07).steps[0].n_keep == 103  # no rounding noise
+    assert Plan.paper(4, 10, 2, alpha=1e9).steps[0].n_rows == 3
 
 
 @given(
@@ -79,11 +72,10 @@ def test_few_steps(n, p, d, alpha, discard):
 
 
 def test_few_steps_are_better():
-    for n, p, d in [(10**6, 1000, 50), (20_000, 200_000, 50), (10**5, 10**4, 1000)]:
-        plan = Plan.paper(n, p, d)
-        few = plan.with_few_steps()
-        assert few.n_steps <= plan.n_steps / 2
-        assert few.detection_floor() < plan.detection_floor()
+    plan = Plan.paper(20_000, 200_000, 50)
+    few = plan.with_few_steps()
+    assert few.n_steps <= plan.n_steps / 2
+    assert few.detection_floor() < plan.detection_floor()
 
 
 def test_cost_grows_like_the_root_of_n():
@@ -95,6 +87,8 @@ def test_cost_grows_like_the_root_of_n():
 def test_plans_are_values():
     assert Plan.paper(100, 20, 5) == Plan.paper(100, 20, 5)
     assert len({Plan.paper(100, 20, 5), Plan.paper(100, 20, 5), Plan.exact(100, 20, 5)}) == 2
+    assert Plan.exact(100, 20, 50).steps == ((100, 20),)
+    assert Plan.subsample(100, 20, 5, 30).cells == 600
     assert Plan(100, 20, ((10, 8), (50, 5))).steps == (Step(10, 8), Step(50, 5))
 
 
@@ -115,6 +109,7 @@ def test_fewer_rows():
     ("make", "message"),
     [
         (lambda: Plan(10, 5, ()), "at least one step"),
+        (lambda: Plan(10, 5, ((5, 5), EvidenceStep(10, 5, 0.1, 3.0))), "all Step or all EvidenceStep"),
         (lambda: Plan(10, 5, ((8, 3), (6, 2))), "n_rows of a step must be from 8 to 10, got 6"),
         (lambda: Plan(10, 5, ((11, 3),)), "n_rows of a step must be from 3 to 10, got 11"),
         (lambda: Plan(10, 5, ((8, 3), (9, 4))), "n_keep of a step must be from 1 to 3, got 4"),
@@ -128,12 +123,6 @@ def test_fewer_rows():
 def test_impossible_plans(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_default_size():
-    assert default_size(1000, 2000) == 144
-    assert default_size(1000, 11) == 6
-    assert default_size(3, 1) == 1
 
 
 @pytest.mark.parametrize("kind", ["normal", "ties", "sorted", "reversed", "equal", "few large"])

@@ -250,8 +250,7 @@ def test_runs_nothing_from_names(browser, result, tmp_path):
         result,
         names=names,
         selected=np.arange(len(HOSTILE)),
-        informative=None,
-        own_inflation=None,
+        evidence=Evidence(),
         effects=None,
         notes=tuple(HOSTILE),
         parameters={**result.parameters, HOSTILE[1]: HOSTILE[0]},
@@ -281,7 +280,9 @@ def test_a_hundred_thousand_features(browser, tmp_path):
     scores = np.random.default_rng(0).permutation(np.linspace(-1, 1, p))
     selected = np.argsort(-np.abs(scores))[:1000]
     rounds = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0),)
-    result = ScreeningResult(selected, scores, rounds, np.zeros(p, np.int32), 1000, p, variance_inflation=1.0)
+    result = ScreeningResult(
+        selected, scores, rounds, np.zeros(p, np.int32), 1000, p, evidence=Evidence(variance_inflation=1.0)
+    )
     result.to_html(tmp_path / "big.html")
     assert (tmp_path / "big.html").stat().st_size < 3e6
     visit(browser, tmp_path / "big.html")

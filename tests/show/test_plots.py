@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from banditsis import Plan, ScreeningResult, plots, screen
-from banditsis.results.result import Round
+from banditsis.results.result import Evidence, Round
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)
@@ -41,7 +41,9 @@ def random_result(n_rounds, n_selected, p=5000, n=100_000):
     scores = rng.uniform(-1, 1, p)
     scores = scores[np.argsort(-np.abs(scores))]
     last_round = (np.arange(p)[:, None] < left[:-1]).sum(axis=1).astype(np.int32) - 1
-    return ScreeningResult(np.arange(n_selected), scores, rounds, last_round, n, p, variance_inflation=1.0)
+    return ScreeningResult(
+        np.arange(n_selected), scores, rounds, last_round, n, p, evidence=Evidence(variance_inflation=1.0)
+    )
 
 
 def drawn(axes):

@@ -13,6 +13,7 @@ import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen, shuffle
 from banditsis.results.features import describe_features
+from banditsis.results.result import About, Evidence
 from banditsis.results.sentences import describe_associated, describe_floor
 from banditsis.show.report import render
 from banditsis.show.report.dataplots import plot_pair
@@ -88,12 +89,11 @@ def hostile(result):
     return replace(
         result,
         selected=np.arange(10),
-        informative=None,
-        own_inflation=None,
+        evidence=Evidence(),
         effects=None,
         names=names,
         parameters=parameters,
-        versions={HOSTILE[3]: HOSTILE[4]},
+        about=replace(result.about, versions={HOSTILE[3]: HOSTILE[4]}),
         notes=tuple(HOSTILE),
     )
 
@@ -115,7 +115,11 @@ def test_embedded_features(result):
 
 def test_the_answer_comes_first(result):
     """Title, target, file, size, statistic, date, what was found, the chart, and then everything else."""
-    named = replace(result, response="blood pressure", data="cohort.csv", created="2026-11-16T05:00:00+00:00")
+    named = replace(
+        result,
+        response="blood pressure",
+        about=About("cohort.csv", created="2026-11-16T05:00:00+00:00"),
+    )
     text = named.to_html(X=X, y=Y)
     page = Page(text)
     assert page.texts["title"] == page.texts["h1"] == "Features associated with blood pressure"
@@ -346,7 +350,7 @@ def test_is_self_contained(result):
 
 def test_names_are_shown_and_not_run(hostile):
     """Names do not change the elements of the page, and the table has them unchanged."""
-    odd = replace(hostile, response=HOSTILE[1], data=HOSTILE[0], flags={3: HOSTILE[2]})
+    odd = replace(hostile, response=HOSTILE[1], about=About(HOSTILE[0]), flags={3: HOSTILE[2]})
     labels = np.array(HOSTILE[:3])[rng.integers(0, 3, 2000)]
     text = odd.to_html(title=HOSTILE[0], X=X, y=labels)
     text.encode("utf-8", "backslashreplace")
@@ -501,7 +505,7 @@ def test_notebook(result, hostile):
         assert f"<td>{name}</td>" in text
     page, plain = Page(hostile._repr_html_()), Page(replace(hostile, names=None)._repr_html_())
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
-    many = replace(result, selected=np.arange(50), informative=None, own_inflation=None, effects=None)
+    many = replace(result, selected=np.arange(50), evidence=Evidence(), effects=None)
     assert "… and 40 more" in many._repr_html_()
 
 

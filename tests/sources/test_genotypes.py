@@ -40,8 +40,8 @@ def compare(source, X, y, plan, tolerance=1e-13, **settings):
         np.testing.assert_allclose(one.scores, other.scores, atol=tolerance)
         np.testing.assert_allclose(one.log10_pvalues, other.log10_pvalues, atol=1e3 * tolerance)
         np.testing.assert_allclose(one.effects.beta, other.effects.beta, rtol=1e3 * tolerance)
-        if one.present is not None:
-            np.testing.assert_array_equal(one.present, other.present)
+        if one.evidence.present is not None:
+            np.testing.assert_array_equal(one.evidence.present, other.evidence.present)
 
 
 @pytest.mark.parametrize("n", [203, BLOCK_SAMPLES + 38])
@@ -88,7 +88,7 @@ def test_an_adaptive_run_reads_the_same_sums(write):
     )
     np.testing.assert_array_equal(found.selected, expected.selected)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
-    np.testing.assert_allclose(found.informative, expected.informative, rtol=1e-4)
+    np.testing.assert_allclose(found.evidence.informative, expected.evidence.informative, rtol=1e-4)
 
 
 def test_the_result_does_not_depend_on_the_threads(write):

@@ -152,7 +152,7 @@ def test_estimators_take_covariates():
 def test_detection_floor_and_interval_count_the_covariates():
     x, y = rng.standard_normal((5000, 60)), rng.standard_normal(5000)
     result = screen(x, y, Plan.subsample(5000, 60, 5, 500), covariates=x[:, :3] + 1, random_state=0)
-    assert 0.9 < result.variance_inflation < 1.2
+    assert 0.9 < result.evidence.variance_inflation < 1.2
     plain = screen(x, y, Plan.subsample(5000, 60, 5, 500), random_state=0)
     assert result.detection_floor() == pytest.approx(plain.detection_floor(), abs=0.02)
     assert (np.diff(result.interval()) > 2 * 1.95 / np.sqrt(500) * 0.95).all()

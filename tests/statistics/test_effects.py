@@ -99,7 +99,7 @@ def test_log_ratios_are_one_newton_step(statistic, cells, covariates, weights):
 
 def usual_pvalues(result):
     """P-values of the selected features before they are corrected for skewed data."""
-    null = result.null_distribution
+    null = result.evidence.null_distribution
     return 10 ** getattr(null, "usual", null).log10_pvalues(result.scores)[result.selected]
 
 
@@ -139,7 +139,7 @@ def test_ratio_is_the_t_of_the_pvalue(covariates):
     result = run(GAPS, Y, covariates)
     beta, se = result.effects
     rank = 0 if covariates is None else 2
-    pvalues = 2 * t.sf(np.abs(beta / se), result.present - 2 - rank)
+    pvalues = 2 * t.sf(np.abs(beta / se), result.evidence.present - 2 - rank)
     np.testing.assert_allclose(pvalues, usual_pvalues(result), rtol=1e-8)
 
 

@@ -124,7 +124,7 @@ def test_missing_cells_are_left_out_column_by_column(name):
             expected = REFERENCES[name](x[here], y[here]) * (here.mean() ** NOISE[name])
             assert abs(result.scores[j] - expected) < 1e-9
     present = (~np.isnan(X)).sum(axis=0)
-    np.testing.assert_array_equal(result.present, present[result.selected])
+    np.testing.assert_array_equal(result.evidence.present, present[result.selected])
     assert f"{(present < 10).sum()} features were present in fewer than 10" in str(result)
 
 

@@ -90,7 +90,7 @@ def _describe_details(result: ScreeningResult, seconds: float) -> list[str]:
 
 def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:
     """Print the most important notes, except for what the first lines say."""
-    told = ("skipped ",) if result.contents and not verbose else ()
+    told = ("skipped ",) if result.about.contents and not verbose else ()
     left = [note for note in notes if note != describe_reading(result) and not note.startswith(told)]
     for note in left if verbose else left[:MAX_NOTES]:
         print_output(f"Note: {to_single_line(note)}", indent=6)

@@ -27,7 +27,7 @@ from banditsis.formats.targets import Dataset, find_place, open_dataset
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
-from banditsis.results.result import Interrupted, ScreeningResult
+from banditsis.results.result import Interrupted, ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
 from banditsis.sources.base import Source

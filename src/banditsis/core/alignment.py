@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 
 def align_rows(X: Any, **others: Any) -> tuple[dict[str, Any], list[str]]:
     """Bring pandas objects into the row order of the pandas frame X, if they have its labels.
@@ -40,36 +42,21 @@ def align_rows(X: Any, **others: Any) -> tuple[dict[str, Any], list[str]]:
     for name, values in others.items():
         if not isinstance(values, (pandas.Series, pandas.DataFrame)) or len(values) != len(X):
             continue  # no labels, or an error that is raised elsewhere
-        positions = _find_positions(name, X.index, values.index)
-        if positions is not None:
+        if X.index.equals(values.index):
+            continue
+        are_unique = X.index.is_unique and values.index.is_unique
+        positions = values.index.get_indexer(X.index) if are_unique else np.array([-1])
+        if (positions >= 0).all():
             aligned[name] = values.iloc[positions]
             notes.append(f"{name} {'were' if name.endswith('s') else 'was'} aligned with X by row labels.")
-    return aligned, notes
-
-
-def _find_positions(name: str, wanted: Any, given: Any) -> Any:
-    """Positions of the wanted labels among those given; None if rows are paired by position."""
-    if wanted.equals(given):
-        return None
-    if wanted.is_unique and given.is_unique:
-        positions = given.get_indexer(wanted)
-        if (positions >= 0).all():
-            return positions
-    if _is_default(wanted) or _is_default(given):
-        return None
-    remedy = (
-        f"give both the same labels, as {name} = {name}.loc[X.index] does if all are there, or pass "
-        f"{name}.to_numpy() to pair rows by position."
-    )
-    for index in (wanted, given):
-        if not index.is_unique:
-            repeated = index[index.duplicated()][0]
+        elif not (_is_default(X.index) or _is_default(values.index)):
             raise ValueError(
-                f"X and {name} have different row labels, and {repeated!r} occurs more than once, so they "
-                f"cannot be aligned: {remedy}"
+                f"the row labels of X and {name} cannot be matched one to one, such as "
+                f"{X.index[positions.argmin()]!r} of X: give both the same unique labels, as "
+                f"{name} = {name}.loc[X.index] does if all are there, or pass {name}.to_numpy() to pair rows "
+                "by position."
             )
-    missing = wanted[int((positions < 0).argmax())]
-    raise ValueError(f"the row label {missing!r} of X is not in the index of {name}: {remedy}")
+    return aligned, notes
 
 
 def _is_default(index: Any) -> bool:

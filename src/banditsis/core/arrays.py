@@ -60,8 +60,6 @@ def split_at(rows: Rows, edges: Array) -> Iterator[tuple[int, Rows]]:
 
     Consecutive rows become a slice.
 
-    Examples
-    --------
     >>> list(split_at(slice(2, 9), np.array([0, 4, 8, 12])))
     [(0, slice(2, 4, None)), (1, slice(4, 8, None)), (2, slice(8, 9, None))]
     >>> list(split_at(np.array([0, 3, 9, 10]), np.array([0, 4, 8, 12])))
@@ -89,8 +87,6 @@ def is_wide_integer(dtype: np.dtype) -> bool:
 def near_zero(values: Array) -> Array:
     """Subtract the minimum of each column of integers that float64 would round; other columns are unchanged.
 
-    Examples
-    --------
     >>> near_zero(np.array([[2**60 + 1, 5], [2**60, 6]]))
     array([[1, 5],
            [0, 6]])
@@ -118,8 +114,6 @@ def subtract_integers(values: Array, origin: Floats) -> Floats:
 def are_distinct_integers(block: Array) -> Array:
     """Which columns hold integers, all of them different.
 
-    Examples
-    --------
     >>> are_distinct_integers(np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 2.0]]))
     array([ True, False])
     """
@@ -135,8 +129,6 @@ def are_distinct_integers(block: Array) -> Array:
 def rank_values(values: Array, ties: str = "mean") -> Array:
     """Ranks of values, from 1; equal values share the mean ("mean") or the largest ("max") of their ranks.
 
-    Examples
-    --------
     >>> rank_values(np.array([7.0, 3.0, 7.0, 1.0]))
     array([3.5, 2. , 3.5, 1. ])
     """

@@ -12,20 +12,12 @@ NOTICE = "banditsis: compiling kernels: this takes a few seconds, once on this m
 
 
 class Compilation:
-    """The compilation of kernels in this process, which is done by one thread at a time.
-
-    Attributes
-    ----------
-    shown : bool, optional
-        Whether to print a notice when a kernel is compiled; by default if stderr is a terminal.
-    announced : bool
-        Whether the notice was printed.
-    """
+    """The compilation of kernels in this process, which is done by one thread at a time."""
 
     def __init__(self) -> None:
+        #: whether to print a notice when a kernel is compiled; None if stderr is a terminal
         self.shown: bool | None = None
-        self.announced = False
-        self._depth, self._started, self._seconds = 0, 0.0, 0.0
+        self._announced, self._depth, self._started, self._seconds = False, 0, 0.0, 0.0
 
     @property
     def seconds(self) -> float:
@@ -46,10 +38,10 @@ class Compilation:
 
     def announce(self) -> None:
         """Print the notice, once."""
-        if sys.stderr is None or self.announced:
+        if sys.stderr is None or self._announced:
             return
         if sys.stderr.isatty() if self.shown is None else self.shown:
-            self.announced = True
+            self._announced = True
             print(NOTICE, file=sys.stderr, flush=True)
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 #: Characters of a line when a result or a plan is printed.
 LINE_WIDTH = 80
+#: Headings of the rounds of a run.
+ROUND_HEADS = ("round", "rows", "features", "kept", "cutoff", "cells", "time")
 
 
 def format_bytes(count: float) -> str:
     """Format a number of bytes.
 
-    Examples
-    --------
     >>> format_bytes(1.5e9), format_bytes(800)
     ('1.5 GB', '800 B')
     """
@@ -36,8 +36,6 @@ def format_bytes(count: float) -> str:
 def format_duration(seconds: float) -> str:
     """Format a duration.
 
-    Examples
-    --------
     >>> format_duration(0.0123), format_duration(75.5)
     ('12.3 ms', '75.50 s')
     """
@@ -47,8 +45,6 @@ def format_duration(seconds: float) -> str:
 def format_share(share: float) -> str:
     """Format a fraction as a percentage that is 0% or 100% only if the fraction is exactly 0 or 1.
 
-    Examples
-    --------
     >>> [format_share(share) for share in (1, 0.99999, 0.019, 2.5e-7)]
     ['100%', '99.999%', '1.9%', '0.000025%']
     """
@@ -63,8 +59,6 @@ def format_share(share: float) -> str:
 def round_share(share: float) -> str:
     """Format a fraction as a whole percentage, or with more digits near 0% and 100%.
 
-    Examples
-    --------
     >>> round_share(0.243), round_share(0.0031)
     ('24%', '0.31%')
     """
@@ -74,10 +68,8 @@ def round_share(share: float) -> str:
 def format_score(score: float, digits: int, one_sided: bool) -> str:
     """Format a score, with its sign unless large scores of one sign only indicate association.
 
-    Examples
-    --------
-    >>> format_score(0.25, 3, False), format_score(-0.25, 3, False), format_score(0.25, 3, True)
-    ('+0.250', '-0.250', '0.250')
+    >>> format_score(0.25, 3, False), format_score(0.25, 3, True), format_score(math.nan, 3, True)
+    ('+0.250', '0.250', '')
     """
     return "" if math.isnan(score) else f"{score:{'' if one_sided else '+'}.{digits}f}"
 
@@ -85,8 +77,6 @@ def format_score(score: float, digits: int, one_sided: bool) -> str:
 def format_pvalue(log10: float) -> str:
     """Format a p-value by its decimal logarithm with two digits; never as 0.
 
-    Examples
-    --------
     >>> [format_pvalue(log10) for log10 in (-0.1, -2.0, -540.2, -math.inf)]
     ['0.79', '0.01', '6.3e-541', '<1e-300']
     """
@@ -102,8 +92,6 @@ def format_pvalue(log10: float) -> str:
 def count(number: int, noun: str) -> str:
     """Format a number with its noun, in the plural unless it is 1.
 
-    Examples
-    --------
     >>> count(1, "row"), count(2500, "feature")
     ('1 row', '2,500 features')
     """
@@ -111,55 +99,29 @@ def count(number: int, noun: str) -> str:
 
 
 def were(number: int) -> str:
-    """The verb of so many things in the past.
-
-    Examples
-    --------
-    >>> were(1), were(2)
-    ('was', 'were')
-    """
+    """The verb of so many things in the past."""
     return "was" if number == 1 else "were"
 
 
 def to_single_line(name: str) -> str:
-    """Replace line breaks and tabs by spaces, and escape other characters that are not printable.
+    r"""Replace line breaks and tabs by spaces, and escape other characters that are not printable.
 
-    Examples
-    --------
-    >>> to_single_line("a name\\nin two lines")
+    >>> to_single_line("a name\nin two lines")
     'a name in two lines'
     """
     return printable(" ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name)
 
 
 def wrap(text: str, width: int, indent: int) -> str:
-    """Wrap each line at words; further lines are indented.
-
-    Examples
-    --------
-    >>> print(wrap("Note: one feature was skipped", 16, 6))
-    Note: one
-          feature
-          was
-          skipped
-    """
-    fill = partial(
-        textwrap.fill,
-        width=width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(map(fill, text.split("\n")))
+    """Wrap each line at words; further lines are indented."""
+    fill = partial(textwrap.fill, width=width, subsequent_indent=" " * indent)
+    lines = text.split("\n")
+    return "\n".join(fill(line, break_long_words=False, break_on_hyphens=False) for line in lines)
 
 
 def printable(text: str) -> str:
-    r"""Escape all characters that are not printable except line breaks, as ``repr`` does.
+    r"""Escape all characters that are not printable except line breaks: they could change the terminal.
 
-    Control characters in a name would otherwise change the terminal.
-
-    Examples
-    --------
     >>> print(printable("a \x1b[31mred name"))
     a \x1b[31mred name
     """
@@ -168,32 +130,33 @@ def printable(text: str) -> str:
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def encodable(text: str) -> str:
+    r"""Escape lone surrogates in a name for a table of Arrow or pandas, whose text is UTF-8.
+
+    >>> encodable("a \ud800")
+    'a \\ud800'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def shorten(name: str, max_length: int = 32) -> str:
     """Return a name as one line, with its middle replaced by … if it is too long.
 
-    At least the first and the last character are kept.
-
-    Examples
-    --------
     >>> shorten("a name that goes on and on and on", 12)
     'a name…nd on'
     """
     name = to_single_line(name)
     if len(name) <= max_length:
         return name
-    half = max(max_length // 2, 1)
+    half = max(max_length // 2, 1)  # at least the first and the last character
     return f"{name[:half]}…{name[min(half + 1 - max_length, -1) :]}"
 
 
 def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
-    """Shorten names to labels of at most ``max_length`` characters that are all different.
+    """Shorten names to labels that are all different: those that would be identical are numbered.
 
-    Labels that would be identical are numbered.
-
-    Examples
-    --------
-    >>> short_labels(["gene one of a set", "gene two of a set", "gene 12 of a set", "gene 13 of a set"], 12)
-    ['gene o…a set', 'gene t…a set', 'gene…set (1)', 'gene…set (2)']
+    >>> short_labels(["gene one of a set", "gene 12 of a set", "gene 13 of a set"], 12)
+    ['gene o…a set', 'gene…set (1)', 'gene…set (2)']
     """
     labels = [shorten(name, max_length) for name in names]
     repeated = Counter(labels)
@@ -210,56 +173,27 @@ def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
     return labels
 
 
-def encodable(text: str) -> str:
-    r"""Escape lone surrogates in a name for a table of Arrow or pandas, whose text is UTF-8.
-
-    Examples
-    --------
-    >>> encodable("a \ud800")
-    'a \\ud800'
-    """
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]], align: str = "") -> str:
     """Format a table as plain text with aligned columns.
 
-    Parameters
-    ----------
-    headings : sequence of str
-        One for each column.
-    rows : sequence of sequences of str
-        The cells, row by row.
-    align : str
-        ``<`` or ``>`` for each column: left or right. Columns beyond its length are right-aligned.
+    ``align`` has ``<`` or ``>`` for each column, left or right; columns beyond its length are right-aligned.
 
-    Examples
-    --------
     >>> print(text_table(["feature", "score"], [["age", "+0.5"], ["height", "-0.25"]], align="<"))
     feature  score
     age       +0.5
     height   -0.25
     """
-    table = [headings, *rows]
-    widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
-    sides = align.ljust(len(headings), ">")
-    lines = []
-    for row in table:
-        cells = []
-        for cell, width, side in zip(row, widths, sides, strict=True):
-            space = " " * (width - _width(cell))
-            cells.append(cell + space if side == "<" else space + cell)
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    columns = []
+    for column, side in zip(zip(headings, *rows, strict=True), align.ljust(len(headings), ">"), strict=True):
+        spaces = [" " * (max(map(_width, column)) - _width(cell)) for cell in column]
+        pairs = zip(column, spaces, strict=True)
+        columns.append([cell + space if side == "<" else space + cell for cell, space in pairs])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 def _width(text: str) -> int:
     """Columns that the text takes in a terminal: two for each wide East Asian character."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-#: Headings of the rounds of a run.
-ROUND_HEADS = ("round", "rows", "features", "kept", "cutoff", "cells", "time")
 
 
 def round_rows(rounds: Sequence[Round]) -> list[list[str]]:

@@ -32,13 +32,9 @@ def count_jobs(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
-_blas_lock = threading.Lock()
-
-
-_blas_users: list[object] = []
-
-
+#: The limit of BLAS, set by the first of its users, and None for each other one.
 _blas_limits: list[Any] = []
+_blas_lock = threading.Lock()
 
 
 @cache
@@ -51,25 +47,18 @@ def _find_blas() -> Any:
 
 @contextmanager
 def one_blas_thread(wanted: bool) -> Iterator[None]:
-    """Limit BLAS to one thread while our own threads call it.
-
-    The limit applies to the whole process: the first user sets it, the last one removes it.
-    """
+    """Limit BLAS, in the whole process, to one thread while our own threads call it."""
     if not wanted:
         yield
         return
-    user = object()
     with _blas_lock:
-        if not _blas_users:
-            _blas_limits.append(_find_blas().limit(limits=1, user_api="blas"))
-        _blas_users.append(user)
+        _blas_limits.append(None if _blas_limits else _find_blas().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
         with _blas_lock:
-            _blas_users.remove(user)
-            if not _blas_users:
-                _blas_limits.pop().restore_original_limits()
+            if (limit := _blas_limits.pop()) is not None:
+                limit.restore_original_limits()
 
 
 #: The workers of the run that is under way in a thread.
@@ -82,8 +71,6 @@ def map_in_threads(function: Callable[[T], R], items: Iterable[T], min_items: in
     Without one, or in one of its helpers, this thread does everything. Waking a thread takes about 0.2 ms, so
     each gets at least ``min_items`` items.
 
-    Examples
-    --------
     >>> with Workers(2):
     ...     map_in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
@@ -121,7 +108,7 @@ class Workers:
         self,
         tasks: Iterable[T],
         run: Callable[[T], None],
-        finish: Callable[[T], None] | None = None,
+        finish: Callable[[T], None] = lambda task: None,
         max_waiting: int = 1 << 30,
         max_threads: int = 1 << 30,
     ) -> None:
@@ -133,7 +120,7 @@ class Workers:
             Made one at a time, when a thread is free.
         run : callable
             Called with each task, by several threads at once.
-        finish : callable, optional
+        finish : callable
             Called with each task after it has run, and after all tasks before it are finished.
         max_waiting : int
             Tasks that may have been taken and not finished, which limits memory.
@@ -146,8 +133,7 @@ class Workers:
             if n_threads == 1:
                 for task in tasks:
                     run(task)
-                    if finish is not None:
-                        finish(task)
+                    finish(task)
                 return
             tasks = iter(tasks)
             first = list(islice(tasks, n_threads))  # as many threads as there are tasks
@@ -162,17 +148,13 @@ class _Queue(Generic[T]):
     """Tasks that several threads take, run and finish."""
 
     def __init__(
-        self,
-        tasks: Iterator[T],
-        run: Callable[[T], None],
-        finish: Callable[[T], None] | None,
-        max_waiting: int,
+        self, tasks: Iterator[T], run: Callable[[T], None], finish: Callable[[T], None], max_waiting: int
     ) -> None:
         self._tasks, self._run, self._finish, self._max_waiting = tasks, run, finish, max_waiting
-        self._changed = threading.Condition()
+        self._changed, self._finishing = threading.Condition(), threading.Lock()
         self._n_taken = self._n_finished = self._n_running = 0
         self._done: dict[int, T] = {}
-        self._is_finishing = self._ended = False
+        self._ended = False
         self._error: BaseException | None = None
 
     def drain(self) -> None:
@@ -180,12 +162,9 @@ class _Queue(Generic[T]):
         try:
             self.help()
             with self._changed:
-                while self._n_running:
-                    self._changed.wait()
-        except BaseException:  # Ctrl-C while this thread waits
-            with self._changed:
-                self._end()
-            raise
+                self._changed.wait_for(lambda: self._n_running == 0)
+        finally:  # also after Ctrl-C while this thread waits
+            self._ended = True
         if self._error is not None:
             raise self._error
 
@@ -200,18 +179,7 @@ class _Queue(Generic[T]):
                 error = raised
             with self._changed:  # both at once, or the drain could end without the error
                 self._n_running -= 1
-                if error is not None:
-                    self._fail(error)
-                self._changed.notify_all()
-
-    def _fail(self, error: BaseException) -> None:
-        self._error = self._error or error
-        self._end()
-
-    def _end(self) -> None:
-        """Leave no tasks for the others."""
-        self._ended = True
-        self._changed.notify_all()
+                self._note(error)
 
     def _take(self) -> tuple[int, T] | None:
         with self._changed:
@@ -220,31 +188,31 @@ class _Queue(Generic[T]):
             try:
                 for task in () if self._ended else self._tasks:
                     self._n_taken += 1
-                    self._n_running += 1
+                    self._n_running += 1  # a helper without a task keeps nobody waiting
                     return self._n_taken - 1, task
             except BaseException as error:  # of making a task
-                self._fail(error)
+                self._note(error)
             self._ended = True
             return None
 
+    def _note(self, error: BaseException | None) -> None:
+        """Wake the threads that wait; after an error, leave no tasks for them."""
+        self._error, self._ended = self._error or error, self._ended or error is not None
+        self._changed.notify_all()
+
     def _put(self, number: int, task: T) -> None:
         """Finish the tasks whose turn it is, unless another thread is doing so."""
-        with self._changed:
-            self._done[number] = task
-            if self._is_finishing:
-                return
-            self._is_finishing = True
-        while True:
-            with self._changed:
-                if self._n_finished not in self._done:
-                    self._is_finishing = False
-                    return
-                task = self._done.pop(self._n_finished)
-            if self._finish is not None:
-                self._finish(task)
-            with self._changed:
-                self._n_finished += 1
-                self._changed.notify_all()
+        self._done[number] = task
+        # Asked again after each release: another thread may have put the next task without finishing it.
+        while self._n_finished in self._done and self._finishing.acquire(blocking=False):
+            try:
+                while self._n_finished in self._done:
+                    self._finish(self._done.pop(self._n_finished))
+                    with self._changed:
+                        self._n_finished += 1
+                        self._changed.notify_all()
+            finally:
+                self._finishing.release()
 
 
 class _Helpers:
@@ -267,9 +235,8 @@ class _Helpers:
         """Have so many threads help with a queue."""
         with self._lock:
             for k in range(self._n_threads, number):
-                threading.Thread(
-                    target=self._wait, args=(self._queues,), name=f"banditsis-{k}", daemon=True
-                ).start()
+                name = f"banditsis-{k}"
+                threading.Thread(target=self._wait, args=(self._queues,), name=name, daemon=True).start()
             self._n_threads = max(self._n_threads, number)
         for _ in range(number):
             self._queues.put(queue)

@@ -5,23 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from banditsis.core.compilation import compilation
-from banditsis.core.formatting import format_bytes, rounds_table
-
-if TYPE_CHECKING:
-    from banditsis.results.result import Round
+from banditsis.core.formatting import format_bytes
 
 #: None shows a bar after two seconds if stderr is a terminal; True or False: always or never;
 #: a function is called with the amount done and the total.
 Progress: TypeAlias = "bool | Callable[[int, int], None] | None"
 
 DELAY_SECONDS = 2.0
-MAX_ROUNDS_SHOWN = 12
 
 
 @dataclass
@@ -45,18 +41,10 @@ _status: ContextVar[Status] = ContextVar("status")
 
 
 def status() -> Status:
-    """Return the status of the run in the current thread.
-
-    Examples
-    --------
-    >>> str(status())
-    'screening'
-    """
-    try:
-        return _status.get()
-    except LookupError:
+    """Return the status of the run in the current thread."""
+    if _status.get(None) is None:
         _status.set(Status())
-        return _status.get()
+    return _status.get()
 
 
 def announce_compilation(progress: Progress) -> None:
@@ -92,11 +80,12 @@ def report_progress(
         yield bar
 
 
-def add_up(report: Callable[[int, int], None], total: int, done: int = 0) -> Callable[[int], None]:
+def add_up(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
     """Turn a function of (amount done, total) into one that is called with each increment.
 
     The total is an estimate: it grows with what is done.
     """
+    done = 0
 
     def advance(amount: int) -> None:
         nonlocal done
@@ -107,7 +96,7 @@ def add_up(report: Callable[[int, int], None], total: int, done: int = 0) -> Cal
 
 
 class ProgressBar:
-    """A progress bar on stderr. Use it as a context manager, and call it with the amount done and the total.
+    """A progress bar of rich on stderr: a context manager to call with the amount done and the total.
 
     Parameters
     ----------
@@ -135,34 +124,24 @@ class ProgressBar:
         self.description, self.unit, self.transient = description, unit, transient
         self.shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
         self.start_time = time.perf_counter() + delay
-        self.rounds: list[Round] = []
         #: of the run; the threads that call the bar have no status of their own
         self.status = status()
         self._bar: Any = None
-        self._live: Any = nullcontext()
-
-    def round_done(self, finished: Round) -> None:
-        """Show a finished round above the bar; :func:`banditsis.screen` calls this."""
-        self.rounds.append(finished)
 
     def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._live.__exit__(*error)
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
         if not self.shown or time.perf_counter() < self.start_time:
             return
         if self._bar is None:
-            self._start(done)
-        self._bar.update(
-            self._bar.task_ids[0],
-            completed=done,
-            total=total,
-            description=self.description or str(self.status),
-            amount=self._amount(done, total),
-        )
+            self._bar = _start_bar(self.transient)
+        description, amount = self.description or str(self.status), self._amount(done, total)
+        self._bar.update(0, completed=done, total=total, description=description, amount=amount)
 
     def _amount(self, done: int, total: int) -> str:
         if self.unit != "bytes":
@@ -170,31 +149,21 @@ class ProgressBar:
         speed = done / max(time.perf_counter() - self.start_time, 1e-3)
         return f"{format_bytes(done)}/{format_bytes(total)}, {format_bytes(speed)}/s"
 
-    def _round_lines(self) -> list[str]:
-        if not self.rounds:
-            return []
-        heading, *lines = rounds_table(self.rounds).splitlines()
-        return [heading, *lines[-MAX_ROUNDS_SHOWN:]]
 
-    def _start(self, done: int) -> None:
-        from rich.console import Console, Group
-        from rich.live import Live
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+def _start_bar(transient: bool) -> Any:
+    """A bar of rich with one task, number 0."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),  # takes the remaining width
-            TaskProgressColumn(),
-            TextColumn("{task.fields[amount]}"),
-            TimeRemainingColumn(),
-        )
-        console = Console(stderr=True, highlight=False)
-        self._bar = Progress(*columns, console=console)
-        self._bar.add_task("", total=None, completed=done, amount="")
-        self._live = Live(
-            console=console,
-            get_renderable=lambda: Group(*self._round_lines(), self._bar),
-            refresh_per_second=8,
-            transient=self.transient,
-        )
-        self._live.__enter__()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),  # takes the remaining width
+        TaskProgressColumn(),
+        TextColumn("{task.fields[amount]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, highlight=False),
+        transient=transient,
+    )
+    bar.add_task("", total=None, amount="")
+    bar.start()
+    return bar

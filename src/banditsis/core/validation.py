@@ -36,6 +36,10 @@ NUMBERS = (Real, Decimal, np.bool_)
 CELLS_CHECKED_WHOLE = 1_000_000
 MIN_ROWS = 3
 VALUES_AT_ONCE = 1 << 19
+#: Kinds of devices in DLPack: memory of a GPU, and memory that it shares with the host.
+CUDA_DEVICES = (2, 13)
+#: Numbers with at least and at most so many distinct values, all integers, may be classes.
+INTEGER_CLASSES = 3, 10
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -55,10 +59,8 @@ def check_real(name: str, value: Any, low: float, high: float, *, high_included:
         raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
     number = float(value)
     if not low < number <= high or (number == high and not high_included):
-        if math.isinf(high):
-            allowed = f"a finite number greater than {low:g}"
-        else:
-            allowed = f"in ({low:g}, {high:g}{']' if high_included else ')'}"
+        interval = f"in ({low:g}, {high:g}{']' if high_included else ')'}"
+        allowed = f"a finite number greater than {low:g}" if math.isinf(high) else interval
         raise ValueError(f"{name} must be {allowed}, got {number:g}.")
     return number
 
@@ -77,18 +79,8 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def is_dask(data: Any) -> bool:
-    """Whether data is a Dask array, frame or series; works without Dask.
-
-    Examples
-    --------
-    >>> is_dask([1.0, 2.0])
-    False
-    """
+    """Whether data is a Dask array, frame or series; works without Dask."""
     return hasattr(data, "__dask_graph__") and (hasattr(data, "chunks") or hasattr(data, "npartitions"))
-
-
-#: Kinds of devices in DLPack: memory of a GPU, and memory that it shares with the host.
-CUDA_DEVICES = (2, 13)
 
 
 def is_frame(data: Any) -> bool:
@@ -98,13 +90,7 @@ def is_frame(data: Any) -> bool:
 
 
 def is_on_gpu(data: Any) -> bool:
-    """Whether data are an array in the memory of a GPU, of CuPy, PyTorch or JAX; works without them.
-
-    Examples
-    --------
-    >>> is_on_gpu(np.zeros(3))
-    False
-    """
+    """Whether data are an array in the memory of a GPU, of CuPy, PyTorch or JAX; works without them."""
     if isinstance(data, np.ndarray) or not hasattr(data, "__dlpack_device__"):
         return False
     return int(data.__dlpack_device__()[0]) in CUDA_DEVICES
@@ -132,24 +118,20 @@ def warn_user(message: str) -> None:
 
 def resolve_seed(random_state: Any) -> int:
     """An integer seed for any kind of random state."""
-    if isinstance(random_state, bool):
-        raise TypeError(f"random_state must be an integer, a Generator or None, got {random_state}.")
-    if isinstance(random_state, (int, np.integer)):
-        if random_state < 0:
-            raise ValueError(f"random_state must not be negative, got {random_state}.")
-        return int(random_state)
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
+        return check_integer("random_state", random_state, 0)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    try:
-        return int(np.random.default_rng(random_state).integers(2**53))
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"random_state must be an integer, a Generator, a RandomState or None, got {random_state!r}."
-        ) from None
+    with contextlib.suppress(TypeError, ValueError):
+        if not isinstance(random_state, bool):
+            return int(np.random.default_rng(random_state).integers(2**53))
+    raise TypeError(
+        f"random_state must be an integer, a Generator, a RandomState or None, got {random_state!r}."
+    )
 
 
 def check_shape(source: Source) -> None:
-    """Check that there are enough rows and features."""
+    """Check that there are enough rows and features; scikit-learn asks for some of these words."""
     n, p = source.shape
     if p == 0:
         raise ValueError(f"the data have 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
@@ -194,14 +176,12 @@ def check_pvalues(kind: Any, pvalues: object) -> None:
     """Check that a statistic has the p-values that are requested."""
     if not (isinstance(pvalues, bool | np.bool_) or (isinstance(pvalues, str) and pvalues == "robust")):
         raise ValueError(f'pvalues must be True, False or "robust", got {pvalues!r}.')
-    if not pvalues:
-        return
     if pvalues == "robust" and kind.name != "pearson":
         raise ValueError(
             f"robust p-values are only known for the Pearson statistic, not for {kind.name!r}: use "
             "pvalues=True, or the statistic 'pearson'."
         )
-    if not kind.has_pvalues():
+    if pvalues and not kind.has_pvalues():
         raise ValueError(
             f"the null distribution of the statistic {kind.name!r} is not known: omit the p-values, or use a "
             "statistic that has them, such as 'spearman', 'kendall' or 'chatterjee'."
@@ -232,18 +212,13 @@ class SampleWeights(NamedTuple):
 def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
     """Check the weights of n rows; None if they are all the same.
 
-    Examples
-    --------
     >>> check_sample_weight([1, 0, 4, 2], 4)
     SampleWeights(values=array([0.25, 1.  , 0.5 ]), kept=array([0, 2, 3]))
     """
     if is_masked(sample_weight):
         raise TypeError("masked arrays are not supported: fill the missing values of sample_weight first.")
     weights = np.asarray(sample_weight)
-    if weights.dtype.kind == "O":
-        with contextlib.suppress(TypeError, ValueError):
-            weights = weights.astype(np.float64)
-    if weights.dtype.kind not in "fiub":
+    if weights.dtype.kind not in "fiubO":
         raise TypeError(f"sample_weight must hold numbers, got dtype {weights.dtype}.")
     if weights.shape != (n,):
         raise ValueError(
@@ -270,20 +245,6 @@ def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
     return SampleWeights(values, None if len(kept) == n else kept)
 
 
-def response_names(y: Any) -> list[str]:
-    """Names of the responses in a frame or series; none for others.
-
-    Examples
-    --------
-    >>> response_names([1.0, 2.0])
-    []
-    """
-    if hasattr(y, "columns"):
-        return [str(name) for name in y.columns]
-    name = getattr(y, "name", None)
-    return [] if name is None or callable(name) else [str(name)]
-
-
 class Responses(NamedTuple):
     """Checked responses."""
 
@@ -297,11 +258,13 @@ class Responses(NamedTuple):
 
     def keep(self, rows: Indices) -> Responses:
         """All responses in some of the rows."""
-        kept = Responses(self.values[rows], self.has_missing)
-        if self.has_missing and all(kept.known(k).all() for k in range(self.values.shape[1])):
-            return Responses(self.take(rows, range(self.values.shape[1])), has_missing=False)
-        if kept.has_missing:
-            _check_enough_known(kept)
+        if not self.has_missing:
+            return Responses(self.values[rows], has_missing=False)
+        everything = range(self.values.shape[1])
+        kept = Responses(self.values[rows], has_missing=True)
+        if all(kept.known(k).all() for k in everything):
+            return Responses(self.take(rows, everything), has_missing=False)
+        _check_enough_known(kept)
         return kept
 
     def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
@@ -312,36 +275,45 @@ class Responses(NamedTuple):
         return values.astype(str) if values.dtype.kind == "O" else values
 
 
-def has_labels(y: Any) -> bool:
-    """Whether the response has class labels: categories of pandas, or strings.
-
-    Examples
-    --------
-    >>> has_labels([True, False]), has_labels(["yes", "no"])
-    (False, True)
-    """
-    if _categories(y) is not None:
-        return True
-    values = np.asarray(y)
-    if values.dtype.kind != "O":
-        return values.dtype.kind in "US"
-    known = (value for value in values.flat if not _is_missing(value))
-    return isinstance(next(known, None), str)
+def response_names(y: Any) -> list[str]:
+    """Names of the responses in a frame or series; none for others."""
+    if hasattr(y, "columns"):
+        return [str(name) for name in y.columns]
+    name = getattr(y, "name", None)
+    return [] if name is None or callable(name) else [str(name)]
 
 
 def count_classes(y: Any) -> int:
     """Number of classes of a response with labels, 3 if there are more; 0 if it has numbers.
 
-    Of several responses, the largest number.
+    Labels are categories of pandas, or strings. Of several responses, the largest number counts.
 
-    Examples
-    --------
     >>> count_classes([True, False]), count_classes(["yes", None, "no"]), count_classes(list("abcde"))
     (0, 2, 3)
     """
-    if not has_labels(y):
-        return 0
-    return max((len(distinct_values(column, 3)) for column in _columns(np.asarray(y))), default=0)
+    values = np.asarray(y)
+    if _categories(y) is None and values.dtype.kind not in "US":
+        known = (value for value in values.flat if not _is_missing(value))
+        if values.dtype.kind != "O" or not isinstance(next(known, None), str):
+            return 0
+    return max((len(distinct_values(column, 3)) for column in _columns(values)), default=0)
+
+
+def find_integer_classes(y: Any) -> list[Any]:
+    """The values of a response of numbers that may be class labels: three to ten different integers.
+
+    Of several responses, those of the first that has such values; empty if none has.
+
+    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1])
+    ([0.0, 1.0, 2.0], [])
+    """
+    values, (low, high) = np.asarray(y), INTEGER_CLASSES
+    for column in _columns(values) if values.dtype.kind in "fiu" else ():
+        if len(distinct_values(column[: 100 * high], high + 1)) <= high:  # most responses end here
+            found = distinct_values(column, high + 1)
+            if low <= len(found) <= high and all(value == np.round(value) for value in found):
+                return [value.item() for value in found]
+    return []
 
 
 def distinct_values(values: Array, most: int) -> list[Any]:
@@ -360,36 +332,13 @@ def _columns(values: Array) -> list[Array]:
     return list(values.T) if values.ndim == 2 else [values.ravel()]
 
 
-#: Numbers with at least and at most so many distinct values, all integers, may be classes.
-INTEGER_CLASSES = 3, 10
-
-
-def find_integer_classes(y: Any) -> list[Any]:
-    """The values of a response of numbers that may be class labels: three to ten different integers.
-
-    Of several responses, those of the first that has such values; empty if none has.
-
-    Examples
-    --------
-    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1])
-    ([0.0, 1.0, 2.0], [])
-    """
-    values, (low, high) = np.asarray(y), INTEGER_CLASSES
-    for column in _columns(values) if values.dtype.kind in "fiu" else ():
-        if len(distinct_values(column[: 100 * high], high + 1)) <= high:  # most responses end here
-            found = distinct_values(column, high + 1)
-            if low <= len(found) <= high and all(value == np.round(value) for value in found):
-                return [value.item() for value in found]
-    return []
-
-
 def _categories(y: Any) -> Any:
     """The categories of a pandas categorical or a column of this kind, else None."""
     dtype: Any = getattr(y, "dtype", None)
     return dtype.categories if type(dtype).__name__ == "CategoricalDtype" else None
 
 
-def from_categories(y: Any) -> Any:
+def _from_categories(y: Any) -> Any:
     """Labels of a pandas categorical as strings, such as those of intervals, unless they are numbers."""
     categories = _categories(y)
     if categories is None or categories.dtype.kind in "fiub":
@@ -407,20 +356,12 @@ def describe_unknown(n_rows: int) -> str:
 def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Responses:
     """Check the responses of n rows, without a copy if possible.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,) or (n, q)
-        Numbers or class labels.
-    n : int
-        Rows of X.
-    allow_missing : bool
-        Whether NaN is allowed.
-    can_allow : bool
-        Whether the user could choose to allow it.
+    ``y`` has shape (n,) or (n, q), with numbers or class labels. ``allow_missing`` says whether NaN is
+    allowed, and ``can_allow`` whether the user could choose to allow it.
     """
     if is_masked(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
-    responses = np.asarray(from_categories(y))
+    responses = np.asarray(_from_categories(y))
     if responses.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
     if len(responses) != n or responses.size == 0:
@@ -487,8 +428,6 @@ def _is_missing(value: Any) -> bool:
 def from_numbers(values: Array) -> Array:
     """Numbers in an array of objects as floats, or as integers if they are integers that floats would round.
 
-    Examples
-    --------
     >>> from_numbers(np.array([1, None, Decimal("2.5")], dtype=object))
     array([1. , nan, 2.5])
     >>> from_numbers(np.array([2**60 + 1, Decimal(2**60)], dtype=object))
@@ -520,18 +459,26 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
         if finite:
             continue
         part = read(start)
-        bad = np.isinf(part) if allow_missing else ~np.isfinite(part)
-        if bad.any():
-            row, k = (int(i) for i in np.argwhere(bad)[0])
-            value = "infinity" if np.isinf(part[row, k]) else "NaN" if y.dtype.kind == "f" else "no label"
+        if (found := _find_nonfinite(part, allow_missing)) is not None:
+            row, k, value = found
             response = "" if y.shape[1] == 1 else f" (column {k})"
-            pairwise = can_allow and not allow_missing and value != "infinity"
+            pairwise = can_allow and not allow_missing and value == "NaN"
+            value = "no label" if y.dtype.kind == "O" else value
             remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
             raise ValueError(
                 f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
             )
         has_missing |= bool(np.isnan(part).any())
     return has_missing
+
+
+def _find_nonfinite(block: Array, allow_missing: bool) -> tuple[int, int, str] | None:
+    """The row and the column of the first value that is infinite, or NaN unless allowed, and what it is."""
+    bad = np.isinf(block) if allow_missing else ~np.isfinite(block)
+    if not bad.any():
+        return None
+    row, column = (int(k) for k in np.argwhere(bad)[0])
+    return row, column, "NaN" if np.isnan(block[row, column]) else "infinity"
 
 
 def _check_enough_known(responses: Responses) -> None:
@@ -549,12 +496,9 @@ def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool
     step = max(1, CELLS_CHECKED_WHOLE // (source.shape[1] if columns is None else len(columns)))
     for i in range(0, count_rows(rows), step):
         part = take(rows, i, i + step)
-        block = source.read(part, columns)
-        bad = np.isinf(block) if pairwise else ~np.isfinite(block)
-        if not bad.any():
+        if (found := _find_nonfinite(source.read(part, columns), pairwise)) is None:
             continue
-        row, j = (int(k) for k in np.argwhere(bad)[0])
-        value = "NaN" if np.isnan(block[row, j]) else "infinity"
+        row, j, value = found
         name = source.name(j if columns is None else int(columns[j]))
         row = source.row_number(row + part.start if isinstance(part, slice) else int(part[row]))
         where = f"the data contain {value} in column {name!r}, row {row:,}"

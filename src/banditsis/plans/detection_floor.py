@@ -84,8 +84,6 @@ def detection_floor(
     kurtosis : sequence of float
         The largest kurtosis of a feature in each round, by default 3; see :func:`excess_inflation`.
 
-    Examples
-    --------
     >>> round(detection_floor([1000], [0.1], 10**6, 1.0, 0.05), 4)  # artanh 0.1 + 1.645 √0.001
     0.1512
     >>> detection_floor([1000], [0.1], 1000, 1.0, 0.05)  # all rows: no sampling error
@@ -138,8 +136,6 @@ def null_cutoffs(rows: Sequence[float], kept: Sequence[int], p: int) -> list[flo
 
     truncated in every round to the share of features that is kept.
 
-    Examples
-    --------
     >>> [round(q, 3) for q in null_cutoffs([103, 403], [100, 10], 1000)]
     [0.163, 0.108]
     """
@@ -170,8 +166,6 @@ def _deciding_rounds(rows: Sequence[float], kept: Sequence[int], p: int) -> list
 def null_shares(rows: Sequence[float], cutoffs: Sequence[float]) -> list[float]:
     """Shares of the features without signal that are left after each round, given the cutoffs.
 
-    Examples
-    --------
     >>> [round(share, 3) for share in null_shares([103, 403], [0.163, 0.108])]
     [0.1, 0.01]
     """

@@ -36,56 +36,25 @@ def make_plan(
 ) -> Plan:
     """Make the plan for n rows and p features that keeps d of them.
 
-    ``exact``, ``max_samples``, ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without
-    any of them the plan is the paper's with α = 0.5, but in fewer rounds: :meth:`Plan.with_few_steps`. A
-    statistic that rereads its rows gets the optimal plan of the same cost instead, and d = "fdr" gets the
-    exact plan. Unless ``max_samples`` or ``alpha`` is given, the plan names the exact plan to follow where
-    that is about as fast.
+    The options of :meth:`Plan.exact`, :meth:`Plan.subsample` (``max_samples``, a number or a fraction of the
+    rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
+    (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5,
+    but in fewer rounds: :meth:`Plan.with_few_steps`. A statistic that rereads its rows gets the optimal plan
+    of the same cost instead, and d = "fdr" gets the exact plan. Unless ``max_samples`` or ``alpha`` is given,
+    the plan names the exact plan to follow where that is about as fast.
 
-    Parameters
-    ----------
-    n, p : int
-        Rows and features.
-    d : int or "fdr", optional
-        Features to keep. By default :func:`~banditsis.plans.plan.default_size`, but with ``min_correlation``
-        every feature that passes. "fdr" keeps all features in exact runs, because p-values decide afterwards,
-        and the default number in others.
-    exact : bool
-        Read every row: :meth:`Plan.exact`.
-    max_samples : int or float, optional
-        Read a random subsample, given as a number or a fraction of the rows: :meth:`Plan.subsample`.
-    alpha : float, optional
-        :meth:`Plan.paper`.
-    budget : int or float, optional
-        :meth:`Plan.optimal`.
-    min_correlation : float, optional
-        :meth:`Plan.guaranteed`, with ``confidence``.
-    confidence, discard : float
-        Of :meth:`Plan.guaranteed` and :meth:`Plan.paper`.
-    rereads, pvalues : bool
-        Whether the statistic rereads its rows in each round, and whether the selected features are read in
-        full at the end.
-    n_selected : int, optional
-        Number of selected features if a second stage chooses them among the d; by default d.
-    design : SamplingDesign, optional
-        How rows will be sampled; by default uniformly.
+    By default d is :func:`~banditsis.plans.plan.default_size`, but with ``min_correlation`` every feature
+    that passes is kept. "fdr" keeps all features in exact runs, because p-values decide afterwards, and the
+    default number in others. The other options are those of :meth:`Plan.optimal`.
 
-    Examples
-    --------
     >>> make_plan(10**6, 10**4, 50, budget=0.01).name
     'optimal'
     >>> make_plan(10**6, 10**4, min_correlation=0.1).n_keep  # 0: all that pass
     0
     """
-    check_exclusive(
-        {
-            "exact": exact or None,
-            "max samples": max_samples,
-            "alpha": alpha,
-            "budget": budget,
-            "minimum correlation": min_correlation,
-        }
-    )
+    names = "exact", "max samples", "alpha", "budget", "minimum correlation"
+    values = exact or None, max_samples, alpha, budget, min_correlation
+    check_exclusive(dict(zip(names, values, strict=True)))
     by_fdr = isinstance(d, str)
     size = None if isinstance(d, str) or d is None else check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:

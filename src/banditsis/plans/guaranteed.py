@@ -50,8 +50,6 @@ def cutoff(
 ) -> Any:
     """The smallest \\|r\\| that an evidence step keeps, or with sign 1 the smallest that surely passes.
 
-    Examples
-    --------
     >>> step = EvidenceStep(2503, 10, 0.1, 3.0)
     >>> round(float(cutoff(step, SamplingDesign.uniform(10**9), 1.0)), 4)  # about 0.1 - 3 / 50
     0.0403

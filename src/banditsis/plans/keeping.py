@@ -57,8 +57,6 @@ class KeepRule:
 def strongest(strength: Floats, n_keep: int) -> tuple[Indices, float]:
     """Positions of the largest values, in order, and the smallest of them; ties go to the lower index.
 
-    Examples
-    --------
     >>> strongest(np.array([0.1, 0.5, 0.2, 0.2]), 2)
     (array([1, 2]), 0.2)
     """

@@ -133,7 +133,7 @@ class Plan:
         Parameters
         ----------
         n, p, d : int
-            Rows, features, and features to keep. With d ≥ p nothing is dropped and all rows are read.
+            Rows, features, and features to keep. With d ≥ p all rows are read.
         alpha : float
             Smaller values read more rows; the paper recommends 0.5 to 1.1.
         discard : float
@@ -372,8 +372,7 @@ class Plan:
         """The same plan if only n of the rows can be used."""
         if n >= self.n_rows:
             return self
-        steps = tuple(step._replace(n_rows=min(step.n_rows, n)) for step in self.steps)
-        return replace(self, n_rows=n, steps=steps)
+        return replace(self, n_rows=n, steps=self._change_rows(lambda rows: min(rows, n)))
 
     def with_few_steps(self) -> Plan:
         """As few of the steps as read at most 10% more cells; see :data:`EXTRA_CELLS`.
@@ -393,16 +392,19 @@ class Plan:
         if self.n_steps == 1:
             return self
         steps = _find_few_steps(self.n_features, self.steps, (1 + EXTRA_CELLS) * self.cells)
-        return replace(self, steps=steps, name="default", parameters=self._without_discard())
+        return replace(self._join(steps), name="default")
 
-    def _without_discard(self) -> tuple[tuple[str, int | float], ...]:
-        """The parameters of a plan that has joined steps, so they drop other shares of the features."""
-        return tuple((name, value) for name, value in self.parameters if name != "discard")
+    def _join(self, steps: tuple[Step | EvidenceStep, ...]) -> Plan:
+        """The same plan with fewer steps, which drop another share of the features than it was made for."""
+        known = tuple((name, value) for name, value in self.parameters if name != "discard")
+        return replace(self, steps=steps, parameters=self.parameters if len(steps) == self.n_steps else known)
+
+    def _change_rows(self, change: Callable[[int], int]) -> tuple[Step | EvidenceStep, ...]:
+        return tuple(step._replace(n_rows=change(step.n_rows)) for step in self.steps)
 
     def double_rows(self) -> Plan:
         """The same plan with twice the rows in each step, up to all of them."""
-        steps = tuple(step._replace(n_rows=min(2 * step.n_rows, self.n_rows)) for step in self.steps)
-        return replace(self, steps=steps)
+        return replace(self, steps=self._change_rows(lambda rows: min(2 * rows, self.n_rows)))
 
     def rereading(self, rereads: bool = True) -> Plan:
         """The same plan with each step reading all rows so far again, or only its new ones.
@@ -416,14 +418,7 @@ class Plan:
         return self if rereads == self.rereads else replace(self, rereads=rereads)
 
     def round_to_blocks(self, block_rows: int, min_blocks: int = 1) -> Plan:
-        """The same plan with its row counts rounded up to whole blocks.
-
-        Parameters
-        ----------
-        block_rows : int
-            Rows of a block; the last block may be shorter.
-        min_blocks : int
-            Blocks that the first step reads at least.
+        """The same plan with its row counts rounded up to whole blocks, at least ``min_blocks``.
 
         Examples
         --------
@@ -432,17 +427,15 @@ class Plan:
         >>> Plan.paper(10_000, 500, 50).round_to_blocks(8000, min_blocks=2).name
         'exact'
         """
-        steps: list[Step | EvidenceStep] = []
-        for step in self.steps:
-            blocks = max(min_blocks, -(-step.n_rows // block_rows))
-            step = step._replace(n_rows=min(self.n_rows, blocks * block_rows))
-            if steps and steps[-1].n_rows == step.n_rows:  # no new rows, no new scores
-                steps.pop()
-            steps.append(step)
+
+        def round_up(rows: int) -> int:
+            return min(self.n_rows, max(min_blocks, -(-rows // block_rows)) * block_rows)
+
+        # Of steps with the same rows, only the last one counts: without new rows there are no new scores.
+        steps = tuple({step.n_rows: step for step in self._change_rows(round_up)}.values())
         if steps[0].n_rows == self.n_rows > self.steps[0].n_rows:
             return self.as_exact()
-        parameters = self.parameters if len(steps) == self.n_steps else self._without_discard()
-        return replace(self, steps=tuple(steps), parameters=parameters)
+        return self._join(steps)
 
     def rows_of_table(self) -> list[tuple[str, ...]]:
         """A line of text for each step that reads anything, below :data:`TABLE_HEADS`."""
@@ -487,9 +480,8 @@ class Plan:
 def _find_few_steps(p: int, steps: tuple[Step, ...], max_cells: float) -> tuple[Step, ...]:
     """The fewest of some steps, with the last one, that read at most so many cells."""
     ends = (Step(0, p), *steps)
-    found: dict[int, tuple[int, tuple[Step, ...]]] = {
-        0: (0, ())
-    }  # the cheapest way to each step, and its cells
+    #: the cells of the cheapest way to each step, and the way
+    found: dict[int, tuple[int, tuple[Step, ...]]] = {0: (0, ())}
     while found.get(len(steps), (math.inf,))[0] > max_cells:
         found = {
             k: min(
@@ -510,8 +502,6 @@ def _make_step(step: tuple[Any, ...]) -> Step | EvidenceStep:
 def default_size(n: int, p: int) -> int:
     """The paper's number of features to keep, floor(n / log n), but at most half of them.
 
-    Examples
-    --------
     >>> default_size(1000, 2000), default_size(1000, 10)
     (144, 5)
     """

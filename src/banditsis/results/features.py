@@ -129,8 +129,8 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
         columns["associated"] = marks
     effects = {} if result.effects is None else result.effects._asdict()
     columns |= {name: of_selected(v) for name, v in effects.items() if not np.isnan(v).all()}
-    if result.present is not None:
-        columns["present"] = of_selected(result.present)
+    if result.evidence.present is not None:
+        columns["present"] = of_selected(result.evidence.present)
     columns["rows_read"] = result.rows_read[chosen]
     columns["round_dropped"] = np.where(place < 0, result.last_round[chosen] + 1, 0)
     columns["flag"] = np.array([result.flags.get(int(k), "") for k in chosen], dtype=object)

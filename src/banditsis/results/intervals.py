@@ -27,18 +27,20 @@ class Fisher(NamedTuple):
 
 def transform(result: ScreeningResult) -> Fisher:
     """The transformed correlations and their standard errors."""
-    read = result.rows_read[result.selected].astype(np.float64)
-    m = read if result.present is None else result.present
+    evidence, read = result.evidence, result.rows_read[result.selected].astype(np.float64)
+    m = read if evidence.present is None else evidence.present
     r = result.scores[result.selected] * np.sqrt(read / np.maximum(m, 1))
     effective = np.array([step.effective_rows for step in result.rounds])[result.last_round[result.selected]]
     inflation = np.ones_like(r)
-    if result.informative is not None:
-        inflation = 1.0 + excess_inflation(m / np.maximum(result.informative, 1.0), r)
+    if evidence.informative is not None:
+        inflation = 1.0 + excess_inflation(m / np.maximum(evidence.informative, 1.0), r)
     own, rows = inflation, np.full_like(r, np.inf)
-    if result.own_inflation is not None:
-        own, rows = result.own_inflation.T
+    if evidence.own_inflation is not None:
+        own, rows = evidence.own_inflation.T
     with np.errstate(divide="ignore"):
-        variance = np.stack([inflation, own]) / np.maximum(m * effective / read - 3 - result.n_covariates, 0)
+        variance = np.stack([inflation, own]) / np.maximum(
+            m * effective / read - 3 - evidence.n_covariates, 0
+        )
         normal, spread = np.sqrt(variance)
         return Fisher(np.arctanh(np.clip(r, -1.0, 1.0)), normal, spread, rows)
 
@@ -59,9 +61,10 @@ def is_clear(result: ScreeningResult, error_rate: float) -> Array:
     centre, error, own, rows = transform(result)
     z = -NormalDist().inv_cdf(error_rate / result.n_features / 2)
     wide: Any = z
-    if result.informative is not None and result.informative_response is not None:
-        share = min(1.0, result.informative_response / result.rounds[-1].n_rows)
-        wide = z + z * z / (6 * np.sqrt(np.maximum(result.informative, 1) * share))
+    evidence = result.evidence
+    if evidence.informative is not None and evidence.informative_response is not None:
+        share = min(1.0, evidence.informative_response / result.rounds[-1].n_rows)
+        wide = z + z * z / (6 * np.sqrt(np.maximum(evidence.informative, 1) * share))
     half = np.maximum(wide * error, student_quantile(z, 2 * rows) * own)
     return np.asarray(np.abs(centre) > half)
 

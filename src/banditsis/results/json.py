@@ -12,20 +12,22 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.results.features import COLUMNS
-from banditsis.results.result import Round, ScreeningResult
+from banditsis.results.result import About, Evidence, Round, ScreeningResult
 from banditsis.statistics import null_distributions
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import NullDistribution
 
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
-#: Fields that describe a run and are readable as they are.
+#: Attributes that describe a run and are readable as they are.
 SUMMARY = (
-    *("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread", "parameters", "versions"),
-    *("one_sided", "by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread"),
-    *("no_floor_reason", "no_interval_reason", "notes", "details"),
-    *("response", "data", "created", "contents", "response_summary", "command"),
+    *("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread", "parameters", "one_sided"),
+    *("no_floor_reason", "no_interval_reason", "notes", "details", "response"),
 )
+#: The same of its evidence.
+EVIDENCE = ("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread")
+#: What is stored with its fields; null distributions, besides.
+CLASSES = {kind.__name__: kind for kind in (Round, Evidence, About, Effects)}
 
 
 def to_record(result: ScreeningResult, *, full: bool) -> dict[str, Any]:
@@ -36,10 +38,16 @@ def to_record(result: ScreeningResult, *, full: bool) -> dict[str, Any]:
         "detection_floor": None if result.no_floor_reason else result.detection_floor(),
         "undecided": result.undecided.tolist(),
         **{name: getattr(result, name) for name in SUMMARY},
+        **{name: getattr(result.evidence, name) for name in EVIDENCE},
+        **vars(result.about),
     }
     if full:
-        record["fields"] = {f.name: _encode(getattr(result, f.name)) for f in dataclasses.fields(result)}
+        record["fields"] = {name: _encode(value) for name, value in _fields(result).items()}
     return record
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
 
 
 def from_record(record: Mapping[str, Any]) -> ScreeningResult:
@@ -57,7 +65,7 @@ def from_record(record: Mapping[str, Any]) -> ScreeningResult:
 def _describe_selected(result: ScreeningResult) -> list[dict[str, Any]]:
     """The table of features; a column that the result does not have is null."""
     n = len(result.selected)
-    informative = [None] * n if result.informative is None else result.informative.tolist()
+    informative = [None] * n if result.evidence.informative is None else result.evidence.informative.tolist()
     columns = dict.fromkeys(COLUMNS, [None] * n) | result.features.to_lists() | {"informative": informative}
     return [
         dict(zip(columns, map(to_finite, row), strict=True)) for row in zip(*columns.values(), strict=True)
@@ -77,11 +85,9 @@ def _encode(value: Any) -> Any:
         return {"array": [value.dtype.str, list(value.shape), _pack(value)]}
     if isinstance(value, np.generic):
         return _encode(value.item())
-    if isinstance(value, (Round, NullDistribution)):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+    if isinstance(value, (*CLASSES.values(), NullDistribution)):
+        fields = value._asdict() if isinstance(value, Effects) else _fields(value)
         return {"object": [type(value).__name__, _encode(fields)]}
-    if isinstance(value, Effects):
-        return {"object": ["Effects", _encode(value._asdict())]}
     if isinstance(value, Mapping):
         return {"mapping": [[key, _encode(item)] for key, item in value.items()]}
     if isinstance(value, tuple):
@@ -103,8 +109,8 @@ def _decode(value: Any) -> Any:
         dtype, shape, packed = content
         return _unpack(packed, dtype).reshape(shape)
     if kind == "object":
-        kind, fields = {"Round": Round, "Effects": Effects}.get(content[0]), _decode(content[1])
-        return (kind or getattr(null_distributions, content[0]))(**fields)
+        name, fields = content
+        return (CLASSES.get(name) or getattr(null_distributions, name))(**_decode(fields))
     if kind == "mapping":
         return {key: _decode(item) for key, item in content}
     return float(content) if kind == "float" else tuple(map(_decode, content))

@@ -22,6 +22,9 @@ from banditsis.core.formatting import (
 )
 from banditsis.core.validation import check_choice, check_real
 from banditsis.plans.detection_floor import detection_floor, error_level
+from banditsis.results.evidence import About as About
+from banditsis.results.evidence import Evidence as Evidence
+from banditsis.results.evidence import Round as Round
 from banditsis.results.features import LEAKAGE as LEAKAGE
 from banditsis.results.features import Features, describe_features
 from banditsis.results.intervals import find_limits, is_clear
@@ -36,50 +39,12 @@ from banditsis.statistics import STATISTICS
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import (
     METHODS,
-    NullDistribution,
     adjust_pvalues,
     reject_nulls,
 )
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
-#: Note of a run that read all rows although it need not.
-
-
-@dataclass(frozen=True)
-class Round:
-    """One step of a run.
-
-    Attributes
-    ----------
-    n_rows, effective_rows
-        Rows read in total after this round, and rows of a uniform sample that would be as precise.
-    n_features, n_kept
-        Features left before and after it.
-    cutoff : float
-        Smallest absolute score that was kept, or smallest score if the statistic is one-sided. If features
-        are dropped by evidence, the smallest score that is not ruled out.
-    cells, seconds
-        Cells read in this round, and its duration without the compilation of kernels. Responses that shared
-        a pass over the data share its time equally. The last round includes the check of small p-values.
-    kurtosis, inflation : float
-        The largest kurtosis, at least 3, and variance inflation of a feature that this round could drop; the
-        latter, by its spread in strata of the response, is None if it is not known.
-    """
-
-    n_rows: int
-    n_features: int
-    n_kept: int
-    cutoff: float
-    cells: int
-    seconds: float
-    effective_rows: float = 0.0
-    kurtosis: float = 3.0
-    inflation: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.effective_rows == 0.0:
-            object.__setattr__(self, "effective_rows", float(self.n_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,31 +65,22 @@ class ScreeningResult:
         Index of the last round that each feature took part in.
     n_rows, n_features : int
         Shape of the data.
-    present, informative : ndarray or None
-        Number of rows in which each selected feature was present, with missing values, and number of rows
-        read that say something about it; None if it is not known.
     effects : Effects or None
         Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, in
         the units of the data; see :class:`~banditsis.statistics.effects.Effects`. They are not corrected for
         selection. The standard error is NaN if rows were sampled in strata. None for other statistics.
-    parameters, versions : dict
-        Settings of the run (statistic, row order, seed and so on), and versions of the software.
+    parameters : dict
+        Settings of the run: statistic, row order, seed and so on.
     notes, details : tuple of str
         Remarks for the reader, the most important first, and remarks that few readers need.
     names : sequence of str or None
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
         Further columns with a value for each feature, such as chromosome, position and alleles of a variant.
-    one_sided, by_evidence : bool
-        Whether only large positive scores indicate association, and whether features were dropped by
-        evidence against a minimum correlation.
+    one_sided : bool
+        Whether only large positive scores indicate association.
     no_floor_reason, no_interval_reason : str or None
         Why there is no detection floor, or no confidence interval; None if there is one.
-    variance_inflation, own_inflation, informative_response, unread, n_covariates, null_distribution
-        What :meth:`detection_floor`, :attr:`associated`, :meth:`interval` and :attr:`pvalues` are computed
-        from: how much more correlations vary than for normal data, on average and for each selected feature
-        (with its informative rows); the informative rows of the response; what its outliers that were not
-        read can add to a correlation; the rank of the covariates; the scores without association.
     undecided : ndarray of int
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
@@ -135,9 +91,12 @@ class ScreeningResult:
     cells_reread : int
         Cells that were read again to check small p-values or to compute correlations among candidates; not
         part of :attr:`cells_read`.
-    response, data, created, contents, response_summary, command : str
-        Name of the response, name of the file, time of the run, what the data contain, classes or range of
-        the response, and the command; empty if not known.
+    response : str
+        Name of the response; empty if it has none.
+    evidence : Evidence
+        What floors, intervals and p-values are computed from.
+    about : About
+        Where the data came from, and when and with what the run was made.
     n_candidates : int
         Number of features that screening kept, of which the selected ones were chosen because they are not
         redundant (``avoid_redundancy=True``) or because they are significant (selection by false discovery
@@ -153,14 +112,15 @@ class ScreeningResult:
     >>> import numpy as np
     >>> from banditsis import Plan, screen
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((2000, 50))
-    >>> result = screen(X, X[:, 7] - X[:, 3], Plan.paper(2000, 50, 2, alpha=1.0), random_state=0)
-    >>> result.selected
-    array([3, 7])
-    >>> result.selected_names
-    ['x3', 'x7']
-    >>> [(r.n_rows, r.n_kept) for r in result.rounds]
-    [(88, 26), (97, 14), (107, 8), (120, 5), (135, 3), (152, 2)]
+    >>> X = rng.standard_normal((5000, 300))
+    >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(5000)
+    >>> result = screen(X, y, Plan.paper(5000, 300, 10), random_state=0)
+    >>> result.selected_names[:2], len(result.selected), result.associated
+    (['x7', 'x42'], 10, array([ 7, 42]))
+    >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
+    (0.15, 0.2)
+    >>> screen(X, y, Plan.exact(5000, 300, 10)).select(fdr=0.01)
+    array([ 7, 42])
     """
 
     selected: Indices
@@ -169,40 +129,27 @@ class ScreeningResult:
     last_round: Array
     n_rows: int
     n_features: int
-    present: Floats | None = None
-    informative: Floats | None = None
     effects: Effects | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     annotations: Mapping[str, Array] = field(default_factory=dict)
     one_sided: bool = False
-    by_evidence: bool = False
-    n_covariates: int = 0
-    variance_inflation: float | None = None
-    own_inflation: Floats | None = None
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
-    informative_response: float | None = None
-    unread: float = 0.0
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
     cells_reread: int = 0
-    null_distribution: NullDistribution | None = None
     response: str = ""
-    data: str = ""
-    created: str = ""
-    contents: str = ""
-    response_summary: str = ""
-    command: str = ""
     n_candidates: int = 0
     near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
     correlation: Floats | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    about: About = field(default_factory=About)
 
     def __post_init__(self) -> None:
-        if self.no_floor_reason is None and self.variance_inflation is None and not self.is_exact:
+        if self.no_floor_reason is None and self.evidence.variance_inflation is None and not self.is_exact:
             object.__setattr__(self, "no_floor_reason", "the variance inflation was not measured")
 
     @property
@@ -273,14 +220,14 @@ class ScreeningResult:
         feature was selected by the rows that test it.
         """
         last = len(self.rounds) - 1
-        if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.by_evidence):
+        if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.evidence.by_evidence):
             return np.zeros(self.n_features, dtype=bool)
         return np.asarray(self.last_round == last)
 
     @property
     def has_pvalues(self) -> bool:
         """Whether there are p-values."""
-        return self.null_distribution is not None and bool(self._tested.any())
+        return self.evidence.null_distribution is not None and bool(self._tested.any())
 
     @cached_property
     def log10_pvalues(self) -> Floats:
@@ -289,10 +236,11 @@ class ScreeningResult:
 
     def _find_log10_pvalues(self) -> Floats:
         tested = self._tested  # apart from the property, which Python 3.11 computes in one thread at a time
-        if self.null_distribution is None or not tested.any():
+        null = self.evidence.null_distribution
+        if null is None or not tested.any():
             name = str(self.parameters.get("statistic", "pearson"))
             kind = STATISTICS.get(name)
-            if self.null_distribution is None and (kind is None or not kind.has_pvalues()):
+            if null is None and (kind is None or not kind.has_pvalues()):
                 raise ValueError(f"no p-values: the null distribution of {name!r} is not known.")
             raise ValueError(
                 "p-values were not computed: set pvalues=True (--pvalues), which reads all rows of the "
@@ -300,7 +248,7 @@ class ScreeningResult:
                 "rows, and a test on the same rows would be biased."
             )
         log10 = np.full(self.n_features, np.nan)
-        log10[tested] = self.null_distribution.log10_pvalues(self.scores[tested])
+        log10[tested] = null.log10_pvalues(self.scores[tested])
         return log10
 
     @property
@@ -309,11 +257,10 @@ class ScreeningResult:
 
         The features of the last round are tested if it read every row, or if it was the only round.
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
-        association. NaN also if the null distribution of a single feature is not known. A constant feature
-        has p-value 1. Small p-values of skewed or heavy-tailed data are corrected, larger ones are not. This
-        needs another reading of the features, so those of features that were not selected are NaN unless
-        p-values were requested (``pvalues=True``). The p-values are not adjusted for multiple testing; see
-        :attr:`qvalues` and :meth:`select`.
+        association. A constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are
+        corrected, for which the features are read again; those of features that were not selected are NaN
+        unless p-values were requested (``pvalues=True``). The p-values are not adjusted for multiple testing;
+        see :attr:`qvalues` and :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
 
@@ -336,17 +283,8 @@ class ScreeningResult:
 
         About 1 if few features are associated and rows are independent given the covariates (Devlin and
         Roeder 1999). Larger if covariates such as ancestry are missing, if rows are relatives, or if many
-        features are associated. Features with p-value 1, such as constant ones, do not count. NaN if no other
-        is left; an error is raised if a feature has no p-value.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X, y = rng.standard_normal((500, 2000)), rng.standard_normal(500)
-        >>> round(screen(X, y, Plan.exact(500, 2000, 10), pvalues=True).genomic_inflation, 2)
-        0.99
+        features are associated. Features with p-value 1 do not count; NaN if no other is left. An error is
+        raised if a feature has no p-value.
         """
         log10 = varied_log10_pvalues(self)
         if not log10.size:
@@ -368,16 +306,6 @@ class ScreeningResult:
             Benjamini and Hochberg (1995), valid for independent and many dependent features; Benjamini and
             Yekutieli (2001), valid for any dependence; Holm (1979) and Bonferroni, also valid for any
             dependence, of which Holm rejects more.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((500, 1000))
-        >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(500)
-        >>> screen(X, y, Plan.exact(500, 1000, 20)).select(fdr=0.05)
-        array([42,  7])
         """
         check_real("fdr", fdr, 0, 1)
         return reject_nulls(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
@@ -393,17 +321,6 @@ class ScreeningResult:
         feature may depend on the response. If few rows J = E_x E_y / m of the m rows read are informative
         about feature and response together, the normal quantile z becomes z + z² / (6 √J), by the skewness of
         a Poisson distribution (Cornish and Fisher 1938).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((5000, 300))
-        >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(5000)
-        >>> result = screen(X, y, Plan.paper(5000, 300, 10), random_state=0)
-        >>> len(result.selected), result.associated
-        (10, array([ 7, 42]))
         """
         if "fdr" in self.parameters:
             return self.selected
@@ -412,7 +329,7 @@ class ScreeningResult:
                 return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
-        if self.no_floor_reason is not None or self.own_inflation is None:
+        if self.no_floor_reason is not None or self.evidence.own_inflation is None:
             return None
         return np.asarray(self.selected[is_clear(self, ERROR_RATE)])
 
@@ -425,12 +342,11 @@ class ScreeningResult:
         .. math:: \tanh\left(\operatorname{artanh} r \pm z \sqrt{\frac{κ}{m - 3}}\right)
 
         If rows were sampled in strata, m is the number of effective rows. κ is 1 for normal data, and larger
-        by (K - 3) r² / 4 if a feature is rare or heavy-tailed in the rows read, with kurtosis K. If not all
-        rows were read, each feature also has an estimate of κ of its own, by the squared influence of the
-        rows on r, which allows its spread to depend on the response; with E rows informative about it, z
-        becomes the quantile of Student's t with 2E degrees of freedom. The longer interval counts. In uniform
-        samples of a heavy-tailed response, such as a lognormal one, 95% intervals cover in about 90% of the
-        cases. Intervals are not corrected for selection: the largest scores tend to be too large.
+        by (K - 3) r² / 4 for a feature with kurtosis K. If not all rows were read, each feature also has an
+        estimate of κ of its own, by the squared influence of the rows on r; with E rows informative about it,
+        z becomes the quantile of Student's t with 2E degrees of freedom. The longer interval counts. In
+        uniform samples of a heavy-tailed response, 95% intervals cover in about 90% of the cases. Intervals
+        are not corrected for selection: the largest scores tend to be too large.
 
         Parameters
         ----------
@@ -440,12 +356,8 @@ class ScreeningResult:
         Returns
         -------
         ndarray of shape (selected, 2)
-            Lower and upper limits, in the order of ``selected``.
-
-        Raises
-        ------
-        ValueError
-            For other statistics, and if the rows read are not a simple random sample.
+            Lower and upper limits, in the order of ``selected``. An error is raised for other statistics, and
+            if the rows read are not a simple random sample.
         """
         check_real("confidence", confidence, 0, 1)
         if self.no_interval_reason is not None:
@@ -455,16 +367,14 @@ class ScreeningResult:
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
 
-        If d features are kept, this holds if fewer than d others are about as strong: not all of more than d
-        near-copies can be kept. The floor follows from the rows and the cutoff of every round, the variance
-        inflation of the data, the kurtosis of the features and their spread in strata of the response, and
-        the outliers of the response among the rows that were not read. It does not cover the features in
-        :attr:`undecided`. Unless rows were sampled in strata, or if there are covariates, it does not cover
-        those whose spread depends on the response either. A run that reads every row is exact, and its floor
-        is its last cutoff. The fewer features are kept, the higher are the cutoffs and the floor. That of a
-        run with ``min_correlation`` is at most this minimum, unless more features pass than are to be kept.
-        With missing values it refers to the score, which is r times the root of the share of rows in which
-        the feature is present.
+        If d features are kept, this holds if fewer than d others are about as strong. The floor follows from
+        the rows and the cutoff of every round, the variance inflation of the data, the kurtosis of the
+        features, their spread in strata of the response, and the outliers of the response that were not read.
+        It does not cover the features in :attr:`undecided`, and unless rows were sampled in strata without
+        covariates, none whose spread depends on the response. The floor of a run that reads every row is its
+        last cutoff. That of a run with ``min_correlation`` is at most this minimum, unless more features pass
+        than are to be kept. With missing values it refers to the score, which is r times the root of the
+        share of rows in which the feature is present.
 
         Parameters
         ----------
@@ -477,74 +387,34 @@ class ScreeningResult:
         Raises
         ------
         ValueError
-            If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
-            with sample weights, with missing values and covariates, if the rows read are not a simple random
-            sample, and if features were selected by false discovery rate.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from banditsis import Plan, screen
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((20_000, 100))
-        >>> y = X[:, 7] + rng.standard_normal(20_000)
-        >>> result = screen(X, y, Plan.subsample(20_000, 100, 5, 2000), random_state=0)
-        >>> round(result.detection_floor(), 2), round(result.detection_floor(simultaneous=True), 2)
-        (0.08, 0.1)
+            If no floor is known, for the reason :attr:`no_floor_reason`: for other statistics than Pearson
+            and two-class "anova" and "logistic", with sample weights, with missing values and covariates, if
+            the rows read are not a simple random sample, and with selection by false discovery rate.
         """
         check_real("confidence", confidence, 0, 1)
         if self.no_floor_reason is not None:
             raise ValueError(f"no detection floor: {self.no_floor_reason}.")
+        evidence, rounds, n = self.evidence, self.rounds, self.n_rows
         # The number of features that pass by evidence is not fixed in advance, so all features count.
-        n_compared = self.n_features if self.by_evidence else self.n_candidates or len(self.selected)
+        n_compared = self.n_features if evidence.by_evidence else self.n_candidates or len(self.selected)
         error = error_level(confidence, simultaneous, n_compared)
-        cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in self.rounds]
-        # Each covariate takes a degree of freedom (Fisher 1924).
-        rows, n = [r.effective_rows - self.n_covariates for r in self.rounds], self.n_rows - self.n_covariates
-        inflation = [max(self.variance_inflation or 1.0, r.inflation or 1.0) for r in self.rounds]
-        kurtosis = [r.kurtosis for r in self.rounds]
-        floor = min(1.0, detection_floor(rows, cutoffs, n, inflation, error, kurtosis) + self.unread)
+        cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in rounds]
+        rows = [r.effective_rows - evidence.n_covariates for r in rounds]  # each takes one (Fisher 1924)
+        inflation = [max(evidence.variance_inflation or 1.0, r.inflation or 1.0) for r in rounds]
+        kurtosis = [r.kurtosis for r in rounds]
+        floor = detection_floor(rows, cutoffs, n - evidence.n_covariates, inflation, error, kurtosis)
+        floor = min(1.0, floor + evidence.unread)
         guaranteed = self.parameters.get("min_correlation")
         if guaranteed is None or confidence > self.parameters["confidence"]:
             return floor
         # The guarantee is for all features together, unless more passed than were to be kept.
         return min(floor, max(float(guaranteed), cutoffs[-1]))
 
-    def keep_significant(self, fdr: float) -> ScreeningResult:
-        """The same result with only the selected features that :meth:`select` returns."""
-        kept = np.flatnonzero(np.isin(self.selected, self.select(fdr)))
-        selected = self.selected[kept]
-        left = set(selected.tolist())
-        weakest = float(self.strength[selected].min()) if len(selected) else 1.0
-        last = replace(self.rounds[-1], n_kept=len(selected), cutoff=weakest)
-        return replace(
-            self,
-            selected=selected,
-            present=None if self.present is None else self.present[kept],
-            informative=None if self.informative is None else self.informative[kept],
-            own_inflation=None if self.own_inflation is None else self.own_inflation[kept],
-            effects=None if self.effects is None else self.effects.take(kept),
-            flags={k: flag for k, flag in self.flags.items() if k in left or flag == LEAKAGE},
-            n_candidates=len(self.selected),
-            no_floor_reason=self.no_floor_reason or "features were selected by p-value",
-            near_duplicates={k: group for k, group in self.near_duplicates.items() if k in left},
-            correlation=None if self.correlation is None else self.correlation[np.ix_(kept, kept)],
-            rounds=(*self.rounds[:-1], last),
-            parameters={**self.parameters, "fdr": fdr},
-        )
-
-    def with_notes(self, notes: Sequence[str]) -> ScreeningResult:
-        """The same result with other notes."""
-        return replace(self, notes=tuple(notes))
-
     def to_frame(self, *, all_features: bool = False) -> Any:
         """A pandas frame with one row per selected feature, best first.
 
-        Parameters
-        ----------
-        all_features : bool
-            Whether to list every feature, by rank. Intervals, effects and whether a feature is clearly
-            associated are only known of selected features.
+        With ``all_features``, every feature is listed, by rank. Intervals, effects and whether a feature is
+        clearly associated are only known of selected features.
         """
         try:
             import pandas as pd
@@ -559,11 +429,8 @@ class ScreeningResult:
         The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
         of 0 among the selected features is -1e308.
 
-        Parameters
-        ----------
-        full : bool
-            Whether to store everything, including the scores of all features (compressed), so
-            :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
+        If ``full``, everything is stored, including the scores of all features (compressed), so
+        :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
         """
         from banditsis.results.json import to_record  # which imports this module
 
@@ -590,9 +457,8 @@ class ScreeningResult:
         title : str, optional
             Heading of the report; by default it names the response.
         X, y : optional
-            The data that were screened, in any form that :func:`open_source` takes, and the response. Rows of
-            pandas objects are paired by their labels, as in :func:`screen`. A sample of at most 5,000 rows
-            of the best features is read for plots against the response, and for the correlations among the
+            The data that were screened, and the response, as for :func:`screen`. At most 5,000 rows of the
+            best features are read for plots against the response, and for the correlations among the
             features. Without ``y`` only the latter are shown.
         """
         from banditsis.show.report import write_report  # only needed here
@@ -635,6 +501,27 @@ class ScreeningResult:
 def strength(scores: Floats, one_sided: bool) -> Floats:
     """The values that scores are compared by."""
     return scores if one_sided else np.abs(scores)
+
+
+def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:
+    """The same result with only the selected features that :meth:`ScreeningResult.select` returns."""
+    kept = np.flatnonzero(np.isin(result.selected, result.select(fdr)))
+    selected = result.selected[kept]
+    left = set(selected.tolist())
+    weakest = float(result.strength[selected].min()) if len(selected) else 1.0
+    return replace(
+        result,
+        selected=selected,
+        evidence=result.evidence.take(kept),
+        effects=None if result.effects is None else result.effects.take(kept),
+        flags={k: flag for k, flag in result.flags.items() if k in left or flag == LEAKAGE},
+        n_candidates=len(result.selected),
+        no_floor_reason=result.no_floor_reason or "features were selected by p-value",
+        near_duplicates={k: group for k, group in result.near_duplicates.items() if k in left},
+        correlation=None if result.correlation is None else result.correlation[np.ix_(kept, kept)],
+        rounds=(*result.rounds[:-1], replace(result.rounds[-1], n_kept=len(selected), cutoff=weakest)),
+        parameters={**result.parameters, "fdr": fdr},
+    )
 
 
 def varied_log10_pvalues(result: ScreeningResult) -> Floats:

@@ -93,7 +93,7 @@ def describe_answer(result: ScreeningResult) -> str:
     unknown = f"{count(n, 'feature')} selected; {which} clearly associated is not known"
     kind = STATISTICS.get(str(result.parameters.get("statistic")))
     can_tell = kind is not None and kind.has_pvalues() and not result.parameters.get("pvalues")
-    option = "--pvalues" if result.command else "pvalues=True"
+    option = "--pvalues" if result.about.command else "pvalues=True"
     how = f": set {option} to test {'it' if n == 1 else 'them'}." if can_tell else "."
     return unknown + how
 
@@ -118,7 +118,7 @@ def describe_sign(result: ScreeningResult) -> str:
 
 def describe_response(result: ScreeningResult) -> str:
     """The classes or the range of the response, and which class goes with positive scores."""
-    return "; ".join(filter(None, [result.response_summary, describe_sign(result)]))
+    return "; ".join(filter(None, [result.about.response_summary, describe_sign(result)]))
 
 
 def describe_reading(result: ScreeningResult) -> str:
@@ -130,9 +130,9 @@ def describe_reading(result: ScreeningResult) -> str:
 
 def describe_gaps(result: ScreeningResult) -> str:
     """Which selected features have missing values, in one sentence; empty if there are none."""
-    if result.present is None:
+    if result.evidence.present is None:
         return ""
-    missing = 1 - result.present / result.rows_read[result.selected]
+    missing = 1 - result.evidence.present / result.rows_read[result.selected]
     gappy, rows = np.flatnonzero(missing > 0), "rows" if result.is_exact else "rows read"
     if len(gappy) == 1:
         name, share = to_single_line(result.name(result.selected[gappy[0]])), float(missing[gappy[0]])
@@ -161,7 +161,9 @@ def floor_condition(result: ScreeningResult) -> str:
         r.inflation is None and r.n_kept < r.n_features and r.n_rows < result.n_rows for r in result.rounds
     ):
         conditions.append("its spread does not depend on the response")
-    if not result.by_evidence or result.rounds[-1].cutoff > result.parameters.get("min_correlation", 0.0):
+    if not result.evidence.by_evidence or result.rounds[-1].cutoff > result.parameters.get(
+        "min_correlation", 0.0
+    ):
         n_kept = result.n_candidates or len(result.selected)
         conditions.append(f"fewer than {n_kept:,} others are about as strong")
     return f" if {' and '.join(conditions)}" if conditions else ""
