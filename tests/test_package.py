@@ -222,18 +222,18 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1748,
+    "(top)": 1409,
     "cli": 1276,
-    "core": 1660,
-    "engine": 2567,
-    "formats": 4418,
-    "index": 855,
-    "kernels": 2115,
-    "plans": 1822,
-    "results": 1371,
+    "core": 1445,
+    "engine": 2539,
+    "formats": 4052,
+    "index": 854,
+    "kernels": 2092,
+    "plans": 1771,
+    "results": 1359,
     "show": 1313,
-    "sources": 4307,
-    "statistics": 3790,
+    "sources": 3499,
+    "statistics": 3704,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -121,8 +122,8 @@ class Screener(SelectorMixin, BaseEstimator):
         )
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         if size == "fdr":
-            results = [result.keep_significant(self.fdr) for result in results]
-        results = [result.with_notes([*result.notes, *notes]) for result in results]
+            results = [keep_significant(result, self.fdr) for result in results]
+        results = [replace(result, notes=(*result.notes, *notes)) for result in results]
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]

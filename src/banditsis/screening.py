@@ -39,6 +39,7 @@ from banditsis.engine.settings import Settings, find_versions
 from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
 from banditsis.plans.plan import Plan
+from banditsis.results.evidence import About, Evidence
 from banditsis.results.result import LEAKAGE, Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
@@ -297,34 +298,41 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
             f"{run.statistic.min_present} of the rows read and scored 0: {listed}{', …' * (n_missing > 5)}."
         ]
     trace.scores.flags.writeable = False
+    order = trace.best_first()
+    evidence = Evidence(
+        present=trace.present,
+        informative=trace.informative,
+        own_inflation=trace.own_inflation,
+        variance_inflation=trace.variance_inflation,
+        informative_response=trace.informative_response,
+        unread=trace.unread,
+        n_covariates=run.n_covariates,
+        by_evidence=plan.by_evidence,
+        null_distribution=trace.null_distribution,
+    )
+    created = datetime.now(UTC).isoformat(timespec="seconds")
     return ScreeningResult(
+        selected=trace.selected[order],
         scores=trace.scores,
         rounds=tuple(trace.rounds),
         last_round=trace.last_round,
         n_rows=plan.n_rows,
         n_features=plan.n_features,
-        **trace.of_selected(trace.best_first()),
+        effects=None if trace.effects is None else trace.effects.take(order),
         parameters=parameters,
-        versions=find_versions(),
         notes=(*missing, *trace.notes, *notes, *run.notes),
         details=tuple(trace.details),
         names=source.names,
         annotations=source.annotations,
         one_sided=trace.one_sided,
-        by_evidence=plan.by_evidence,
-        n_covariates=run.n_covariates,
-        variance_inflation=trace.variance_inflation,
         no_floor_reason=trace.no_guarantee_reason or reasons[0],
         no_interval_reason=trace.no_guarantee_reason or reasons[1],
-        informative_response=trace.informative_response,
-        unread=trace.unread,
         undecided=np.sort(trace.undecided),
         flags=dict.fromkeys(trace.not_missing_at_random.tolist(), LEAKAGE),
         cells_reread=trace.cells_reread,
-        null_distribution=trace.null_distribution,
         response=settings.responses[member] if member < len(settings.responses) else "",
-        data=source.label,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        evidence=evidence.take(order),
+        about=About(data=source.label, created=created, versions=find_versions()),
         **trace.redundancy,
     )
 

@@ -12,7 +12,7 @@ import pytest
 from test_report import HOSTILE
 
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.results.result import Round
+from banditsis.results.result import Evidence, Round
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()

@@ -157,7 +157,7 @@ def test_signal_and_noise_have_different_marks(result):
 
 def test_what_is_not_known_is_left_out(result):
     """Names, intervals of other statistics, and intervals of rows that are no random sample."""
-    text = replace(result, response="", data="", created="").to_html()
+    text = replace(result, response="", about=About()).to_html()
     assert "<h1>Features associated with the response</h1>" in text
     for label in ("Target", "Data", "Date"):
         assert f"<dt>{label}</dt>" not in text
@@ -187,7 +187,7 @@ def test_shows_rounds_settings_and_reliability(result):
         result,
         notes=("a note of mine.",),
         flags={int(result.selected[0]): "possible leakage"},
-        command="a <b>",
+        about=replace(result.about, command="a <b>"),
     )
     text = flagged.to_html(title="Genes & traits")
     page = Page(text)
@@ -198,7 +198,7 @@ def test_shows_rounds_settings_and_reliability(result):
         describe_floor(result)[len("detection floor") :],
         f"|r| ≥ {result.detection_floor(simultaneous=True):.4f}",
         "A note of mine.",
-        *(f"<dt>{key} version</dt><dd>{value}</dd>" for key, value in result.versions.items()),
+        *(f"<dt>{key} version</dt><dd>{value}</dd>" for key, value in result.about.versions.items()),
         *(f"<td>{r.n_rows:,}</td>" for r in result.rounds),
         "<dt>Seed</dt><dd>0</dd>",
         "<dt>Dropped per round</dt><dd>0.5</dd>",

@@ -74,7 +74,7 @@ def test_matrices_of_every_kind(build):
     np.testing.assert_array_equal(source.read(slice(5, 190), None), GAPS[5:190])
     found, expected = (screen(x, Y, Plan.exact(N, P, 5), missing="pairwise") for x in (source, GAPS))
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
-    np.testing.assert_array_equal(found.present, expected.present)
+    np.testing.assert_array_equal(found.evidence.present, expected.evidence.present)
 
 
 @pytest.mark.parametrize("build", ["csr", "csc"])

@@ -191,7 +191,7 @@ def test_pairwise_deletion_changes_nothing_without_missing_values(statistic):
     plain = exact(COMPLETE, y, statistic=statistic, missing="raise")
     np.testing.assert_allclose(found.scores, plain.scores, atol=1e-13)
     np.testing.assert_allclose(found.log10_pvalues, plain.log10_pvalues, rtol=1e-9)
-    np.testing.assert_array_equal(found.present, np.full(5, N))
+    np.testing.assert_array_equal(found.evidence.present, np.full(5, N))
     some = exact(y=y, statistic=statistic)
     np.testing.assert_allclose(some.scores[5], plain.scores[5], atol=1e-12)
     if found.effects is not None:

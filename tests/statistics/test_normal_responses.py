@@ -6,7 +6,6 @@ from scipy import stats
 from banditsis.core.parallel import Workers
 from banditsis.statistics.families import Pearson
 from banditsis.statistics.shape import MAX_ERRORS
-from banditsis.statistics.tail_test import TailTest
 
 N = 9000
 rng = np.random.default_rng(0)

@@ -528,7 +528,7 @@ def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
     x = np.array([1, 1, 2, 2, 2, 3.0])
     law = screen(
         np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee"
-    ).null_distribution
+    ).evidence.null_distribution
     orders = [list(k) for k in permutations(range(6))]
     tied, free = ([chatterjee(feature, y[k]) for k in orders] for feature in (x, np.arange(6)))
     assert np.mean(tied) == pytest.approx(0, abs=1e-12)

@@ -41,8 +41,9 @@ MIN_NAME, MAX_NAME = 16, 32
 def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose: bool) -> None:
     """Print the data, then what was found for each target; what several have in common is printed once."""
     first, several = results[0], len(results) > 1
-    size = f"{first.data}: {count(max(result.n_rows for result in results), 'row')}"
-    print_output(to_single_line(f"{size}, {first.contents or count(first.n_features, 'feature')}"), indent=2)
+    size = f"{first.about.data}: {count(max(result.n_rows for result in results), 'row')}"
+    contents = first.about.contents or count(first.n_features, "feature")
+    print_output(to_single_line(f"{size}, {contents}"), indent=2)
     printed = set[str]()
     for result in results:
         if several:

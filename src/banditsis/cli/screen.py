@@ -19,7 +19,7 @@ from banditsis.cli.terminal import name_options, print_message, print_output
 from banditsis.core.compilation import clock
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.core.progress import DELAY_SECONDS, ProgressBar
-from banditsis.core.validation import MissingValueError, check_real, find_missing, has_labels
+from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, is_url, local_path
@@ -112,7 +112,7 @@ def _run(options: SimpleNamespace) -> None:
     data = open_dataset(path, target, ReadOptions(**opening, command_line=True), **roles)
     opening |= roles | {"target": tuple(targets)}
     data = data._replace(features=_wrap(data.features, options, opening))
-    if len(set(map(has_labels, np.atleast_2d(np.asarray(data.target).T)))) > 1:
+    if len({count_classes(column) > 0 for column in np.atleast_2d(np.asarray(data.target).T)}) > 1:
         raise ValueError("the targets are numbers and labels: screen them one by one.")
     data = _known_events(data) if find_statistic(options.statistic).n_columns > 1 else data
     started = clock()
@@ -212,7 +212,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
         return partial if isinstance(partial, list) else [partial], True
     results = [found] if isinstance(found, ScreeningResult) else list(found)
     if options.fdr is not None:
-        results = [result.keep_significant(options.fdr) for result in results]
+        results = [keep_significant(result, options.fdr) for result in results]
     return results, False
 
 
@@ -264,12 +264,11 @@ def _describe(
                 notes.insert(0, f"the target is {how}" if is_column else how)
             elif not is_column and not any(note.startswith(how.split(";")[0].rstrip(".")) for note in notes):
                 notes.append(how)
-            yield replace(
-                result,
-                response=name,
-                response_summary=summarize_response(values, by_class),
+            about = replace(
+                result.about,
                 data=options.data,
                 contents=data.features.contents,
+                response_summary=summarize_response(values, by_class),
                 command=click.get_current_context().meta["command"],
-                notes=tuple(map(name_options, notes)),
             )
+            yield replace(result, response=name, about=about, notes=tuple(map(name_options, notes)))

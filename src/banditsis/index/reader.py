@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, split_at, take
-from banditsis.formats.options import DEFAULTS, ReadOptions
-from banditsis.formats.registry import Opened, take_apart
+from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.options import ReadOptions
 from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, invalid, read_record, read_vector
 from banditsis.index.remote import RemoteArray
 from banditsis.sources.base import (

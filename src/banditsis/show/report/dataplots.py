@@ -53,7 +53,7 @@ def plots_against_response(result: ScreeningResult, sample: Sample | None) -> st
         axes = f"The vertical axis is the feature, by the values of {response}"
     explanation = f"A random sample of {count(len(sample.y), 'row')}{sample.condition}. {axes}; the line "
     explanation += "connects means."
-    if result.n_covariates:
+    if result.evidence.n_covariates:
         explanation += " The values are not adjusted for the covariates."
     return f'<p>{escape_text(explanation)}</p><div class="small">{"".join(figures)}</div>'
 

@@ -51,12 +51,12 @@ def facts(results: Sequence[ScreeningResult]) -> str:
     """What was screened: the response if there is one, the data, their size, the statistic and the date."""
     first, single = results[0], len(results) == 1
     target = ": ".join(filter(None, [first.response, describe_response(first)]))
-    contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.contents}"
-    date = max(result.created for result in results).replace("T", " ").replace("+00:00", " UTC")
+    contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.about.contents}"
+    date = max(result.about.created for result in results).replace("T", " ").replace("+00:00", " UTC")
     pairs = {
         "Target": target if single else "",
-        "Data": _list_distinct(result.data for result in results),
-        "Size": contents if first.contents else describe_size(results),
+        "Data": _list_distinct(result.about.data for result in results),
+        "Size": contents if first.about.contents else describe_size(results),
         "Statistic": _list_distinct(map(_describe_statistic, results)),
         "Date": date,
     }
@@ -96,9 +96,9 @@ def settings(result: ScreeningResult) -> str:
         (LABELS.get(key, sentence(key.replace("_", " "))), "yes" if value is True else value)
         for key, value in result.parameters.items()
     ]
-    pairs += [(f"{name} version", version) for name, version in result.versions.items()]
-    command = f"<p>The command:</p><pre><code>{escape_text(result.command)}</code></pre>"
-    return definition_list(pairs) + (command if result.command else "")
+    pairs += [(f"{name} version", version) for name, version in result.about.versions.items()]
+    command = f"<p>The command:</p><pre><code>{escape_text(result.about.command)}</code></pre>"
+    return definition_list(pairs) + (command if result.about.command else "")
 
 
 def reliability(result: ScreeningResult) -> list[str]:
