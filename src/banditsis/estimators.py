@@ -198,12 +198,13 @@ class Screener(SelectorMixin, BaseEstimator):
             return self._check_finite(self._read_selected(X))
         if is_frame(X) and not hasattr(self, "feature_names_in_") and self._results[0].names is not None:
             return self._check_finite(encode_frame(X, self._selected_features()))
+        is_table = hasattr(X, "columns")
+        if is_table:
+            frame_names(X)  # raises for repeated names
         if is_labelled(X) or is_dask(X) or is_on_gpu(X):
             return self._select_in_place(X)
         raise_if_masked(X)
-        is_table = hasattr(X, "columns")
         if is_table:  # select the columns before the frame is copied into one array
-            frame_names(X)  # raises for repeated names
             validate_data(self, X, reset=False, skip_check_array=True)
         cells = X if is_table else self._check_array(X, reset=False)
         if not is_sparse(X) and math.prod(cells.shape) < CELLS_CHECKED_WHOLE:

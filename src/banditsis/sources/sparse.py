@@ -239,4 +239,4 @@ def _check_structure(matrix: Any) -> None:
         elif matrix.format == "coo":
             type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
     except ValueError as error:
-        raise ValueError(f"the sparse matrix is damaged: {error}; build it again.") from error
+        raise ValueError(f"the sparse matrix is damaged ({error}): build it again.") from error
