@@ -181,13 +181,6 @@ def test_summaries_add_up(name):
     np.testing.assert_allclose(parts, statistic.summary(slice(0, N)), atol=1e-9)
 
 
-def test_a_random_part_does_not_drift_and_a_sorted_one_does(name):
-    y = RESPONSES[name].reshape(N, -1)
-    part = np.sort(rng.choice(N, 100, replace=False))
-    assert find_statistic(name).bind(y, False).drift(part, N) < 4
-    assert find_statistic(name).bind(np.sort(y, axis=0), False).drift(slice(0, 100), N) > 5
-
-
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
 def test_scores_do_not_depend_on_shift_and_scale_of_a_feature(name, missing):
     x = GAPS if missing == "pairwise" else X

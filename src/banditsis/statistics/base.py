@@ -161,10 +161,6 @@ class Statistic(ABC):
     def subset(self, responses: Sequence[int]) -> Self:
         """Restrict the statistic to some of the responses."""
 
-    @abstractmethod
-    def drift(self, rows: Rows, n: int) -> float:
-        """Distance of the mean response of these rows from that of all n rows, in standard errors."""
-
     def normal_responses(self, rows: Rows) -> Array:
         """Which responses are known to be like normal data in these rows, so their p-values need no check."""
         return np.zeros(self.n_responses, bool)
@@ -205,21 +201,6 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     out = np.zeros(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)))
     np.divide(numerator, denominator, out=out, where=denominator > 0)
     return out
-
-
-def mean_drift(values: Floats, rows: Rows) -> float:
-    """Distance of the mean of some rows from the mean of all, in standard errors; largest over columns."""
-    sample = values[rows]
-    error = values.std(axis=0) * np.sqrt(max(1 / len(sample) - 1 / len(values), 0.0))
-    return float(np.max(ratio(np.abs(sample.mean(axis=0) - values.mean(axis=0)), error)))
-
-
-def class_drift(codes: Array, rows: Rows) -> float:
-    """As :func:`mean_drift`, for the indicators of the classes 0, 1, ..."""
-    n, m, counts = len(codes), count_rows(rows), np.bincount(codes)
-    share = counts / n
-    error = np.sqrt(share * (1 - share) * (1 / m - 1 / n))
-    return float(np.max(ratio(np.abs(np.bincount(codes[rows], minlength=len(counts)) / m - share), error)))
 
 
 def check_classes(name: str, y: Array) -> list[Array]:

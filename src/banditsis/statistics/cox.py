@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero, rank_values
-from banditsis.statistics.base import RowSizes, mean_drift, ratio
+from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero
+from banditsis.statistics.base import RowSizes, ratio
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.regression import maximise, whiten
@@ -173,9 +173,6 @@ class Cox(SampleStatistic):
 
     def few_events(self, rows: Rows) -> str | None:
         return describe_few_events(int(self.y[rows, 1].sum()), self.rank)
-
-    def drift(self, rows: Rows, n: int) -> float:
-        return mean_drift(np.column_stack([rank_values(self.y[:, 0]), self.y[:, 1]]), rows)
 
 
 class NullModel(NamedTuple):

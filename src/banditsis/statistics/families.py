@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Rows, near_zero
 from banditsis.core.validation import distinct_values
-from banditsis.statistics.base import RowSizes, check_classes, class_drift, ratio
+from banditsis.statistics.base import RowSizes, check_classes, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Moments, common
@@ -182,9 +182,3 @@ class Anova(LinearStatistic):
         share = np.bincount(self.codes(slice(0, len(self.y))), self.sample_weight) / len(self.y)
         size = np.sqrt((1.0 - share) / share)
         return RowSizes(lambda rows: self.weigh(size[self.codes(rows)], rows))
-
-    def drift(self, rows: Rows, n: int) -> float:
-        if not self.one_hot:
-            return super().drift(rows, n)
-        alone = (self.subset([k]) for k in range(self.n_responses))
-        return max(class_drift(one.codes(slice(0, n)), rows) for one in alone)

@@ -18,7 +18,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread, take
 from banditsis.core.parallel import map_in_threads
-from banditsis.statistics.base import RowSizes, Statistic, describe_response, mean_drift
+from banditsis.statistics.base import RowSizes, Statistic, describe_response
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.moments import SMALLEST_RESIDUAL, Layout
 from banditsis.statistics.saddlepoint import ScoreParts
@@ -48,6 +48,8 @@ class LinearResponse(Statistic):
         self.y, self.pairwise = y, pairwise
         #: targets are ``scale · values - scale · centre``
         self.centre, self.scale = np.zeros(y.shape[1]), np.ones(y.shape[1])
+        #: sums of the first four powers over all rows, once they are known
+        self._powers: Floats | None = None
 
     @classmethod
     @abstractmethod
@@ -155,7 +157,7 @@ class LinearResponse(Statistic):
         centre = sample[len(sample) // 2]  # np.median imports masked arrays
         reach = np.maximum(np.max(highs, axis=0) / 2 - centre / 2, centre / 2 - np.min(lows, axis=0) / 2)
         exponent = np.clip(np.frexp(np.maximum(reach, SMALLEST))[1] + 1, -1000, 1000)
-        return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent))
+        return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent), _powers=None)
 
     def fit(self, rows: Rows) -> Self:
         """Take the covariates out of the responses, as far as a sample tells, which keeps their precision."""
@@ -168,7 +170,7 @@ class LinearResponse(Statistic):
                 f"the response{describe_response(int(k), self.n_responses)} is a linear combination of the "
                 "covariates, and features have nothing to explain: omit these covariates."
             )
-        return self.copy_with(coefficients=coefficients)
+        return self.copy_with(coefficients=coefficients, _powers=None)
 
     def subset(self, responses: Sequence[int]) -> Self:
         k = list(responses)
@@ -177,6 +179,7 @@ class LinearResponse(Statistic):
             y=y,
             centre=self.centre[k],
             scale=self.scale[k],
+            _powers=None,
             positive=None if self.positive is None else self.positive[k],
             coefficients=None if self.coefficients is None else self.coefficients[:, k],
         )
@@ -196,16 +199,22 @@ class LinearResponse(Statistic):
 
     def powers(self, rows: Rows, n_powers: int) -> Floats:
         """Sums of the first powers of each target, one line for each power."""
+        everything = isinstance(rows, slice) and count_rows(rows) == len(self.y)
+        if everything and self._powers is not None:
+            return self._powers[:n_powers]
+        n_added = 4 if everything else n_powers  # those that are not asked for yet will be
 
         def add_up(part: Rows) -> Floats:
             if self.n_responses > 1 or self.rank or not kernels.are_loaded():
-                return power_sums(self.targets(part), n_powers)
+                return power_sums(self.targets(part), n_added)
             y, sums = np.ascontiguousarray(self.values(part)[:, 0]), np.empty(5)
             kernels.shape.power_sums(y, y, self.scale[0], self.centre[0] * self.scale[0], sums)
-            return sums[:n_powers, None]
+            return sums[:n_added, None]
 
         parts = self.map_rows(add_up, rows, MIN_ROWS_ALONE)
-        return np.asarray(np.sum([np.zeros((n_powers, self.n_responses)), *parts], axis=0))
+        found = np.asarray(np.sum([np.zeros((n_added, self.n_responses)), *parts], axis=0))
+        self._powers = found if everything else self._powers
+        return found[:n_powers]
 
     def summaries(self, rows: Rows, edges: Indices) -> Floats:
         """The summary of each group of rows, which end at the next edge."""
@@ -217,10 +226,6 @@ class LinearResponse(Statistic):
         codes = np.repeat(np.arange(len(groups)), counts)
         sums = [np.bincount(codes, weights, len(groups)) for weights in (y, np.square(y))]
         return np.stack([counts, *sums], axis=1)
-
-    def drift(self, rows: Rows, n: int) -> float:
-        alone = (self.subset([k]) for k in range(self.n_responses))
-        return max(mean_drift(one.targets(slice(0, n)), rows) for one in alone)
 
     def normal_responses(self, rows: Rows) -> Array:
         if self.rank or self.one_hot or self.sample_weight is not None:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, near_zero, rank_values
-from banditsis.statistics.base import Statistic, check_classes, class_drift, mean_drift
+from banditsis.core.arrays import Array, Floats, Rows, near_zero
+from banditsis.statistics.base import Statistic, check_classes
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts
 
@@ -98,10 +98,3 @@ class SampleStatistic(Statistic):
         """Values of a response in some rows; class labels as numbers."""
         y = self.y[rows, response]
         return np.asarray(y if self.labels is None else np.searchsorted(self.labels[response], y), np.float64)
-
-    def drift(self, rows: Rows, n: int) -> float:
-        """By ranks, which are robust to outliers, or by the share of each class."""
-        responses = [self.response(slice(0, n), k) for k in range(self.n_responses)]
-        if self.labels is not None:
-            return max(class_drift(y.astype(np.intp), rows) for y in responses)
-        return max(mean_drift(rank_values(y)[:, None], rows) for y in responses)

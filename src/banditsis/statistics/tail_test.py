@@ -96,7 +96,8 @@ class TailTest:
         x = _to_unit(rank_values(x) if self.parts.ranks else x)
         x -= x.mean()
         size = math.sqrt(x @ x)
-        x -= self.design @ (self.design.T @ x)
+        if self.parts.design is not None:
+            x -= self.design @ (self.design.T @ x)
         spread = math.sqrt(x @ x)
         return Sample(x * (math.sqrt(self.n) / spread)) if spread > 1e-9 * size else None
 
