@@ -222,10 +222,10 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1409,
+    "(top)": 1412,
     "cli": 1276,
     "core": 1445,
-    "engine": 2539,
+    "engine": 2605,
     "formats": 4052,
     "index": 854,
     "kernels": 2092,
@@ -233,7 +233,7 @@ BUDGET = {
     "results": 1359,
     "show": 1313,
     "sources": 3499,
-    "statistics": 3704,
+    "statistics": 3675,
 }
 
 

@@ -183,7 +183,9 @@ def screen(
     with Workers(n_workers) as workers, one_blas_thread(use_blas):
         runs = make_runs(source, responses, plan, settings, getattr(progress, "round_done", None))
         traces = _run_all(runs, workers, progress, single)
-    results: list[Any] = flag_features([r for r in _results(runs, traces) if r is not None], source)
+    results: list[Any] = flag_features(
+        [r for r in _results(runs, traces) if r is not None], source, responses if one_column else None
+    )
     return results[0] if single else ScreeningResults(results)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import datasets
+from sklearn.metrics import roc_auc_score
 
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.results.sentences import describe_associated
@@ -21,6 +22,39 @@ SELECTORS = [SIS(8), BanditSIS(8, random_state=0), BanditSIS(8, alpha=0.5, rando
 def with_column(values):
     """The features with one that leaks, as the first."""
     return np.column_stack([values, X])
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+@pytest.mark.parametrize("labels", [(0.0, 1.0), ("No", "Yes")])
+def test_a_feature_that_separates_two_classes(selector, labels):
+    """However skewed it is: its correlation is that of an ordinary feature."""
+    skewed = np.where(CASES, 1 + rng.lognormal(0, 2, N), rng.random(N))
+    assert np.corrcoef(skewed, CASES)[0, 1] < 0.5
+    y = np.where(CASES, labels[1], labels[0])
+    result = selector.fit(with_column(skewed), y).result_
+    assert result.flags == {0: LEAKAGE}
+    assert any("'x0' (separates the two classes)" in note for note in result.notes)
+    assert selector.fit(with_column(-skewed), y).result_.flags == {0: LEAKAGE}
+
+
+def test_rows_that_are_sorted_by_class_or_have_rare_cases():
+    order = np.argsort(CASES, kind="stable")
+    copy = with_column(CASES + rng.normal(0, 0.05, N))
+    assert SIS(8).fit(copy[order], CASES[order] * 1.0).result_.flags == {0: LEAKAGE}
+    rare = np.zeros(N)
+    rare[-15:] = 1
+    leak = np.where(rare, rng.lognormal(0, 2, N) + 0.1, 0.1 * rng.random(N))
+    assert SIS(8).fit(with_column(leak), rare).result_.flags == {0: LEAKAGE}
+
+
+@pytest.mark.parametrize("n_missing", [0, 500])
+def test_a_class_that_is_nearly_separated_is_not_flagged(n_missing):
+    """An AUC of 0.99 is that of a strong feature."""
+    x = CASES + rng.normal(0, 0.3, N)
+    x[:n_missing] = np.nan
+    known = np.isfinite(x)
+    assert 0.98 < roc_auc_score(CASES[known], x[known]) < 0.998
+    assert SIS(8, missing="pairwise").fit(with_column(x), CASES * 1.0).result_.flags == {}
 
 
 @pytest.mark.parametrize("selector", SELECTORS)

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Indices, are_distinct_integers
+from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
+from banditsis.core.validation import Responses
 from banditsis.results.result import LEAKAGE, ScreeningResult
 from banditsis.sources.base import Source
+from banditsis.statistics.base import MIN_PRESENT
 
 DISTINCT = "distinct integers"
 #: A feature that correlates more with the response is nearly a copy of it.
@@ -18,25 +20,38 @@ MAX_CORRELATION = 0.9999
 #: Far above all others: |r| of at least 0.9, and 1 more than the next in Fisher's z, a factor of e² in
 #: (1 + r) / (1 - r). Next to 0.9 this is 0.44, and next to 0.99 it is 0.93.
 HIGH, GAP = 0.9, 1.0
+#: A feature with this AUC separates two classes; if others have the second, the classes are that different.
+SEPARATES, NEARLY = 0.999, 0.95
 #: Statistics of which 1 is the largest score.
 BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
 #: The strongest features are checked, first in few rows, which rule out nearly all of them.
 MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
+#: Rows of each class that are read first, rows in which they are searched, and rows that decide.
+OF_EACH_CLASS, SEARCHED, MAX_ROWS = 64, (4096, 1 << 16), 1 << 17
 
 
-def flag_features(results: Sequence[ScreeningResult], source: Source) -> list[ScreeningResult]:
-    """Flag selected features that may be leaked from their response, or may hold ids."""
+def flag_features(
+    results: Sequence[ScreeningResult], source: Source, responses: Responses | None
+) -> list[ScreeningResult]:
+    """Flag selected features that may be leaked from their response, or may hold ids.
+
+    ``responses`` are those of the results; None if a response has several columns.
+    """
     checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
     ids = _find_ids(source, np.array(sorted(set().union(*checked)), np.intp))
     flagged = []
-    for result in results:
+    for k, result in enumerate(results):
         leaks = dict[int, str]()
+        if responses is not None and not source.recipe:
+            leaks |= dict.fromkeys(
+                _find_separating(result, source, responses, k), "separates the two classes"
+            )
         if result.parameters["statistic"] in BOUNDED:
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
             leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
             leaks |= dict.fromkeys(copies.tolist(), "nearly a copy of the response")
         leaks |= dict.fromkeys(result.flags, "missing values depend on the response")
-        own = [k for k in result.selected[:MAX_CHECKED].tolist() if k in ids and k not in leaks]
+        own = [j for j in result.selected[:MAX_CHECKED].tolist() if j in ids and j not in leaks]
         flags = dict.fromkeys(sorted(leaks), LEAKAGE) | dict.fromkeys(own, DISTINCT)
         notes = (*_describe(result, leaks, own), *result.notes)
         flagged.append(replace(result, flags=flags, notes=notes) if flags else result)
@@ -53,6 +68,57 @@ def _find_far_above(result: ScreeningResult) -> list[int]:
     z = np.arctanh(np.minimum(top, MAX_CORRELATION))
     far = top[:-1][(z[:-1] - z[1:] >= GAP) & (top[:-1] >= HIGH)]
     return [k for k in result.selected.tolist() if size[k] >= far.min(initial=np.inf)]
+
+
+def _find_separating(result: ScreeningResult, source: Source, responses: Responses, k: int) -> list[int]:
+    """The strongest features that separate the two classes of response k, if no other nearly does."""
+    known = np.flatnonzero(responses.known(k)) if responses.has_missing else None
+    y = responses.values[:, k] if known is None else responses.take(known, [k])[:, 0]
+    rows, chosen = _first_of_each_class(y), result.selected[:MAX_CHECKED]
+    if rows is None or chosen.size == 0:
+        return []
+
+    def measure(rows: Indices, features: Indices) -> Floats:
+        return _separation(source.read(rows if known is None else known[rows], features), y[rows])
+
+    if measure(rows, np.sort(chosen)).max() < NEARLY:  # as nearly always
+        return []
+    strength = np.where(result.support, -np.inf, np.nan_to_num(result.strength))
+    others = np.argsort(-strength, kind="stable")[: min(MAX_CHECKED, strength.size) - chosen.size]
+    features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
+    if len(np.unique(y[rows])) != 2:
+        return []
+    found = measure(rows, features)
+    separates = found >= SEPARATES
+    if separates.all() or found[~separates].max() >= NEARLY:
+        return []
+    return [int(feature) for feature in features[separates] if feature in chosen]
+
+
+def _first_of_each_class(y: Array) -> Indices | None:
+    """The first rows of each of two classes, which lie close together if classes are mixed; else None."""
+    for size in SEARCHED:
+        rows = np.arange(min(size, len(y))) if size == SEARCHED[0] else spread(slice(0, len(y)), size)
+        labels, counts = np.unique(y[rows], return_counts=True)
+        if len(labels) > 2:
+            return None
+        if len(labels) == 2 and counts.min() >= MIN_PRESENT:
+            first = [rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]
+            return np.sort(np.concatenate(first))
+    return None
+
+
+def _separation(block: Array, y: Array) -> Floats:
+    """AUC of each column for two classes, or 1 minus it if that is larger; 0.5 if few rows are known."""
+    is_first, found = y == y[0], np.full(block.shape[1], 0.5)
+    for j, x in enumerate(block.T):
+        first, second = (part[np.isfinite(part)] for part in (x[is_first], x[~is_first]))
+        if min(len(first), len(second)) >= MIN_PRESENT:
+            first = np.sort(first)
+            below = first.searchsorted(second) + first.searchsorted(second, "right")  # ties count half
+            area = float(below.mean()) / (2 * len(first))
+            found[j] = max(area, 1 - area)
+    return found
 
 
 def _find_ids(source: Source, features: Indices) -> set[int]:
