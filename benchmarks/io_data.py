@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from banditsis.formats.registry import is_shuffled
-from banditsis.index.folder import CELLS, HEAD, Folder, Record, compute_checksum
+from banditsis.index.folder import CELLS, HEAD, Folder, Record
 from banditsis.index.strata import count_head_rows
 
 SIGNALS = 10
@@ -36,8 +36,8 @@ def make_store(path: Path, n: int, p: int) -> Path:
     head.flush()
     np.save(path / "target.npy", y)
     np.save(path / "original_rows.npy", np.arange(n))
-    files = {file.name: compute_checksum(Folder(str(path)), file.name) for file in path.glob("*.npy")}
-    Record((n, p), 0, "noise", "y", (), tuple(heads), n, files).write(path)
+    files = {file.name: Folder(str(path)).checksum(file.name) for file in path.glob("*.npy")}
+    Record((n, p), 0, "noise", "y", (), tuple(heads), files).write(path)
     return path
 
 

@@ -1,5 +1,6 @@
 """Shuffled folders: every cell in its place, whatever the layout, the source and the interruptions."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -52,16 +53,13 @@ def test_every_row_is_there_once_and_in_its_place(stored):
     np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
     assert source.row_number(2) == source.original_rows[2]
     assert source.dtype == X.dtype.newbyteorder("=")
-    assert verify(source.folder.where, source.record) == []
+    folder = Path(source.folder.where)
+    np.testing.assert_array_equal(np.load(folder / "columns.npy"), X[source.original_rows])
+    np.testing.assert_array_equal(
+        np.load(folder / "head.npy"), X[source.original_rows[: source.record.head_sizes[0]]]
+    )
+    assert verify(folder, source.record) == []
     assert [path.name for path in Path(source.folder.where).parent.iterdir()] == ["x.shuffled"]
-
-
-def test_numpy_reads_the_files_too(stored):
-    X, source = stored
-    shuffled, folder = X[source.original_rows], Path(source.folder.where)
-    np.testing.assert_array_equal(np.load(folder / "columns.npy"), shuffled)
-    np.testing.assert_array_equal(np.load(folder / "head.npy"), shuffled[: source.record.head_sizes[0]])
-    np.testing.assert_array_equal(np.load(folder / "original_rows.npy"), source.original_rows)
 
 
 @pytest.fixture
@@ -141,24 +139,6 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
         open_file(path, ["grosse"])
 
 
-def test_screening_a_store_reads_its_first_rows(tmp_path):
-    X = normal(20_000, 200)
-    y = X[:, 5] - X[:, 11] + rng.standard_normal(20_000)
-    source = ShuffledSource(shuffle(X, tmp_path / "x.shuffled", random_state=0))
-    plan = Plan.paper(20_000, 200, 10).round_to_blocks(source.block_rows)
-    expected = screen(X[source.original_rows], y[source.original_rows], plan, row_order="stored")
-    result = screen(source, y[source.original_rows], plan, row_order="stored")
-    np.testing.assert_array_equal(result.selected, expected.selected)
-    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
-    one = screen(source, y[source.original_rows], plan, row_order="stored", n_jobs=1)
-    np.testing.assert_array_equal(result.scores, one.scores)
-    exact = Plan.exact(20_000, 200, 10)
-    np.testing.assert_allclose(
-        screen(source, y[source.original_rows], exact).scores, screen(X, y, exact).scores, atol=1e-6
-    )
-    assert set(result.selected[:2]) == {5, 11}
-
-
 @pytest.mark.parametrize("with_target", [False, True])
 def test_outliers_of_another_response_are_read_from_a_store(tmp_path, with_target):
     """Three rows carry the correlation of the first feature, 0.2; they are at the end of the store."""
@@ -206,13 +186,6 @@ def test_what_a_user_made_is_never_replaced(tmp_path, kind):
 
 class TornError(Exception):
     pass
-
-
-def test_a_progress_bar_and_a_random_state(tmp_path, capsys):
-    shuffle(normal(50, 3), tmp_path / "x.shuffled", random_state=np.random.default_rng(0), progress=True)
-    assert "shuffling" in capsys.readouterr().err
-    with pytest.raises(TypeError, match="random_state must be an integer"):
-        shuffle(normal(50, 3), tmp_path / "y.shuffled", random_state="x")
 
 
 @pytest.mark.parametrize("share", [0.01, 0.4, 0.6, 1.0])
@@ -294,52 +267,12 @@ def test_damage_is_found(tmp_path):
         open_source(path)
 
 
-def test_a_store_that_is_shuffled_again(tmp_path):
-    """Target, ids and the name of the first file go on, and so does the order of its rows."""
-    import pandas as pd
-
-    frame = pd.DataFrame(normal(300, 3, "f8"), columns=list("abc"), index=[f"s{k}" for k in range(300)])
-    frame["y"] = np.arange(300.0)
-    frame.to_parquet(tmp_path / "x.parquet")
-    once = shuffle(tmp_path / "x.parquet", tmp_path / "once.shuffled", target="y", random_state=1)
-    twice = shuffle(once, tmp_path / "twice.shuffled", random_state=2)
-    record, opened = read_record(twice), open_file(twice, ["y"])
-    source = opened.source
-    assert (record.target, record.source, record.n_original) == ("y", "x.parquet", 300)
-    assert not (source.original_rows == ShuffledSource(once).original_rows).all()
-    np.testing.assert_array_equal(opened.values[0], source.original_rows)
-    assert list(opened.ids) == [f"s{k}" for k in source.original_rows]
-    expected = frame[list("abc")].to_numpy()[source.original_rows]
-    np.testing.assert_array_equal(source.read(slice(0, 300), None), expected)
-    other = pd.DataFrame({"id": frame.index, "z": np.arange(300.0)}).sample(frac=1, random_state=0)
-    other.to_csv(tmp_path / "z.csv", index=False)
-    _, z, *_ = open_data(twice, target=f"{tmp_path / 'z.csv'}:z")
-    np.testing.assert_array_equal(z, opened.values[0])
-
-
-def test_an_outside_target_of_a_store_that_was_shuffled_again(tmp_path):
-    X = normal(400, 5, "f8")
-    y = np.where(np.arange(400) % 7, X[:, 2], np.nan)  # in the order of the first file
-    np.save(tmp_path / "y.npy", y)
-    once = shuffle(X, tmp_path / "once.shuffled", target=str(tmp_path / "y.npy"), random_state=1)
-    for k, target in enumerate((None, str(tmp_path / "y.npy"), "x3")):
-        twice = shuffle(once, tmp_path / f"twice{k}.shuffled", target=target, random_state=2)
-        source, again, *_ = open_data(twice, target=str(tmp_path / "y.npy"))
-        np.testing.assert_array_equal(again, source.read(slice(0, len(again)), None)[:, 2])
-    both = shuffle(
-        tmp_path / "twice0.shuffled", tmp_path / "thrice.shuffled", random_state=3, memory_limit=LEAST
-    )
-    np.testing.assert_array_equal(
-        ShuffledSource(both).read(slice(0, 9), None), X[ShuffledSource(both).original_rows[:9]]
-    )
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, force):
     path = shuffle(normal(50, 2), tmp_path / "x.shuffled", random_state=0)
     before = ShuffledSource(path).read(slice(0, 50), None)
     (tmp_path / "link.shuffled").symlink_to(path)
-    for data in (path, str(path), ShuffledSource(path), tmp_path / "link.shuffled"):
+    for data in (path, str(path), tmp_path / "link.shuffled"):
         with pytest.raises(ValueError, match=r"x\.shuffled contains the data"):
             shuffle(data, tmp_path / "x.shuffled", force=force)
     np.testing.assert_array_equal(ShuffledSource(path).read(slice(0, 50), None), before)
@@ -361,25 +294,9 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     source, kept, *_ = open_data(path, target="y")
     assert source.shape == (200, 4)
     assert set(kept) == set(labels[:2])
-    again = shuffle(path, tmp_path / "again.shuffled", random_state=1)
-    assert sum(value is None for value in open_file(again, ["y"]).values[0]) == 100
-
-
-def test_a_target_that_is_neither_number_nor_text_is_not_stored(tmp_path):
-    np.save(tmp_path / "y.npy", np.arange(50).astype("datetime64[D]"))
-    with pytest.raises(ValueError, match="datetime64"):
-        shuffle(normal(50, 2), tmp_path / "x.shuffled", target=str(tmp_path / "y.npy"))
-
-
-def test_a_dataset_within_a_file_is_shuffled(tmp_path):
-    import h5py
-
-    X = normal(300, 5)
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["counts/raw"] = X
-        file["counts/other"] = X
-    source = ShuffledSource(shuffle(f"{tmp_path}/x.h5:/counts/raw", tmp_path / "x.shuffled", random_state=0))
-    np.testing.assert_array_equal(source.read(slice(0, 300), None), X[source.original_rows])
+    with pytest.raises(ValueError, match="shuffled already"):
+        shuffle(path, tmp_path / "again.shuffled")
+    assert not (tmp_path / "again.shuffled").exists()
 
 
 def contents(path):
@@ -423,7 +340,7 @@ def test_a_changed_vector_is_noticed_when_it_is_read(tmp_path, name):
     content = bytearray((path / name).read_bytes())
     content[-1] ^= 1
     (path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"damaged: the checksum of .*{name} is wrong"):
+    with pytest.raises(ValueError, match=rf"damaged: the checksum of {name} is wrong"):
         contents(path)
 
 
@@ -446,3 +363,12 @@ def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
     source = open_source(path)
     assert sorted(source.original_rows) == list(range(50))
     np.testing.assert_array_equal(source.read(slice(0, 50), None), X[50:][source.original_rows])
+
+
+def test_a_folder_names_only_its_own_target(tmp_path):
+    """Else a folder from elsewhere could make a run read any file or address."""
+    path = shuffle(normal(50, 3), tmp_path / "x.shuffled", random_state=0)
+    record = dataclasses.replace(read_record(path), target="https://example.com/y.csv")
+    record.write(path)
+    with pytest.raises(ValueError, match="no values of its target"):
+        open_source(path)

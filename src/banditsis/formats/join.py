@@ -129,7 +129,7 @@ def _join_by_order(data: Opened, side: Side, data_have_ids: bool) -> tuple[Indic
             f"{has} sample ids, and {lacks} none: rows were joined by their order alone. Make sure that both "
             "are in the same order, or add a column of ids."
         )
-    position, n = data.original_rows, data.n_original
+    position, n = data.original_rows, data.n_rows
     order = "row order" if position is None else "the row order before shuffling"
     if side.file.n_rows != n:
         lacks = "the data" if side.ids else str(path)

@@ -110,11 +110,6 @@ class Opened(ABC):
         """The row number of each row before a shuffle; None for data that were not shuffled."""
         return None
 
-    @property
-    def n_original(self) -> int:
-        """The number of rows before a shuffle, which may have left some out."""
-        return self.n_rows
-
     @abstractmethod
     def use_ids(self, like: Sequence[str]) -> None:
         """Choose the ids of the rows to join with another file, whose ids have these names."""
@@ -246,10 +241,6 @@ class OpenedMatrix(Opened):
     @property
     def original_rows(self) -> Indices | None:
         return None if self._stored is None else self._stored.original_rows
-
-    @property
-    def n_original(self) -> int:
-        return self.n_rows if self._stored is None else self._stored.record.n_original
 
     def _make_source(self) -> Source:
         assert self._all is not None

@@ -17,7 +17,7 @@ from banditsis.core.arrays import Array
 from banditsis.formats.registry import META, PREPARED, is_url
 from banditsis.formats.remote import connect
 
-VERSION = 3
+VERSION = 4
 CELLS, HEAD = "columns.npy", "head.npy"
 ANNOTATION = "annotation_"  # how the name of a file with an annotation of the features begins
 
@@ -41,15 +41,8 @@ class Folder(NamedTuple):
 
     def open(self, name: str) -> BinaryIO:
         """Open a file."""
-        if self.remote is None:
-            return open(self.path(name), "rb", buffering=0)
-        file: BinaryIO = self.remote.open(self.path(name), "rb")
+        file: BinaryIO = (open if self.remote is None else self.remote.open)(self.path(name), "rb")
         return file
-
-    def read(self, name: str) -> bytes:
-        """The content of a file."""
-        with self.open(name) as file:
-            return file.read()
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if it does not exist."""
@@ -58,6 +51,20 @@ class Folder(NamedTuple):
             return int(Path(path).stat().st_size if self.remote is None else self.remote.size(path))
         except FileNotFoundError:
             return None
+
+    def checksum(self, name: str) -> Written:
+        """Size and CRC-32 of a file."""
+        check, size = 0, 0
+        with self.open(name) as file:
+            while data := file.read(1 << 22):
+                check, size = zlib.crc32(data, check), size + len(data)
+        return Written(size, check)
+
+    def error(self, reason: object) -> ValueError:
+        """The error for a folder that cannot be used."""
+        return ValueError(
+            f"{self.where} is not a valid shuffled folder, or is damaged: {reason}; shuffle the data again."
+        )
 
 
 class Written(NamedTuple):
@@ -82,8 +89,6 @@ class Record:
     stratum_sizes: tuple[int, ...]
     #: rows of each stratum (or of all rows) that are in ``head.npy``
     head_sizes: tuple[int, ...]
-    #: rows of the original data, including rows that were dropped because they have no target
-    n_original: int
     #: size and checksum of each file
     files: dict[str, Written]
 
@@ -102,22 +107,25 @@ class Record:
         return next((file for file in (f"{name}.npy", f"{name}.json") if file in self.files), None)
 
     def check(self) -> None:
-        """Raise if parts contradict each other."""
+        """Raise if parts contradict each other, or files are outside the folder."""
         n, p = self.shape
         sizes = self.stratum_sizes or (n,)
         pairs = zip(self.head_sizes, sizes, strict=True)
         integers = all(type(size) is int for size in (n, p, *sizes, *self.head_sizes))
         if not integers or sum(sizes) != n or not p or not all(0 < head <= size for head, size in pairs):
             raise ValueError(f"strata of {list(sizes)} rows do not fit {n} rows")
-        if any(Path(name).name != name for name in self.files) or self.n_original < n:
-            raise ValueError("its files or rows are impossible")
+        if any(Path(name).name != name for name in self.files):
+            raise ValueError("its files have impossible names")
+        if self.target is not None and not self.find("target"):
+            raise ValueError(f"it has no values of its target {self.target!r}")
 
 
 def read_record(where: object) -> Record:
     """Read the description of a prepared folder, and check that all its files have the right size."""
     folder = Folder.at(where)
     try:
-        fields = json.loads(folder.read(META))
+        with folder.open(META) as file:
+            fields = json.loads(file.read())
         version, checksum = fields.pop(PREPARED), fields.pop("checksum", None)
         if version != VERSION:
             raise ValueError(f"version {version} of the layout instead of {VERSION}")
@@ -127,67 +135,40 @@ def read_record(where: object) -> Record:
         record.check()
         if checksum != record.checksum:
             raise ValueError(f"{META} was modified")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise invalid(folder, error) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise folder.error(error) from error
     for name, written in record.files.items():
         size = folder.size(name)
-        if size is None:
-            raise _damaged(f"{folder.path(name)} is missing")
         if size != written.size:
-            raise _damaged(f"{folder.path(name)} has {size:,} bytes instead of {written.size:,}")
+            found = "is missing" if size is None else f"has {size:,} bytes instead of {written.size:,}"
+            raise folder.error(f"{name} {found}")
     return record
 
 
-def list_files(path: Path) -> list[str]:
-    """The files that a prepared folder should have, even if it is damaged."""
-    try:
-        return list(json.loads((path / META).read_text(encoding="utf-8"))["files"])
-    except (ValueError, KeyError, TypeError):
-        return []
-
-
-def verify(where: object, record: Record, tick: Callable[[int], None] | None = None) -> list[str]:
+def verify(where: object, record: Record, tick: Callable[[int], None] = lambda size: None) -> list[str]:
     """Read all files of a prepared folder, and return the names of those with a wrong checksum."""
     folder, wrong = Folder.at(where), []
     for name, written in record.files.items():
-        if compute_checksum(folder, name) != written:
+        if folder.checksum(name) != written:
             wrong.append(name)
-        if tick is not None:
-            tick(written.size)
+        tick(written.size)
     return wrong
-
-
-def compute_checksum(folder: Folder, name: str) -> Written:
-    """Size and CRC-32 of a file."""
-    check, size = 0, 0
-    with folder.open(name) as file:
-        while data := file.read(1 << 22):
-            check, size = zlib.crc32(data, check), size + len(data)
-    return Written(size, check)
 
 
 def read_vector(folder: Folder, record: Record, name: str) -> Array:
     """Read and check names, ids, target, original_rows or an annotation; text is None if missing."""
     file = record.find(name)
     if file is None:
-        raise invalid(folder, f"no {name}")
-    content = folder.read(file)
+        raise folder.error(f"it has no {name}")
+    with folder.open(file) as opened:
+        content = opened.read(record.files[file].size + 1)
     if Written(len(content), zlib.crc32(content)) != record.files[file]:
-        raise _damaged(f"the checksum of {folder.path(file)} is wrong")
+        raise folder.error(f"the checksum of {file} is wrong")
     if file.endswith(".npy"):
         values: Array = np.load(io.BytesIO(content), allow_pickle=False)
     else:
         values = np.array(json.loads(content), dtype=object)
     length = record.shape[name == "names" or name.startswith(ANNOTATION)]
     if values.shape != (length,):
-        raise invalid(folder, f"{name} has shape {values.shape} instead of {length}")
+        raise folder.error(f"{name} has shape {values.shape} instead of {length}")
     return values
-
-
-def invalid(folder: Folder, error: object) -> ValueError:
-    """The error for a folder that was not written by ``banditsis shuffle``."""
-    return ValueError(f"{folder.where} is not a valid shuffled folder ({error}): shuffle the data again.")
-
-
-def _damaged(what: str) -> ValueError:
-    return ValueError(f"the shuffled folder is damaged: {what}; shuffle the data again and replace it.")

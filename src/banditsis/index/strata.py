@@ -1,4 +1,4 @@
-"""The order of the rows of a store: random, in strata of the target if samples are then more precise."""
+"""The order of the rows of a prepared folder: random, in strata of the target if samples are then better."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from banditsis.core.validation import find_missing
 from banditsis.formats.stores import to_text
 from banditsis.statistics import Anova, LinearStatistic, Pearson
 
-HEAD = 2  # rows that are also stored by row, in units of √n
+HEAD = 8  # rows that are also stored by row, in units of √n: those of the first steps of most plans
 
 
 def count_head_rows(sizes: Sequence[int]) -> list[int]:
@@ -21,7 +21,7 @@ def count_head_rows(sizes: Sequence[int]) -> list[int]:
     Uniform samples have rows of a stratum in proportion to its size, and those for the target of the strata
     about as many of each.
     """
-    rows = HEAD * max(64, math.isqrt(sum(sizes)))
+    rows = HEAD * max(16, math.isqrt(sum(sizes)))
     shares = [max(size / sum(sizes), 1 / len(sizes)) for size in sizes]
     return [min(size, math.ceil(rows * share)) for size, share in zip(sizes, shares, strict=True)]
 
@@ -29,17 +29,8 @@ def count_head_rows(sizes: Sequence[int]) -> list[int]:
 def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indices, list[int]]:
     """Rows in the order in which they are stored, and the sizes of their strata.
 
-    Strata follow each other, and the order in each is random. There are no sizes if the order of all rows is
-    random.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    y : ndarray of shape (n,) or None
-        The target, if there is one: numbers, or objects that are labels.
-    rng : Generator
-        Source of randomness.
+    Strata of the target ``y`` follow each other, and the order in each is random. There are no sizes if the
+    order of all rows is random.
 
     Examples
     --------
@@ -57,21 +48,17 @@ def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indic
 
 
 def find_strata(y: Array) -> Array | None:
-    """The stratum of each row; None if strata of this target do not pay.
-
-    Rows without a value are a stratum of their own, the last one.
-    """
-    from banditsis.engine.strata import Strata  # the engine is above the store, and reading does not need it
+    """The stratum of each row, the last one without a value; None if strata would not be more precise."""
+    from banditsis.engine.strata import Strata  # reading does not need the engine
 
     known = ~find_missing(y)
-    values = y[known]
-    statistic = _bind(values)
-    if statistic is None:
+    statistic = _bind(y[known])
+    row_sizes = None if statistic is None else statistic.row_sizes()
+    if row_sizes is None:
         return None
-    row_sizes = statistic.row_sizes()
-    assert row_sizes is not None
-    strata = Strata.by_size(len(values), row_sizes)
-    if not strata.is_worthwhile(HEAD * math.isqrt(len(values))):
+    n = int(known.sum())
+    strata = Strata.by_size(n, row_sizes)
+    if not strata.is_worthwhile(2 * math.isqrt(n)):
         return None
     codes = np.full(len(y), strata.n_strata, np.uint8)
     codes[known] = strata.codes
@@ -81,8 +68,7 @@ def find_strata(y: Array) -> Array | None:
 def _bind(y: Array) -> LinearStatistic | None:
     """The statistic for a target without missing values; None if no feature can be ranked by it."""
     if y.dtype.kind in "fiub":
-        if not len(y) or y.min() == y.max() or not np.isfinite(y).all():
-            return None
-        return Pearson.bind(y[:, None], False)
+        varies = len(y) and y.min() != y.max() and np.isfinite(y).all()
+        return Pearson.bind(y[:, None], False) if varies else None
     labels = np.array([to_text(value) for value in y.tolist()])
     return Anova.bind(labels[:, None], False) if 1 < len(np.unique(labels)) < len(y) else None

@@ -20,11 +20,10 @@ from banditsis.formats.options import Patterns, ReadOptions, check_options
 from banditsis.formats.registry import META, find_prefix, is_shuffled, local_path
 from banditsis.formats.stores import to_text
 from banditsis.formats.targets import find_place, read_columns
-from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, Record, compute_checksum, list_files
-from banditsis.index.reader import stored_below
+from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, Record
+from banditsis.index.reader import ShuffledSource
 from banditsis.index.strata import count_head_rows, order_rows
 from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
 
 __all__ = ["shuffle"]
 
@@ -64,8 +63,7 @@ def shuffle(
     destination : path
         The folder to write, such as ``x.shuffled``.
     target : str, optional
-        The target to store, and to make strata from, as in :func:`open_source`; by default, the target of a
-        shuffled folder.
+        The target to store, and to make strata from, as in :func:`open_data`.
     columns, drop, id, one_hot, dates, na
         Which columns to use, and how, as in :func:`open_source`.
     force : bool
@@ -97,8 +95,7 @@ def shuffle(
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     if memory < MIN_MEMORY:
         raise ValueError(f"the memory limit must be at least {MIN_MEMORY:,} bytes (16 MB), got {memory:,}.")
-    _check_not_inside(data, destination)
-    _check_destination(destination, force)
+    _check_destination(data, destination, force)
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
     options = check_options(
         columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory
@@ -111,108 +108,109 @@ def shuffle(
         with report_progress(progress, "shuffling", "bytes") as report:
             _write_folder(opened, seed, memory, folder, report)
         shutil.rmtree(folder / "scratch")
-        _move(folder, destination, force)
+        _check_destination(data, destination, force)  # again, because writing takes a while
+        _move(folder, destination)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return destination
 
 
-def _check_not_inside(data: Any, destination: Path) -> None:
-    """Raise if the destination is not a valid name, or contains the data themselves."""
+def _check_destination(data: Any, destination: Path, force: bool) -> None:
+    """Raise if the folder cannot be written, or has something that may not be replaced."""
     if destination.name in ("", ".."):
         raise ValueError(
             f"{destination} is not a name for a folder: use, for example, {destination / 'data.shuffled'}."
         )
-    store = stored_below(data) if isinstance(data, Source) else None
-    path = local_path(data if store is None else store.folder.where)
-    if path is not None and destination.exists() and path.resolve().is_relative_to(destination.resolve()):
-        raise ValueError(f"{destination} contains the data to be shuffled: choose another name.")
-
-
-def _check_destination(destination: Path, force: bool) -> None:
-    """Raise if something is there, unless it may be replaced: a prepared folder without other files."""
     if not destination.absolute().parent.is_dir():
         raise FileNotFoundError(
             f"the folder {destination.absolute().parent} does not exist: create it first."
         )
+    path = local_path(data)
+    if path is not None and destination.exists() and path.resolve().is_relative_to(destination.resolve()):
+        raise ValueError(f"{destination} contains the data to be shuffled: choose another name.")
     if not destination.exists() and not destination.is_symlink():
         return
     if not force:
         raise FileExistsError(
             f"{destination} exists: choose another name, or replace it (--force, force=True)."
         )
+    # Only a folder that an earlier call wrote, without files of the user, is replaced.
     is_ours = is_shuffled(destination) and not destination.is_symlink()
-    others = {entry.name for entry in destination.iterdir()} if is_ours else set()
-    if not is_ours or others - {META, *list_files(destination)}:
+    if not is_ours or {entry.name for entry in destination.iterdir()} - {META, *_list_files(destination)}:
         raise FileExistsError(
             f"{destination} is not a shuffled folder, or has other files, and is not replaced: choose "
             "another name."
         )
 
 
+def _list_files(folder: Path) -> list[str]:
+    """The files that a prepared folder should have, even if it is damaged."""
+    try:
+        return list(json.loads((folder / META).read_text(encoding="utf-8"))["files"])
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
 class Data(NamedTuple):
     """The data to shuffle."""
 
     source: Source
+    name: str
+    #: name and values of the target, if there is one
+    target: str | None
     y: Array | None
     ids: Array | None
-    name: str
-    #: name of the data before the first shuffle
-    original_name: str
-    target: str | None
-    #: row numbers in the original data, None for all in order
-    rows: Indices | None
-    n_original: int
 
 
 def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
-    """Open the data with their target; rows without a value in a target from another file are dropped."""
-    name = str(find_prefix(data)) if isinstance(data, (str, os.PathLike)) else type(data).__name__
+    """Open the data with their target, which has gaps where it is not known."""
+    name = Path(find_prefix(data)).name if isinstance(data, (str, os.PathLike)) else type(data).__name__
     opened = open_any(data, options)
-    targets = [] if target is None else [find_place(str(target), opened.names)]
-    (found,), _ = read_columns(opened, [targets])
-    source, ids, rows, y, label = opened.source(), opened.ids, None, None, None
-    n = source.shape[0]
-    for column in found:
+    places = [] if target is None else [find_place(str(target), opened.names)]
+    (columns,), _ = read_columns(opened, [places])
+    source = opened.source()
+    if isinstance(source, ShuffledSource):
+        raise ValueError(f"{name} is shuffled already: shuffle the original data again.")
+    for column in columns:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
-        if file is None or column.rows.size == n:
-            y = column.expand(np.arange(n))
-        else:
-            y, rows, source = column.values, column.rows, RowSubset(source, column.rows)
-            ids = None if ids is None else ids[rows]
-        if file is not None and (not label or label.isdigit()):  # else it is the number of a feature
+        if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
             label = " ".join(filter(None, (Path(file).stem, label)))
-    store = stored_below(source)
-    if store is None:
-        return Data(source, y, ids, name, name, label, rows, n)
-    record = store.record
-    if label is None and record.find("target"):
-        y, label = store.read_vector("target"), record.target
-    rows = store.original_rows if rows is None else store.original_rows[rows]
-    return Data(source, y, ids, name, record.source, label, rows, record.n_original)
+        return Data(source, name, label, column.expand(np.arange(source.shape[0])), opened.ids)
+    return Data(source, name, None, None, opened.ids)
 
 
 def _write_folder(
-    opened: Data, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
+    data: Data, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
 ) -> None:
-    n, p = opened.source.shape
-    order, sizes = order_rows(n, opened.y, np.random.default_rng(seed))
+    n, p = data.source.shape
+    order, sizes = order_rows(n, data.y, np.random.default_rng(seed))
     heads = count_head_rows(sizes or [n])
-    _write_vectors(opened, order, folder)
+    vectors = {"original_rows": order, "names": data.source.names}
+    vectors |= {ANNOTATION + name: values for name, values in data.source.annotations.items()}
+    vectors |= {
+        name: None if values is None else np.asarray(values)[order]
+        for name, values in (("target", data.y), ("ids", data.ids))
+    }
+    for name, values in vectors.items():
+        if values is not None:
+            _write_vector(folder, name, np.asarray(values))
     starts = np.cumsum([0, *sizes[:-1]])
     first = np.concatenate([order[a : a + rows] for a, rows in zip(starts, heads, strict=True)])
-    _write_cells(opened.source, order, first, memory, folder, report)
+    _write_cells(data.source, order, first, memory, folder, report)
     names = sorted(file.name for file in folder.iterdir() if file.is_file())
-    Record(
-        shape=(n, p),
-        seed=seed,
-        source=Path(opened.original_name).name,
-        target=opened.target,
-        stratum_sizes=tuple(sizes),
-        head_sizes=tuple(heads),
-        n_original=opened.n_original,
-        files={name: compute_checksum(Folder(str(folder)), name) for name in names},
-    ).write(folder)
+    files = {name: Folder(str(folder)).checksum(name) for name in names}
+    Record((n, p), seed, data.name, data.target, tuple(sizes), tuple(heads), files).write(folder)
+
+
+def _write_vector(folder: Path, name: str, values: Array) -> None:
+    """Write numbers as ``.npy``, and text as a list in JSON with null for missing values."""
+    if values.dtype.kind in "cmMV":
+        raise ValueError(f"a shuffled folder cannot hold values of {values.dtype}: use numbers or text.")
+    if values.dtype.kind in "OUST":
+        texts = [None if value is None or value != value else to_text(value) for value in values.tolist()]
+        (folder / f"{name}.json").write_text(json.dumps(texts), encoding="utf-8")
+    else:
+        np.save(folder / f"{name}.npy", values.astype(values.dtype.newbyteorder("=")))
 
 
 def _write_cells(
@@ -225,23 +223,32 @@ def _write_cells(
 ) -> None:
     """Write all rows by column in an order, and the first ones by row, some columns at a time."""
     (n, p), dtype = source.shape, np.dtype(source.dtype).newbyteorder("=")
-    size = n * p * dtype.itemsize
-    width = max(1, min(p, memory // 4 // (n * dtype.itemsize)))
+    size, width = n * p * dtype.itemsize, max(1, min(p, memory // 4 // (n * dtype.itemsize)))
     panels = [slice(low, min(low + width, p)) for low in range(0, p, width)]
-    _check_disk_space(folder, size + len(first) * p * dtype.itemsize + memory // 4)
-    is_direct = _reads_columns(source, width)
+    share = source.bytes_touched(n, width, scattered=False) / source.bytes_touched(n, p, scattered=False)
+    # Otherwise each byte is read, written and read again.
+    is_direct = len(panels) * share <= 3
+    _check_disk_space(folder, (1 + (not is_direct)) * size + len(first) * p * dtype.itemsize)
     tick = add_up(report, size if is_direct else 2 * size)
     if not is_direct:
-        _scatter(source, panels, dtype, memory, folder / "scratch", tick)
+        for _, block in _read_blocks(source, slice(0, p), memory):
+            for panel in panels:
+                with open(folder / "scratch" / f"panel_{panel.start}", "ab") as file:
+                    file.write(np.ascontiguousarray(block[:, panel], dtype).data)
+            tick(block.size * dtype.itemsize)
     head = np.lib.format.open_memmap(folder / HEAD, "w+", dtype, (len(first), p))
     with open(folder / CELLS, "xb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         for panel in panels:
+            cells = np.empty((panel.stop - panel.start, n), dtype)  # one line for each column
             if is_direct:
-                cells = _read_panel(source, panel, dtype, memory)
+                for start, block in _read_blocks(source, panel, memory):
+                    cells[:, start : start + len(block)] = block.T
             else:
-                cells = _gather(folder / "scratch", panel, dtype)
+                path = folder / "scratch" / f"panel_{panel.start}"
+                cells[:] = np.fromfile(path, dtype).reshape(n, -1).T
+                path.unlink()
             for column in cells:
                 file.write(column[order].data)
             head[:, panel] = cells[:, first].T
@@ -258,21 +265,6 @@ def _check_disk_space(folder: Path, needed: int) -> None:
         )
 
 
-def _reads_columns(source: Source, width: int) -> bool:
-    """Whether reading panels of columns is cheaper than writing the cells to scratch files first."""
-    n, p = source.shape
-    if width == p:
-        return True
-    if source.by_row is None and source.chunk != (1, 1):
-        share = min(1.0, -(-width // source.chunk[1]) * source.chunk[1] / p)
-    elif source.by_row:
-        share = 1.0
-    else:
-        everything = source.bytes_touched(n, p, scattered=False)
-        share = source.bytes_touched(n, width, scattered=False) / everything
-    return -(-p // width) * share <= 3  # otherwise each byte is read, written and read again
-
-
 def _read_blocks(source: Source, columns: slice, memory: int) -> Iterator[tuple[int, Array]]:
     """Blocks of rows of some columns, and the first row of each."""
     n = source.shape[0]
@@ -284,65 +276,8 @@ def _read_blocks(source: Source, columns: slice, memory: int) -> Iterator[tuple[
         source.release()
 
 
-def _read_panel(source: Source, columns: slice, dtype: np.dtype, memory: int) -> Array:
-    """Some columns over all rows, one line for each."""
-    cells = np.empty((columns.stop - columns.start, source.shape[0]), dtype)
-    for start, block in _read_blocks(source, columns, memory):
-        cells[:, start : start + len(block)] = block.T
-    return cells
-
-
-def _scatter(
-    source: Source,
-    panels: list[slice],
-    dtype: np.dtype,
-    memory: int,
-    folder: Path,
-    tick: Callable[[int], None],
-) -> None:
-    """Read all rows once, and append the columns of each panel to a file of its own."""
-    for _, block in _read_blocks(source, slice(0, source.shape[1]), memory):
-        for panel in panels:
-            with open(folder / f"panel_{panel.start}", "ab") as file:
-                file.write(np.ascontiguousarray(block[:, panel], dtype).data)
-        tick(block.size * dtype.itemsize)
-
-
-def _gather(folder: Path, panel: slice, dtype: np.dtype) -> Array:
-    """The columns of a panel, one line for each, from its file, which is removed."""
-    path = folder / f"panel_{panel.start}"
-    cells = np.fromfile(path, dtype).reshape(-1, panel.stop - panel.start)
-    path.unlink()
-    return np.ascontiguousarray(cells.T)
-
-
-def _write_vectors(opened: Data, order: Indices, folder: Path) -> None:
-    """Write the row order, names, annotations, target and ids."""
-    _write_vector(folder, "original_rows", order if opened.rows is None else opened.rows[order])
-    if opened.source.names is not None:
-        _write_vector(folder, "names", np.array(list(opened.source.names), dtype=object))
-    for name, annotation in opened.source.annotations.items():
-        _write_vector(folder, ANNOTATION + name, annotation)
-    for name, values in (("target", opened.y), ("ids", opened.ids)):
-        if values is not None:
-            _write_vector(folder, name, np.asarray(values)[order])
-
-
-def _write_vector(folder: Path, name: str, values: Array) -> None:
-    """Write numbers as ``.npy``, and text as a list in JSON with null for missing values."""
-    values = np.asarray(values)
-    if values.dtype.kind in "cmMV":
-        raise ValueError(f"a shuffled folder cannot hold values of {values.dtype}: use numbers or text.")
-    if values.dtype.kind in "OUST":
-        texts = [None if value is None or value != value else to_text(value) for value in values.tolist()]
-        (folder / f"{name}.json").write_text(json.dumps(texts))
-    else:
-        np.save(folder / f"{name}.npy", values.astype(values.dtype.newbyteorder("=")))
-
-
-def _move(folder: Path, destination: Path, force: bool) -> None:
+def _move(folder: Path, destination: Path) -> None:
     """Move the folder to its destination, and a folder that it replaces out of the way."""
-    _check_destination(destination, force)  # again, because writing takes a while
     replaced = folder.with_suffix(".replaced")
     if destination.exists():
         os.rename(destination, replaced)
