@@ -144,7 +144,7 @@ def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object
 
 
 def as_phenotype(path: Path, text: Iterable[str]) -> Floats:
-    """The phenotype in a ``.fam`` or ``.psam`` file as numbers, NaN if missing."""
+    """The phenotype in a ``.fam`` file as numbers, NaN if missing."""
     values = np.array([float(value) if is_number(value) else np.nan for value in text])
     values[values == MISSING_PHENOTYPE] = np.nan
     known = values[~np.isnan(values)]

@@ -55,7 +55,6 @@ FORMATS = {
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_hdf5", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
-    "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
@@ -174,15 +173,9 @@ def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
 
 
 def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The file that a prefix of PLINK stands for, ``x.bed`` or ``x.pgen`` for ``x``; else the path itself."""
-    if is_url(path) or Path(path).exists():
-        return path
-    found = [file for end in (".bed", ".pgen") if (file := Path(f"{path}{end}")).is_file()]
-    if not found:
-        return path
-    if len(found) > 1:
-        raise ValueError(f"{path} stands for both {found[0]} and {found[1]}: name one of them.")
-    return found[0]
+    """The file that a prefix of PLINK stands for, ``x.bed`` for ``x``; else the path itself."""
+    is_prefix = not is_url(path) and not Path(path).exists() and (bed := Path(f"{path}.bed")).is_file()
+    return bed if is_prefix else path
 
 
 def _format_by_name(path: Path) -> str | None:

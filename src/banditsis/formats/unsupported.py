@@ -8,15 +8,15 @@ from zipfile import BadZipFile, ZipFile
 
 _SHEET = "save its sheet as CSV"
 _PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
-_PGEN = "convert it to PLINK 2 .pgen, as in plink2 {} --make-pgen --out data"
+_BED = "convert it, as in plink2 {} --make-bed"
 _NEVER = rb"(?!)"
 
 #: What a file is, what to do, its extensions, and a pattern of its first bytes, which no table begins with.
 UNSUPPORTED = (
     ("an Arrow stream", "write it as an Arrow file or Parquet", (".arrows",), rb"\xff{4}"),
-    ("a VCF file", _PGEN.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
-    ("a BGEN file", _PGEN.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
-    ("a part of a PLINK 2 file", "open the .pgen file next to it", (".pvar", ".psam"), _NEVER),
+    ("a VCF file", _BED.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
+    ("a BGEN file", _BED.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
+    ("a PLINK 2 file", _BED.format("--pfile x"), (".pgen", ".pvar", ".psam"), rb"\x6c\x1b[\2-\4\x10\x11]"),
     ("a netCDF 3 file", "write it as netCDF 4, as in x.to_netcdf(…, format='NETCDF4')", (), rb"CDF[\1\2\5]"),
     ("an R file", "write it as Parquet, as in arrow::write_parquet(…)", (".rds", ".rda", ".rdata"), _NEVER),
     ("an Excel workbook", _SHEET, (".xls", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
