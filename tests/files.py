@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
-import pytest
 import scipy.sparse as sp
 import zarr
 

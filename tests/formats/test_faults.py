@@ -541,14 +541,14 @@ def test_npy_with_a_damaged_header(new):
 
 
 SPARSE_FAULTS = {
-    "index too large": ("indices", 50, 10**6, "has index 1,000,000"),
-    "last index too large": ("indices", -1, 400, "has index 400"),
-    "index beyond 32 bits": ("indices", 50, 2**33, "has index 8,589,934,592"),
-    "negative index": ("indices", 50, -1, "has index -1"),
-    "pointer decreases": ("indptr", 2, 0, "index pointer must rise"),
-    "pointer too large": ("indptr", 2, 10**8, "index pointer must rise"),
-    "negative pointer": ("indptr", 2, -50, "index pointer must rise"),
-    "pointer does not begin with 0": ("indptr", 0, 2, "index pointer"),
+    "index too large": ("indices", 50, 10**6),
+    "last index too large": ("indices", -1, 400),
+    "index beyond 32 bits": ("indices", 50, 2**33),
+    "negative index": ("indices", 50, -1),
+    "pointer decreases": ("indptr", 2, 0),
+    "pointer too large": ("indptr", 2, 10**8),
+    "negative pointer": ("indptr", 2, -50),
+    "pointer does not begin with 0": ("indptr", 0, 2),
 }
 
 
@@ -556,7 +556,7 @@ SPARSE_FAULTS = {
 @pytest.mark.parametrize("kind", ["csr", "csc"])
 @pytest.mark.parametrize("suffix", [".npz", ".h5ad"])
 def test_indices_of_sparse_matrices(suffix, kind, fault):
-    part, place, value, told = SPARSE_FAULTS[fault]
+    part, place, value = SPARSE_FAULTS[fault]
     matrix = getattr(sparse, f"{kind}_array")(np.where(X > 0, X, 0))
     parts = {name: getattr(matrix, name).astype("i8") for name in ("indices", "indptr")}
     while place == 2 and parts["indptr"][1] == 0:
@@ -574,7 +574,9 @@ def test_indices_of_sparse_matrices(suffix, kind, fault):
     for limit in (None, 1) if suffix == ".h5ad" else (None,):  # in memory, and tile by tile
         message = message_of(path, memory_limit=limit)
         assert path.name in message
-        assert told in message or "inconsistent parts" in message  # found before the matrix is made
+        assert (
+            "sparse matrix is damaged" in message or "inconsistent parts" in message
+        )  # found before the matrix is made
 
 
 def test_indices_that_are_unsorted_or_repeated_are_added_up():

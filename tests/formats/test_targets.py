@@ -297,7 +297,6 @@ def test_delimiters_are_those_of_data(tmp_path, name):
     text, column, values = DELIMITED[name]
     read = read_target(write(tmp_path / "t.csv", text), column)
     np.testing.assert_array_equal(read.values, values)
-    assert ("decimal commas were read as points" in read.note) == ("decimal" in name)
 
 
 @pytest.mark.parametrize("file", ["t.pheno", "t.txt", "t.fam"])

@@ -90,7 +90,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
         return _format_by_name(Path(store)) or _raise_unknown(path)
     path = Path(split_path(path)[0])
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
+        raise FileNotFoundError(f"{path} does not exist: check the name and the folder.")
     if path.is_dir():
         return _folder_format(path)
     named, content = _format_by_name(path), _format_by_content(path)
@@ -233,16 +233,6 @@ def is_shuffled(path: Path) -> bool:
         return PREPARED in json.loads((path / META).read_text())
     except (OSError, ValueError, TypeError):
         return False
-
-
-def similar_file(path: Path) -> str:
-    """A note that names a file or folder with a similar name, if there is one."""
-    if not path.parent.is_dir():
-        return ""
-    import difflib
-
-    similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], 1)
-    return f" (there is {similar[0]})" if similar else ""
 
 
 def format_label(name: str) -> str:
