@@ -226,7 +226,7 @@ BUDGET = {
     "cli": 1276,
     "core": 1445,
     "engine": 2539,
-    "formats": 4052,
+    "formats": 3826,
     "index": 854,
     "kernels": 2092,
     "plans": 1771,

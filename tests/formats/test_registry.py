@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
 from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats import checks
-from banditsis.formats.options import ReadOptions, find_column
+from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import FORMATS, find_format
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
@@ -226,15 +226,6 @@ def test_files_that_are_not_there(tmp_path):
     np.savez(tmp_path / "data.npz", X)
     with pytest.raises(ValueError, match="more than the limit of 1,000"):
         open_file(tmp_path / "data.npz", options=ReadOptions(memory_limit=1000))
-
-
-def test_columns_by_name_and_number():
-    assert find_column(["2", "b"], "2", "x") == 0  # a name comes first
-    assert find_column(["a", "b"], "2", "x") == 1
-    with pytest.raises(ValueError, match=r"x has no column 'prize': did you mean 'price'\?"):
-        find_column(["price", "age"], "prize", "x")
-    with pytest.raises(ValueError, match="there are 'a', 'b'"):
-        find_column(["a", "b"], "3", "x")
 
 
 def _zip(path, *names):

@@ -194,9 +194,9 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"y\n" + b"1\n" * 999)[:-9])
     with pytest.raises(ValueError, match="not a valid gzip file"):
         read_target(tmp_path / "cut.csv.gz", None)
-    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    (tmp_path / "t.pdf").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"cannot be a target: it must end in \.npy"):
-        read_target(tmp_path / "t.xlsx", None)
+        read_target(tmp_path / "t.pdf", None)
 
 
 def test_ids_of_the_data_must_be_unique(tmp_path):
