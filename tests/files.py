@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
-import pytest
 import scipy.sparse as sp
 import zarr
 
@@ -148,26 +147,6 @@ def write_anndata_zarr(X, names, kind=None, **options):
 def open_large_anndata_zarr(X, names, kind):
     """Sparse, and not to be held in memory."""
     return open_zarr(write_anndata_zarr(X, names, kind), options=ReadOptions(memory_limit=1)).source()
-
-
-def write_pgen(X, names, psam=None):
-    """Hard calls, or dosages if some values lie between them."""
-    pgenlib = pytest.importorskip("pgenlib", reason="Pgenlib is not installed; there is none for Windows")
-    path = new_path("data.pgen")
-    n, p = X.shape
-    cells = np.ascontiguousarray(np.where(np.isnan(X), -9, X).T)
-    has_dosages = bool((cells % 1).any())
-    file = str(path).encode()
-    with pgenlib.PgenWriter(file, n, variant_ct=p, nonref_flags=False, dosage_present=has_dosages) as writer:
-        if has_dosages:
-            writer.append_dosages_batch(cells.astype("f4"))
-        else:
-            writer.append_biallelic_batch(cells.astype("i1"))
-    lines = [f"1\t{j + 1}\t{name}\tG\tA" for j, name in enumerate(names)]
-    path.with_suffix(".pvar").write_text("\n".join(["#CHROM\tPOS\tID\tREF\tALT", *lines, ""]))
-    psam = psam or "\n".join(["#IID", *(f"I{i}" for i in range(n)), ""])
-    path.with_suffix(".psam").write_text(psam)
-    return path
 
 
 def churn_table(path, n_rows=20_000):

@@ -15,8 +15,6 @@ from banditsis import Plan, ScreeningResult, open_data, open_source, screen, shu
 from banditsis.cli.app import app
 from banditsis.formats.plink import read_entries
 
-pytest.importorskip("pgenlib")
-
 #: Copies of the first allele in six samples.
 COUNTS = np.array([[0, 2, 1], [1, 0, 2], [2, 1, 0], [0, 0, 2], [1, 2, 2], [2, 1, 1]], "f4")
 #: Rises by 3 with each copy of the first allele of rs0.
@@ -46,21 +44,11 @@ def write_bed():
     return path
 
 
-def write_pgen():
-    path = files.write_pgen(COUNTS, NAMES)
-    rows = zip(
-        EXPECTED["chromosome"], EXPECTED["position"], NAMES, EXPECTED["a2"], EXPECTED["a1"], strict=True
-    )
-    lines = ["#CHROM\tPOS\tID\tREF\tALT", *("\t".join(map(str, row)) for row in rows), ""]
-    path.with_suffix(".pvar").write_text("\n".join(lines))
-    return path
-
-
 def write_store():
     return shuffle(write_bed(), files.new_path("data.shuffled"), random_state=0)
 
 
-any_file = pytest.mark.parametrize("write", [write_bed, write_pgen, write_store])
+any_file = pytest.mark.parametrize("write", [write_bed, write_store])
 
 
 @any_file
@@ -79,10 +67,9 @@ def test_further_phenotypes_of_a_fam_file():
     np.testing.assert_array_equal(opened.target, Y)
 
 
-@pytest.mark.parametrize("write", [write_bed, write_pgen])
-def test_slope_is_per_copy_of_the_counted_allele(write):
+def test_slope_is_per_copy_of_the_counted_allele():
     """Samples with AA, AG and GG at rs0 have responses of 16, 13 and 10: each A adds 3."""
-    frame = screen(open_source(write()), Y, Plan.exact(6, 3, 3)).to_frame().set_index("name")
+    frame = screen(open_source(write_bed()), Y, Plan.exact(6, 3, 3)).to_frame().set_index("name")
     assert frame.loc["rs0", ["a1", "a2"]].tolist() == ["A", "G"]
     np.testing.assert_allclose(frame.loc["rs0", "beta"], 3.0)
     np.testing.assert_allclose(frame.loc["rs2", "beta"], np.polyfit(COUNTS[:, 2], Y, 1)[0])
@@ -105,13 +92,6 @@ def test_columns_that_are_left_out():
     assert source.annotations["position"].tolist() == [100, 300]
     source, *_ = open_data(write_bed(), target="rs0")
     assert source.annotations["a2"].tolist() == ["CTT", "G"]
-
-
-def test_several_alternate_alleles_are_counted_together():
-    path = write_pgen()
-    variants = path.with_suffix(".pvar")
-    variants.write_text(variants.read_text().replace("rs2\tG\tT", "rs2\tG\tT,A"))
-    assert open_source(path).annotations["a1"].tolist() == ["A", "C", "T,A"]
 
 
 def test_other_sources_have_none():
@@ -161,31 +141,19 @@ def test_entries_are_those_of_split(tmp_path, between, last):
     assert list(zip(*(column.to_pylist() for column in read_entries(path)), strict=True)) == lines
 
 
-@pytest.mark.parametrize("write", [write_bed, write_pgen])
-def test_a_prefix_stands_for_the_files(write, tmp_path):
-    path = write()
+def test_a_prefix_stands_for_the_files(tmp_path):
+    path = write_bed()
     prefix = path.with_suffix("")
     assert list(open_source(prefix).names) == NAMES
-    target = "phenotype" if path.suffix == ".bed" else "y"
-    if path.suffix == ".pgen":
-        lines = ["#IID\ty", *(f"I{i}\t{y}" for i, y in enumerate(Y)), ""]
-        path.with_suffix(".psam").write_text("\n".join(lines))
-    command = ["--target", target, "--exact", "--keep", "2", "--json"]
+    command = ["--target", "phenotype", "--exact", "--keep", "2", "--json"]
     by_prefix, by_name = (
         CliRunner().invoke(app, ["screen", str(data), *command]).stdout for data in (prefix, path)
     )
     assert json.loads(by_prefix)["features"] == json.loads(by_name)["features"]
     assert json.loads(by_prefix)["parameters"]["missing"] == "pairwise"
     assert "3 features" in CliRunner().invoke(app, ["info", str(prefix)]).stdout
-    store = shuffle(prefix, tmp_path / "x.shuffled", target=target)
+    store = shuffle(prefix, tmp_path / "x.shuffled", target="phenotype")
     record = json.loads(CliRunner().invoke(app, ["screen", str(store), *command[2:]]).stdout)
     assert record["parameters"]["missing"] == "pairwise"
     with pytest.raises(FileNotFoundError, match="does not exist"):
         open_source(tmp_path / "gone")
-
-
-def test_a_prefix_of_two_data_sets_is_ambiguous(tmp_path):
-    for suffix in (".bed", ".pgen"):
-        (tmp_path / f"x{suffix}").write_bytes(b"\x6c\x1b\x01")
-    with pytest.raises(ValueError, match=r"both .*x\.bed and .*x\.pgen: name one"):
-        open_source(tmp_path / "x")

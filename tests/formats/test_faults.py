@@ -75,7 +75,6 @@ WRITERS = {
     "AnnData": files.write_h5ad,
     "sparse AnnData": lambda X, names: files.write_h5ad(X, names, "csr_matrix", chunks=(40,)),
     "PLINK": write_bed,
-    "PLINK 2": lambda X, names: files.write_pgen(as_counts(X), names),
 }
 
 
@@ -105,7 +104,7 @@ def test_the_beginning_is_overwritten(write):
 
 def test_wrong_extension(write):
     path = write(X, NAMES)
-    right = {path.suffix, {".h5ad": ".h5", ".pgen": ".bed"}.get(path.suffix)}  # which have the same signature
+    right = {path.suffix, {".h5ad": ".h5"}.get(path.suffix)}  # which have the same signature
     for ending in sorted({".parquet", ".h5", ".bed", ".feather", ".csv"} - right):
         path = path.rename(path.with_name(f"other{ending}"))
         assert f"other{ending} is named as a" in message_of(path)
@@ -239,26 +238,6 @@ def test_plink_without_its_parts():
     assert "400 samples (.fam) and 5 SNPs (.bim)" in message_of(path)
     bim.unlink()
     assert message_of(path).startswith(f"{bim} is missing")
-
-
-def test_plink_2_without_its_parts():
-    path = files.write_pgen(as_counts(X), NAMES)
-    pvar, psam = path.with_suffix(".pvar"), path.with_suffix(".psam")
-    lines = psam.read_text().splitlines(keepends=True)
-    psam.write_text("".join(lines[:-1]))
-    assert "belongs to other .pvar and .psam files" in message_of(path)
-    psam.write_text("".join([*lines[:5], "I4 1 2\n"]))
-    assert message_of(path) == f"{psam} has 3 entries for sample 5; its 1 columns are IID."
-    psam.write_text(lines[0])
-    assert message_of(path) == f"{psam} has no samples."
-    psam.write_text("#NAME\nI1\n")
-    assert message_of(path).startswith(f"{psam} has no column IID")
-    psam.unlink()
-    assert message_of(path).startswith(f"{psam} is missing")
-    pvar.write_text("#CHROM\tPOS\tID\tREF\tALT\n1\tx\ta\n")
-    assert message_of(path).startswith(f"{pvar} cannot be read")
-    pvar.unlink()
-    assert message_of(path).startswith(f"{pvar} is missing")
 
 
 FLIPS = """
@@ -595,7 +574,7 @@ def test_indices_of_sparse_matrices(suffix, kind, fault):
     for limit in (None, 1) if suffix == ".h5ad" else (None,):  # in memory, and tile by tile
         message = message_of(path, memory_limit=limit)
         assert path.name in message
-        assert any(part in message for part in ("sparse matrix", "inconsistent parts", "index pointer"))
+        assert re.search("sparse matrix is damaged|index pointer|inconsistent parts", message)
 
 
 def test_indices_that_are_unsorted_or_repeated_are_added_up():

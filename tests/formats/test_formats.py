@@ -238,18 +238,6 @@ def test_hdf5_paths_within_files():
         open_source(f"{path}:/third")
 
 
-def test_anndata_targets_and_ids():
-    path = files.write_h5ad(X, NAMES, "csc_matrix")
-    opened = open_file(path, ["kind"])
-    assert opened.values[0][:3].tolist() == ["B", "T", "B"]
-    assert opened.ids[:2].tolist() == ["cell0", "cell1"]
-    assert open_file(path, ["age"]).values[0][5] == 5
-    with h5py.File(path, "a") as file:
-        codes = file["obs/kind/codes"]
-        codes[0] = -1
-    assert open_file(path, ["kind"]).values[0][:2].tolist() == [None, "T"]
-
-
 def test_sparse_anndata_without_its_zeros():
     sparse = np.where(rng.random((90, 40)) < 0.1, 1.5, 0)
     rows, columns = np.array([0, 1, 50, 89]), np.array([3, 20, 39])
@@ -261,16 +249,6 @@ def test_sparse_anndata_without_its_zeros():
     assert source.block_rows == 90  # by column: all rows come together
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "txt"])
-def test_text_tables(ending):
-    text = "a,b\n1,2\n3,\n" if "csv" in ending else "a\tb\n1\t2\n3\t\n"
-    path = files.new_path(f"data.{ending}")
-    path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
-    source = open_source(path)
-    assert source.names == ["a", "b"]
-    np.testing.assert_array_equal(source.read(slice(0, 2), None), [[1, 2], [3, np.nan]])
-
-
 def test_marks_and_blank_lines_above_a_table():
     path = files.new_path("data.csv")
     path.write_bytes(b"\xef\xbb\xbf\n\n" + b"a;b\n1;2\n\n3;4\n")
@@ -279,11 +257,6 @@ def test_marks_and_blank_lines_above_a_table():
     assert y.tolist() == [2, 4]
     path.write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
     np.testing.assert_array_equal(open_source(path).read(slice(0, 2), None), [[1, 2], [3, 4]])
-
-
-def test_hdf5_of_truth_values():
-    path = files.write_hdf5(X > 0, NAMES)
-    np.testing.assert_array_equal(open_source(path).read(slice(3, 80), None), X[3:80] > 0)
 
 
 def test_a_table_without_a_header():
@@ -449,27 +422,6 @@ def test_duplicate_entries_of_sparse_anndata_are_summed(kind):
         np.testing.assert_allclose(
             source.read(np.array([3, 50]), np.array([1, 7])), expected[[3, 50]][:, [1, 7]]
         )
-
-
-def test_layers_and_raw_counts_of_anndata():
-    X = np.random.default_rng(0).poisson(1.0, (60, 8)).astype("f4")
-    path = files.write_h5ad(X[:, :5], list("abcde"), "csr_matrix")
-    with h5py.File(path, "a") as file:
-        file["layers/counts"] = X[:, :5] + 1
-        file.copy("X", "layers/sparse")
-        file["raw/X"] = X
-        file["raw/var/_index"] = np.array(list("abcdefgh"), dtype=object)
-        file["raw/var"].attrs["_index"] = "_index"
-    expected = {"/layers/counts": X[:, :5] + 1, "/layers/sparse": X[:, :5], "/raw/X": X, "/X": X[:, :5]}
-    for inner, cells in expected.items():
-        source, y, *_ = open_data(f"{path}:{inner}", target="age")
-        np.testing.assert_array_equal(source.read(slice(0, 60), None), cells)
-        assert list(source.names) == list("abcdefgh")[: cells.shape[1]]
-        np.testing.assert_array_equal(y, np.arange(60.0))
-    with pytest.raises(
-        ValueError, match=r"no matrix layers/count; open one of X, raw/X, layers/counts, layers/sparse"
-    ):
-        open_source(f"{path}:/layers/count")
 
 
 def test_nullable_text_of_anndata():

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from sklearn.linear_model import LassoCV, LogisticRegression
+from sklearn.linear_model import LassoCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -194,18 +194,6 @@ def test_two_levels_are_one_feature(gaps):
         np.testing.assert_array_equal(selector.transform(part)[:, 0], part["sex"] == "M")
 
 
-def test_frames_of_any_kind_are_encoded():
-    frame, y = FRAME.drop(columns=["spent", "comment"]), FRAME["spent"]
-    selector = SIS(3).fit(open_source(frame, one_hot=True), y)
-    expected = selector.transform(frame)
-    np.testing.assert_allclose(selector.transform(pa.Table.from_pandas(frame)), expected)
-    numbered = FRAME[NUMERIC].set_axis(range(len(NUMERIC)), axis=1)
-    selector = SIS(3).fit(open_source(numbered), y)
-    np.testing.assert_allclose(
-        selector.transform(numbered), FRAME[NUMERIC].to_numpy(float)[:, selector.get_support()]
-    )
-
-
 def test_options_may_be_numbers():
     X = np.arange(40.0).reshape(10, 4)
     assert open_source(X, columns=1).names == ["x0"]
@@ -331,12 +319,6 @@ def test_several_targets_on_the_terminal(tmp_path):
     twice = run("screen", tmp_path / "x.csv", "--target", "age", "--target", "age")
     assert twice.exit_code == 2
     assert "--target age is given twice" in twice.output
-
-
-def test_a_class_target_with_a_logistic_model():
-    y = np.where(FRAME["spent"] > FRAME["spent"].median(), "big", "small")
-    pipeline = make_pipeline(SIS(3, statistic="anova"), StandardScaler(), LogisticRegression())
-    assert pipeline.fit(FRAME[NUMERIC], y).score(FRAME[NUMERIC], y) > 0.8
 
 
 def test_a_covariate_of_text_in_the_data(tmp_path):

@@ -8,7 +8,6 @@ import logging
 import tempfile
 import threading
 
-import dask.array as da
 import h5py
 import numpy as np
 import pandas as pd
@@ -21,7 +20,6 @@ from moto.server import ThreadedMotoServer
 import files
 from banditsis import Plan, open_data, open_source, screen, shuffle
 from banditsis.cli.app import app
-from banditsis.formats.registry import is_url
 
 # fsspec keeps its connections until they are collected.
 pytestmark = [
@@ -63,12 +61,6 @@ def stored(bucket):
     return f"{bucket}/x.zarr"
 
 
-def test_what_an_address_is():
-    assert is_url("gs://bucket/x.parquet")
-    assert not is_url("/tmp/x.zarr")
-    assert not is_url("C:/x.zarr")
-
-
 def test_a_zarr_array_in_a_bucket(stored):
     source = open_source(stored)
     assert source.block_rows == 64
@@ -77,11 +69,6 @@ def test_a_zarr_array_in_a_bucket(stored):
         source.read(np.array([0, 63, 64]), np.array([1, 29])), X[[0, 63, 64]][:, [1, 29]]
     )
     found = screen(source, Y, PLAN)
-    np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
-
-
-def test_a_dask_array_in_a_bucket(stored):
-    found = screen(da.from_zarr(stored), Y, PLAN)
     np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
 
 

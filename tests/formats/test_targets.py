@@ -194,9 +194,9 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"y\n" + b"1\n" * 999)[:-9])
     with pytest.raises(ValueError, match="not a valid gzip file"):
         read_target(tmp_path / "cut.csv.gz", None)
-    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    (tmp_path / "t.pdf").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"cannot be a target: it must end in \.npy"):
-        read_target(tmp_path / "t.xlsx", None)
+        read_target(tmp_path / "t.pdf", None)
 
 
 def test_ids_of_the_data_must_be_unique(tmp_path):
@@ -297,7 +297,6 @@ def test_delimiters_are_those_of_data(tmp_path, name):
     text, column, values = DELIMITED[name]
     read = read_target(write(tmp_path / "t.csv", text), column)
     np.testing.assert_array_equal(read.values, values)
-    assert ("decimal commas were read as points" in read.note) == ("decimal" in name)
 
 
 @pytest.mark.parametrize("file", ["t.pheno", "t.txt", "t.fam"])

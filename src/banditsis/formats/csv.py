@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from banditsis.formats import text
 from banditsis.formats.arrow import read_table, write_parquet
@@ -15,7 +16,7 @@ from banditsis.formats.frames import in_memory
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import COMPRESSIONS, TEXT, find_format
 from banditsis.formats.tables import OpenedTable
-from banditsis.formats.text import Dialect, find_dialect, is_number, open_text, read_rows
+from banditsis.formats.text import MISSING, TextFile, inspect_text, open_text, read_rows, separate_by_tabs
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.tables import FrameSource, Table, TableSource
@@ -26,34 +27,32 @@ BYTES_PER_CELL = 16
 LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d+)? ?[%$€£]?")
 
 
-class TextFile(NamedTuple):
-    """A file of a table of text."""
-
-    path: Path
-    dialect: Dialect
-
-
 class OpenedText(OpenedTable):
     """A table of text, or a folder of files: in memory, or copied to the scratch folder if too large."""
 
     uses_na = True
     source_type: type[TableSource] = FrameSource
 
-    def __init__(self, path: Path, options: ReadOptions) -> None:
-        self.files = _find_dialects(path, options.na)
-        dialect = self.files[0].dialect
-        super().__init__(path, dialect.names, options, index=dialect.index_columns)
+    def __init__(self, where: Path, files: Sequence[TextFile], options: ReadOptions) -> None:
+        self.files, first = files, files[0]
+        # pandas and R write no name for the column of row names
+        has_row_names = len(first.names) > 1 and first.has_header and first.names[0] == ""
+        super().__init__(where, first.names, options, index=[0] if has_row_names else [])
+
+    def _text_columns(self) -> Sequence[str]:
+        """Columns that are text, even if they look like numbers."""
+        return [self.names[j] for j in self.id_columns]
 
     def _load_table(self) -> Table:
-        ids = [self.names[j] for j in self.id_columns]
+        texts = self._text_columns()
         try:
-            columns = _read_into_memory(self.files, ids, self.options.memory_limit)
+            columns = _read_into_memory(self.files, texts, self.options.memory_limit)
         except _TooLargeError:
             if self.options.scratch is None:
                 raise
             self.source_type = TableSource
             copy = self.options.scratch / "table.parquet"
-            _write_parquet(self.files, ids, str(copy))
+            _write_parquet(self.files, texts, str(copy))
             return read_table(copy, where=self.where)
         return in_memory(self.names, columns, self.where)
 
@@ -65,8 +64,10 @@ class OpenedText(OpenedTable):
         if isinstance(opened, FrameSource) and n * p * opened.dtype.itemsize <= limit:
             source = ArraySource(opened.read(slice(0, n), None), opened.names)
             source.notes, source.contents, source.encoding = opened.notes, opened.contents, opened.encoding
-        if not self.files[0].dialect.has_header:
+        if not self.files[0].has_header:
             source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
+        if self.files[0].decimal == ",":
+            source.notes = [*source.notes, "decimal commas were read as points."]
         return source
 
     def _check_text_columns(self) -> None:
@@ -83,64 +84,44 @@ class OpenedText(OpenedTable):
 
 
 def open_csv(path: Path, options: ReadOptions) -> OpenedText:
-    """Open a table of text, or all files of a folder as one table."""
-    return OpenedText(path, options)
-
-
-def _find_files(path: Path) -> list[Path]:
-    """The file itself, or the files of a folder sorted by name, without hidden files."""
-    if not path.is_dir():
-        return [path]
-    entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
-    inner = next((entry for entry in entries if entry.is_dir()), None)
-    if inner is not None:
-        raise ValueError(
-            f"{path} contains CSV files and the folder {inner.name}: move all files into one folder, or "
-            "write the table as Parquet."
-        )
-    return [entry for entry in entries if entry.name.lower().endswith(TEXT)]
-
-
-def _find_dialects(path: Path, na: Sequence[str]) -> list[TextFile]:
-    """The files of a table; raise if they do not have the same columns."""
-    paths = _find_files(path)
-    for file in paths:
-        find_format(file)  # raises if it is not text
-    files = [TextFile(file, find_dialect(file, na=na)) for file in paths]
-    first, names = files[0].path, files[0].dialect.names
-    for file, dialect in files[1:]:
-        if dialect.has_header != files[0].dialect.has_header:
-            with_header, without = (file, first) if dialect.has_header else (first, file)
-            raise ValueError(f"{with_header} has a header, and {without} has none: give all files the same.")
-        if dialect.names != names:
-            differ = [name for name in (*names, *dialect.names) if (name in names) != (name in dialect.names)]
+    """Open a table of text, or all files of a folder as one table, which must have the same columns."""
+    paths = [path]
+    if path.is_dir():
+        paths = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
+        inner = next((entry for entry in paths if entry.is_dir()), None)
+        if inner is not None:
+            raise ValueError(
+                f"{path} contains CSV files and the folder {inner.name}: move all files into one folder, or "
+                "write the table as Parquet."
+            )
+        paths = [entry for entry in paths if entry.name.lower().endswith(TEXT)]
+    for each in paths:
+        find_format(each)  # raises if it is not text
+    files = [inspect_text(each, options.na) for each in paths]
+    names = files[0].names
+    for file in files[1:]:
+        if file.names != names:
+            differ = [name for name in (*names, *file.names) if (name in names) != (name in file.names)]
             what = f"column {differ[0]!r}" if differ else "the order of its columns"
-            raise ValueError(f"{file} differs from {first.name} in {what}.")
-    return files
+            raise ValueError(f"{file.path} differs from {paths[0].name} in {what}.")
+    return OpenedText(path, files, options)
 
 
-def _read_into_memory(files: Sequence[TextFile], ids: Sequence[str], memory_limit: int | None) -> list[Any]:
+def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], memory_limit: int | None) -> list[Any]:
     """The columns of all files."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    types = dict.fromkeys(ids, pa.string())
+    types = dict.fromkeys(texts, pa.string())
     # Text that is longer would need too much memory, whatever the size of a compressed file.
     allowed = allowed_memory(memory_limit)
-    left = int(allowed / (BYTES_PER_CELL * files[0].dialect.cells_per_byte))
-    left -= sum(file.path.stat().st_size for file in files if file.path.suffix.lower() not in COMPRESSIONS)
-    if left < 0:
-        raise _TooLargeError(files[0].path, allowed)
+    left = allowed / (BYTES_PER_CELL * files[0].cells_per_byte)
     tables = []
-    for path, dialect in files:
-        options = _parse_options(dialect, types)
-        with _explained(path, dialect), open_text(path) as stream:
-            if path.suffix.lower() not in COMPRESSIONS:
-                tables.append(_check_encoding(arrow_csv.read_csv(path, **options)))
-                continue
-            bounded = _Bounded(stream, left, _TooLargeError(path, allowed))
-            tables.append(_check_encoding(arrow_csv.read_csv(bounded, **options)))
-            left = bounded.left
+    for file in files:
+        size = file.path.stat().st_size
+        with _open_stream(file, left, _TooLargeError(file.path, allowed)) as stream:
+            tables.append(_check_encoding(arrow_csv.read_csv(stream, **_parse_options(file, types))))
+        left = stream.left if isinstance(stream, _Bounded) else left - size
     schema = _unify(files, [table.schema for table in tables])
     return list(pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables]).columns)
 
@@ -155,16 +136,45 @@ class _TooLargeError(ValueError):
         )
 
 
+@contextmanager
+def _open_stream(file: TextFile, left: float, error: ValueError) -> Iterator[Any]:
+    """What pyarrow reads: the path of a plain file, or a stream; raise if there are more bytes than are left.
+
+    An error of pyarrow is replaced by one that names the line.
+    """
+    path = file.path
+    is_plain = path.suffix.lower() not in COMPRESSIONS
+    if is_plain and path.stat().st_size > left:
+        raise error
+    try:
+        with open_text(path) as stream:
+            bounded = _Bounded(stream, left, error)
+            if file.delimiter == " ":
+                yield io.BytesIO(separate_by_tabs(bounded.read()))
+            else:
+                yield str(path) if is_plain else bounded
+    except _TooLargeError:
+        raise
+    except DAMAGE as damage:
+        match = re.search(r"column #(\d+): CSV conversion error", str(damage))
+        if match:
+            _raise_mixed([file], int(match[1]))
+        for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
+            pass
+        raise damaged(path, "CSV", damage) from damage
+
+
 class _Bounded:
-    """A stream of text; raises if more bytes come out of it than fit in memory."""
+    """A stream of text; raises if more bytes come out of it than are left."""
 
     closed = False
 
-    def __init__(self, stream: Any, left: int, error: ValueError) -> None:
+    def __init__(self, stream: Any, left: float, error: ValueError) -> None:
         self.stream, self.left, self.error = stream, left, error
 
     def read(self, size: int = -1) -> bytes:
-        data: bytes = self.stream.read(min(size, self.left + 1) if size >= 0 else self.left + 1)
+        limit = -1 if self.left == float("inf") else int(self.left) + 1
+        data: bytes = self.stream.read(limit if size < 0 else size if limit < 0 else min(size, limit))
         self.left -= len(data)
         if self.left < 0:
             raise self.error
@@ -187,24 +197,28 @@ def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:
     return schema
 
 
-def _parse_options(dialect: Dialect, types: dict[str, Any]) -> dict[str, Any]:
+def _parse_options(file: TextFile, types: dict[str, Any]) -> dict[str, Any]:
     from pyarrow import csv as arrow_csv
 
+    delimiter = "\t" if file.delimiter == " " else file.delimiter
     return {
         "read_options": arrow_csv.ReadOptions(
-            block_size=text.BLOCK, column_names=dialect.names, skip_rows=dialect.n_skipped
+            block_size=text.BLOCK, column_names=file.names, skip_rows=file.n_skipped
         ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(
-            strings_can_be_null=True, column_types=types, null_values=_null_values(dialect)
+            strings_can_be_null=True,
+            column_types=types,
+            null_values=_null_values(file),
+            decimal_point=file.decimal,
         ),
     }
 
 
-def _null_values(dialect: Dialect) -> list[str]:
+def _null_values(file: TextFile) -> list[str]:
     from pyarrow import csv as arrow_csv
 
-    return [*arrow_csv.ConvertOptions().null_values, " ", *dialect.na]
+    return sorted({*arrow_csv.ConvertOptions().null_values, *MISSING, " ", *file.na})
 
 
 def _check_encoding(table: Any) -> Any:
@@ -213,38 +227,22 @@ def _check_encoding(table: Any) -> Any:
     return table
 
 
-@contextmanager
-def _explained(path: Path, dialect: Dialect) -> Iterator[None]:
-    """Raise an error that names the line which pyarrow cannot read."""
-    try:
-        yield
-    except _TooLargeError:
-        raise
-    except DAMAGE as error:
-        match = re.search(r"column #(\d+): CSV conversion error", str(error))
-        if match:
-            _raise_mixed([TextFile(path, dialect)], int(match[1]))
-        for _ in read_rows(path, dialect):  # raises if a row has another length or is not UTF-8
-            pass
-        raise damaged(path, "CSV", error) from error
-
-
 def _raise_mixed(files: Sequence[TextFile], column: int) -> NoReturn:
     """Raise an error that names the first text in a column of numbers."""
-    for path, dialect in files:
-        name, null_values = dialect.names[column], _null_values(dialect)
-        for number, cells in read_rows(path, dialect):
+    for file in files:
+        name, null_values = file.names[column], _null_values(file)
+        for number, cells in read_rows(file):
             cell = cells[column]
-            if not is_number(cell) and cell not in null_values:
+            if not file.is_number(cell) and cell not in null_values:
                 raise ValueError(
-                    f"{path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; write "
-                    "plain numbers with decimal points, leave the cell empty if it is missing, or drop the "
-                    "column."
+                    f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
+                    "write plain numbers with decimal points, leave the cell empty if it is missing, or drop "
+                    "the column."
                 )
     raise ValueError(f"{files[0].path} has numbers of different types in column {name!r}: drop the column.")
 
 
-def _write_parquet(files: Sequence[TextFile], ids: Sequence[str], destination: str) -> None:
+def _write_parquet(files: Sequence[TextFile], texts: Sequence[str], destination: str) -> None:
     """Copy a table to a Parquet file, in pieces; the first ones decide which columns are numbers."""
     import pyarrow as pa
 
@@ -254,7 +252,7 @@ def _write_parquet(files: Sequence[TextFile], ids: Sequence[str], destination: s
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
     types = {field.name: widened.get(field.type, field.type) for field in schema}
-    types |= dict.fromkeys(ids, pa.string())
+    types |= dict.fromkeys(texts, pa.string())
     batches = (batch for file in files for batch in _read_batches(file, types))
     write_parquet(pa.schema(list(types.items())), batches, destination)
 
@@ -262,11 +260,9 @@ def _write_parquet(files: Sequence[TextFile], ids: Sequence[str], destination: s
 def _read_batches(file: TextFile, types: dict[str, Any]) -> Iterator[Any]:
     from pyarrow import csv as arrow_csv
 
-    path, dialect = file
     with (
-        _explained(path, dialect),
-        open_text(path) as stream,
-        arrow_csv.open_csv(stream, **_parse_options(dialect, types)) as reader,
+        _open_stream(file, float("inf"), ValueError()) as stream,
+        arrow_csv.open_csv(stream, **_parse_options(file, types)) as reader,
     ):
         for batch in reader:
             yield _check_encoding(batch)

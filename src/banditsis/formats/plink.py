@@ -14,15 +14,13 @@ from banditsis.core.arrays import Array, Floats
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions, as_ids
 from banditsis.formats.tables import check_unique_names
-from banditsis.formats.text import is_number
+from banditsis.formats.text import is_number, separate_by_tabs
 from banditsis.sources.genotypes import GenotypeSource
 from banditsis.sources.tables import to_numbers
 
 N_COLUMNS = 6  # of .bim and .fam files
 HEADER_BYTES = 3  # before the genotypes of a .bed file
 MAX_LINE = 1 << 24  # bytes
-#: All control characters separate entries, except the end of a line.
-BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 MISSING_PHENOTYPE = -9.0
 #: Names of the column of phenotypes.
 PHENOTYPES = ("phenotype", "pheno", "PHENOTYPE", "PHENO")
@@ -64,10 +62,8 @@ def read_entries(path: Path) -> list[Any]:
         raise FileNotFoundError(
             f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
         )
-    content = path.read_bytes().decode("utf-8", errors="replace").encode().translate(BLANKS_AS_TABS)
-    while b"\t\t" in content:
-        content = content.replace(b"\t\t", b"\t")
-    content = content.replace(b"\t\n", b"\n").replace(b"\n\t", b"\n").strip()
+    content = path.read_bytes().decode("utf-8", errors="replace").encode()
+    content = separate_by_tabs(content).strip()
     if not content:
         raise ValueError(f"{path} is empty.")
     width = max(N_COLUMNS, len(content.split(b"\n", 1)[0].split()))
@@ -144,7 +140,7 @@ def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object
 
 
 def as_phenotype(path: Path, text: Iterable[str]) -> Floats:
-    """The phenotype in a ``.fam`` or ``.psam`` file as numbers, NaN if missing."""
+    """The phenotype in a ``.fam`` file as numbers, NaN if missing."""
     values = np.array([float(value) if is_number(value) else np.nan for value in text])
     values[values == MISSING_PHENOTYPE] = np.nan
     known = values[~np.isnan(values)]

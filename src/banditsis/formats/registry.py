@@ -55,7 +55,6 @@ FORMATS = {
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_hdf5", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
-    "pgen": Format("PLINK 2 (.pgen)", "pgen:open_pgen", (".pgen",), b"\x6c\x1b"),
 }
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
@@ -91,7 +90,7 @@ def find_format(path: str | os.PathLike[str]) -> str:
         return _format_by_name(Path(store)) or _raise_unknown(path)
     path = Path(split_path(path)[0])
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: check the name and the folder{similar_file(path)}.")
+        raise FileNotFoundError(f"{path} does not exist: check the name and the folder.")
     if path.is_dir():
         return _folder_format(path)
     named, content = _format_by_name(path), _format_by_content(path)
@@ -174,15 +173,9 @@ def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
 
 
 def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The file that a prefix of PLINK stands for, ``x.bed`` or ``x.pgen`` for ``x``; else the path itself."""
-    if is_url(path) or Path(path).exists():
-        return path
-    found = [file for end in (".bed", ".pgen") if (file := Path(f"{path}{end}")).is_file()]
-    if not found:
-        return path
-    if len(found) > 1:
-        raise ValueError(f"{path} stands for both {found[0]} and {found[1]}: name one of them.")
-    return found[0]
+    """The file that a prefix of PLINK stands for, ``x.bed`` for ``x``; else the path itself."""
+    is_prefix = not is_url(path) and not Path(path).exists() and (bed := Path(f"{path}.bed")).is_file()
+    return bed if is_prefix else path
 
 
 def _format_by_name(path: Path) -> str | None:
@@ -240,16 +233,6 @@ def is_shuffled(path: Path) -> bool:
         return PREPARED in json.loads((path / META).read_text())
     except (OSError, ValueError, TypeError):
         return False
-
-
-def similar_file(path: Path) -> str:
-    """A note that names a file or folder with a similar name, if there is one."""
-    if not path.parent.is_dir():
-        return ""
-    import difflib
-
-    similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], 1)
-    return f" (there is {similar[0]})" if similar else ""
 
 
 def format_label(name: str) -> str:

@@ -22,35 +22,35 @@ BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allow
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
+#: All control characters separate entries, except the end of a line.
+BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 
 
-class Dialect(NamedTuple):
-    """How a table is written as text."""
+class TextFile(NamedTuple):
+    """A file with a table of text, and how it is written."""
 
+    path: Path
+    #: a blank stands for any number of blanks
     delimiter: str
     names: list[str]
     has_header: bool
     #: lines above the first row of values
     n_skipped: int
     cells_per_byte: float
+    #: a comma if numbers have decimal commas, and columns are separated by semicolons
+    decimal: str
     #: text that stands for a missing value, besides the usual codes
     na: Sequence[str] = ()
 
-    @property
-    def index_columns(self) -> list[int]:
-        """The column of row names: pandas and R write no name for it."""
-        return [0] if len(self.names) > 1 and self.has_header and self.names[0] == "" else []
+    def is_number(self, cell: str) -> bool:
+        """Whether a cell is a number."""
+        return is_number(cell.replace(self.decimal, "."))
 
 
-def find_dialect(
-    path: Path,
-    find_names: Callable[[list[list[str]]], list[str] | None] | None = None,
-    na: Sequence[str] = (),
-) -> Dialect:
+def inspect_text(path: Path, na: Sequence[str] = (), wanted: Sequence[str | None] | None = None) -> TextFile:
     """Find the delimiter and the column names from the first lines.
 
-    ``find_names`` returns the names that the first rows declare, or None if there is no header. By default
-    the first line is a header unless all its cells are numbers or missing.
+    ``wanted`` are the requested columns of a target file, in which the first line may be values.
     """
     lines, size = [], 0
     for line in islice(_decoded_lines(path), HEAD_LINES):
@@ -70,16 +70,46 @@ def find_dialect(
         header += line  # a quoted name contains a line end
     delimiter = find_delimiter(path, header)
     numbers, rows = zip(*_split_lines(path, lines, delimiter), strict=True)
-    names = find_names(list(rows)) if find_names else _names_of_data(rows[0], na)
-    width = len(rows[0])
-    density = width * len(rows) / max(1, size)
-    if names is None:
-        return Dialect(delimiter, [f"x{j}" for j in range(width)], False, n_blank, density, na)
-    return Dialect(delimiter, names, True, numbers[0], density, na)
+    has_header = _has_header(path, rows, na, wanted)
+    names = rows[0] if has_header else [f"x{j}" for j in range(len(rows[0]))]
+    may_have_commas = delimiter == ";" or len(names) == 1
+    has_commas = may_have_commas and any(DECIMAL_COMMA.fullmatch(cell) for row in rows for cell in row)
+    return TextFile(
+        path,
+        delimiter,
+        names,
+        has_header,
+        n_skipped=numbers[0] if has_header else n_blank,
+        cells_per_byte=len(names) * len(rows) / max(1, size),
+        decimal="," if has_commas else ".",
+        na=na,
+    )
 
 
-def _names_of_data(first: list[str], na: Sequence[str]) -> list[str] | None:
-    return None if all(not cell or is_value(cell) or cell in na for cell in first) else first
+def _has_header(
+    path: Path, rows: Sequence[list[str]], na: Sequence[str], wanted: Sequence[str | None] | None
+) -> bool:
+    """Whether the first row has names: data have a header unless its cells are numbers or missing.
+
+    That of a target file contains a requested name, has text above a number, or has only text that does not
+    occur again below.
+    """
+
+    def is_value(cell: str) -> bool:
+        is_missing = cell in na or (cell in MISSING and (wanted is None or cell != ""))
+        return is_missing or is_number(cell) or DECIMAL_COMMA.fullmatch(cell) is not None
+
+    first, below = rows[0], rows[1:]
+    if wanted is None:
+        return not all(map(is_value, first))
+    if path.name.lower().endswith(".fam"):
+        return False
+    if any(name in first and not is_number(str(name)) for name in wanted):
+        return True
+    if below and any(not is_value(a) and is_value(b) for a, b in zip(first, below[0], strict=False)):
+        return True
+    recurs = any(cell in {row[k] for row in below if k < len(row)} for k, cell in enumerate(first))
+    return bool(below) and not recurs and not any(map(is_value, first))
 
 
 def find_delimiter(path: Path, line: str) -> str:
@@ -104,7 +134,7 @@ def find_delimiter(path: Path, line: str) -> str:
 def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row and the number of its last line; a quoted cell may contain line ends.
 
-    Blank lines are left out. Any number of blanks is one delimiter.
+    Blank lines are left out.
     """
     lines = (line.strip() if delimiter == " " or line.isspace() else line for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
@@ -120,16 +150,16 @@ def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[t
         ) from error
 
 
-def read_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def read_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each row of values; raise if rows differ in length."""
-    lines = islice(_decoded_lines(path), dialect.n_skipped, None)
-    for number, cells in _split_lines(path, lines, dialect.delimiter):
-        if len(cells) != len(dialect.names):
+    lines = islice(_decoded_lines(file.path), file.n_skipped, None)
+    for number, cells in _split_lines(file.path, lines, file.delimiter):
+        if len(cells) != len(file.names):
             raise ValueError(
-                f"{path} has {len(cells):,} values in line {number + dialect.n_skipped:,} and "
-                f"{len(dialect.names):,} in the first: give every line the same number."
+                f"{file.path} has {len(cells):,} values in line {number + file.n_skipped:,} and "
+                f"{len(file.names):,} in the first: give every line the same number."
             )
-        yield number + dialect.n_skipped, cells
+        yield number + file.n_skipped, cells
 
 
 def _decoded_lines(path: Path) -> Iterator[str]:
@@ -137,14 +167,29 @@ def _decoded_lines(path: Path) -> Iterator[str]:
     try:
         with open_text(path) as file:
             for number, line in enumerate(iter(lambda: file.readline(BLOCK + 1), b""), 1):
-                if number == 1 or len(line) > BLOCK:
-                    _check_line(path, line, number)
+                fault = _find_fault(line, number)
+                if fault:
+                    raise ValueError(f"{path} {fault}.")
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 text: line {number:,} has byte 0x{line[error.start]:02x} at position "
             f"{error.start + 1:,}; convert it, as in iconv -f latin1 -t utf-8."
         ) from error
+
+
+def _find_fault(line: bytes, number: int) -> str:
+    """Why a line cannot be read, and what to do."""
+    if len(line) > BLOCK:
+        what = (
+            f"has more than {BLOCK:,} bytes in line {number:,}: write fewer columns or digits, or convert it"
+        )
+        return f"{what} to Parquet"
+    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8"
+    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
+        return "ends its lines with carriage returns alone: convert them, as in tr '\\r' '\\n'"
+    return ""
 
 
 @contextmanager
@@ -174,18 +219,18 @@ DECOMPRESSORS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def _check_line(path: Path, line: bytes, number: int) -> None:
-    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path} is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8.")
-    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
-        raise ValueError(
-            f"{path} ends its lines with carriage returns alone: convert them, as in tr '\\r' '\\n'."
-        )
-    if len(line) > BLOCK:
-        raise ValueError(
-            f"{path} has more than {BLOCK:,} bytes in line {number:,}: write fewer columns or digits, or "
-            "convert it to Parquet."
-        )
+def separate_by_tabs(content: bytes) -> bytes:
+    r"""Replace any number of blanks by a tab, and remove those at the ends of lines.
+
+    Examples
+    --------
+    >>> separate_by_tabs(b" a  b\r\n1\t 2")
+    b'a\tb\n1\t2'
+    """
+    content = content.translate(BLANKS_AS_TABS)
+    while b"\t\t" in content:
+        content = content.replace(b"\t\t", b"\t")
+    return content.replace(b"\t\n", b"\n").replace(b"\n\t", b"\n").strip(b"\t")
 
 
 def is_number(text: str) -> bool:
@@ -195,8 +240,3 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_value(text: str) -> bool:
-    """Whether a cell is a number or a code for a missing value, but not empty."""
-    return text in MISSING - {""} or is_number(text) or DECIMAL_COMMA.fullmatch(text) is not None

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
-_SHEET = "save its sheet as CSV"
 _PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
-_PGEN = "convert it to PLINK 2 .pgen, as in plink2 {} --make-pgen --out data"
+_BED = "convert it, as in plink2 {} --make-bed"
 _NEVER = rb"(?!)"
 
 #: What a file is, what to do, its extensions, and a pattern of its first bytes, which no table begins with.
 UNSUPPORTED = (
     ("an Arrow stream", "write it as an Arrow file or Parquet", (".arrows",), rb"\xff{4}"),
-    ("a VCF file", _PGEN.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
-    ("a BGEN file", _PGEN.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
-    ("a part of a PLINK 2 file", "open the .pgen file next to it", (".pvar", ".psam"), _NEVER),
+    ("a VCF file", _BED.format("--vcf FILE"), (".vcf", ".vcf.gz"), b"##fileformat=VCF"),
+    ("a BGEN file", _BED.format("--bgen FILE ref-first"), (".bgen",), rb".{3}\0.{12}bgen"),
+    ("a PLINK 2 file", _BED.format("--pfile x"), (".pgen", ".pvar", ".psam"), rb"\x6c\x1b[\2-\4\x10\x11]"),
     ("a netCDF 3 file", "write it as netCDF 4, as in x.to_netcdf(…, format='NETCDF4')", (), rb"CDF[\1\2\5]"),
     ("an R file", "write it as Parquet, as in arrow::write_parquet(…)", (".rds", ".rda", ".rdata"), _NEVER),
-    ("an Excel workbook", _SHEET, (".xls", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
+    ("a zip archive", "unpack it, and open what it contains", (".zip",), _NEVER),
+    ("an Excel workbook", "save its sheet as CSV", (".xls", ".xlsx", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
     (
         "a DuckDB file",
         "write a table as Parquet, as in duckdb FILE -c \"COPY table TO 'table.parquet'\"",
@@ -54,21 +53,6 @@ def check_supported(path: Path, head: bytes) -> None:
     name = path.name.lower()
     found = [row for row in UNSUPPORTED if re.match(row[3], head, re.DOTALL)]
     found += [row for row in UNSUPPORTED if row[2] and name.endswith(row[2])]
-    if found or head.startswith(b"PK\x03\x04"):
-        label, remedy = found[0][:2] if found else _describe_zip(path)
-        if label:
-            raise ValueError(f"{path} is {label}, which cannot be read: {remedy}.")
-
-
-def _describe_zip(path: Path) -> tuple[str, str]:
-    """What a zip file is, unless it contains arrays of NumPy, or is damaged."""
-    try:
-        with ZipFile(path) as archive:
-            names = archive.namelist()
-    except BadZipFile:  # the opener raises the error
-        return "", ""
-    if names and all(name.endswith(".npy") for name in names):
-        return "", ""
-    if any(name.startswith("xl/") for name in names):
-        return "an Excel workbook", _SHEET
-    return "a zip archive", "unpack it, and open what it contains"
+    if found:
+        label, remedy = found[0][:2]
+        raise ValueError(f"{path} is {label}, which cannot be read: {remedy}.")
