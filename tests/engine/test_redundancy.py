@@ -155,8 +155,6 @@ def test_correlations_are_accurate_for_difficult_columns():
     expected[:3, :3] = np.corrcoef(x.T)
     found = correlation_among(open_source(X), np.arange(4), slice(0, 200))
     np.testing.assert_allclose(found, expected, atol=1e-7)
-    large = open_source((2**60 + np.arange(200)[:, None] * [1, -1]).astype(np.int64))
-    np.testing.assert_allclose(correlation_among(large, np.array([1, 0]), slice(0, 200))[0], [1, -1])
 
 
 def test_exact_runs_do_not_depend_on_the_seed():
