@@ -222,17 +222,17 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1409,
-    "cli": 1276,
-    "core": 1445,
-    "engine": 2539,
+    "(top)": 1413,
+    "cli": 1277,
+    "core": 1391,
+    "engine": 2537,
     "formats": 4052,
     "index": 854,
     "kernels": 2092,
     "plans": 1771,
-    "results": 1359,
+    "results": 1336,
     "show": 1313,
-    "sources": 3499,
+    "sources": 3470,
     "statistics": 3704,
 }
 
