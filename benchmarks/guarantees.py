@@ -91,7 +91,7 @@ def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]
             y = plant(kind, X, errors, min(0.9, 1.07 * floors.get(key, 0.1)))
             result = screen(X, y, PLANS[key[0]], sampling=key[1], random_state=seed, n_jobs=1, progress=False)
             line = (0, 0, 0.0, math.nan)
-            if result.no_floor_reason is None:
+            if result.evidence.no_floor_reason is None:
                 floor, r = result.detection_floor(), correlations(X, y)
                 floors[key] = floor if key not in floors else 0.8 * floors[key] + 0.2 * floor
                 covered = np.ones(P, bool)
@@ -335,7 +335,7 @@ def covered(response: str, spread: str, r: float, seed: int) -> list[float]:
     found = []
     for key in SAMPLES:
         result = _screen(X, y, key, seed)
-        if result.no_interval_reason is not None:  # no case among the rows of the first round
+        if result.evidence.no_interval_reason is not None:  # no case among the rows of the first round
             found.append(math.nan)
             continue
         low, high = result.interval()[np.flatnonzero(result.selected == 0)[0]]

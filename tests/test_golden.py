@@ -112,7 +112,7 @@ CASES = dict(cases())
 
 def describe(result):
     """The numbers of a result that must not change."""
-    has_floor = result.no_floor_reason is None
+    has_floor = result.evidence.no_floor_reason is None
     return {
         "selected": result.selected.tolist(),
         "scores": [float(f"{score:.13g}") for score in result.scores],

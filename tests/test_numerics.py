@@ -222,69 +222,16 @@ def test_smallest_numbers(statistic, size):
         np.testing.assert_allclose(exact_scores(X, y * size, statistic=statistic), expected, atol=1e-12)
 
 
-LARGE = {"int64": 2**60, "uint64": 2**63 + 2**62, "negative": -(2**62)}
-
-
-def large_integers(kind):
-    """Small integers and the same far from 0."""
-    small = np.random.default_rng(0).integers(-40, 40, (300, 6))
-    small[:, 5] = 7
-    origin = LARGE[kind]
-    return small, (small + 40).astype("u8") + np.uint64(origin - 40) if kind == "uint64" else small + origin
-
-
-@pytest.mark.parametrize("kind", LARGE)
-@pytest.mark.parametrize(
-    "statistic", ["pearson", "anova", "spearman", "kendall", "chatterjee", "distance", "sirs"]
-)
-@pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_integers_beyond_float64(kind, statistic, missing):
-    small, large = large_integers(kind)
-    y = small[:, 1] // 20
-    expected = exact_scores(small.astype(float), y, statistic=statistic, missing=missing)
-    assert expected[1] > 0.3 or statistic == "sirs"
-    for order in "CF":
-        found = exact_scores(np.array(large, order=order), y, statistic=statistic, missing=missing)
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-        assert found[5] == 0
-
-
-@pytest.mark.parametrize("kind", LARGE)
-@pytest.mark.parametrize("statistic", ["pearson", "spearman", "distance", "chatterjee"])
-def test_responses_beyond_float64(kind, statistic):
-    small, large = large_integers(kind)
-    plan = Plan.paper(300, 6, 2)
-    X = small + np.random.default_rng(1).standard_normal(small.shape)
-    for i in (1, [1, 2]):  # one response, and several
-        expected = screen(X, small[:, i].astype(float), plan, statistic=statistic, random_state=0)
-        for y in (large[:, i], large[:, i].astype(object)):
-            found = screen(X, y, plan, statistic=statistic, random_state=0)
-            pairs = zip(found, expected, strict=True) if isinstance(i, list) else [(found, expected)]
-            for one, other in pairs:
-                np.testing.assert_array_equal(one.selected, other.selected)
-                np.testing.assert_allclose(one.scores, other.scores, atol=1e-9)
-    with pytest.raises(ValueError, match=f"the response is constant, {large[0, 5]}"):
-        screen(X, large[:, 5], plan, statistic=statistic)
-
-
-def test_survival_times_and_objects_beyond_float64():
-    small, large = large_integers("int64")
-    small, age = small.astype(float), np.random.default_rng(2).standard_normal(300)
-    decimals = np.array([Decimal(int(v)) for v in large.flat]).reshape(large.shape)
-    for X in (large, large.astype(object), decimals):
-        found = exact_scores(X, large[:, 1], covariates=age)
-        np.testing.assert_allclose(found, exact_scores(small, small[:, 1], covariates=age), atol=1e-9)
-    time, near = (np.column_stack([t, np.ones(300, int)]) for t in (large[:, 1], small[:, 1] + 40))
-    expected = exact_scores(small, near, statistic="cox")
-    np.testing.assert_allclose(exact_scores(large, time, statistic="cox"), expected, atol=1e-9)
-
-
-def test_integers_of_the_whole_range():
+@pytest.mark.parametrize("statistic", ["pearson", "spearman", "distance"])
+def test_large_integers_are_rounded_to_float64(layout, statistic):
     X = np.random.default_rng(3).integers(-(2**63), 2**63 - 1, (200, 4))
     X[0, :2] = np.iinfo(np.int64).max
     X[1, 1:3] = np.iinfo(np.int64).min
-    X[:, 3] = np.iinfo(np.int64).max - np.arange(200)
     y = np.arange(200) + 20 * np.random.default_rng(4).standard_normal(200)
-    expected = correlations(np.column_stack([X[:, :3].astype(float), -np.arange(200)]), y)
-    np.testing.assert_allclose(exact_scores(X, y), expected, atol=1e-9)
-    np.testing.assert_allclose(exact_scores(y[:, None], X[:, 0]), expected[:1], atol=1e-9)
+    for integers in (X, X.astype(np.uint64) + np.uint64(2**63)):
+        expected = exact_scores(integers.astype(float), y, statistic=statistic)
+        np.testing.assert_allclose(
+            exact_scores(layout(integers), y, statistic=statistic), expected, atol=1e-12
+        )
+    objects = np.array([Decimal(int(v)) for v in X.flat]).reshape(X.shape)
+    np.testing.assert_allclose(exact_scores(objects, X[:, 0]), exact_scores(X, X[:, 0]), atol=1e-12)

@@ -230,7 +230,7 @@ BUDGET = {
     "index": 723,
     "kernels": 2092,
     "plans": 1771,
-    "results": 1359,
+    "results": 1336,
     "show": 1313,
     "sources": 3499,
     "statistics": 3675,

@@ -51,7 +51,7 @@ def test_the_trace():
         assert dropped.max() <= r.cutoff
     assert np.abs(result.scores[result.selected]).min() == result.rounds[-1].cutoff
     np.testing.assert_array_equal(
-        np.bincount(result.rows_read)[totals_of(plan)],
+        np.bincount(np.array([r.n_rows for r in result.rounds])[result.last_round])[totals_of(plan)],
         np.bincount(result.last_round, minlength=plan.n_steps),
     )
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
-from banditsis.results.sentences import describe_answer, describe_associated
+from banditsis.results.sentences import describe_answer
 
 N, P, SIGNALS = 2000, 5000, 10
 SEEDS = 100
@@ -98,12 +98,12 @@ def test_a_budget_limits_what_can_be_discovered():
     y = 0.05 * X.sum(axis=1) + rng.standard_normal(20_000)
     few = BanditSIS("fdr", alpha=0.5, random_state=0).fit(X, y).result_
     sentence = "100 of 200 features were tested; those dropped before cannot be discovered."
-    assert describe_associated(few).endswith(sentence)
+    assert describe_answer(few).endswith(sentence)
     assert sentence in str(few).replace("\n  ", " ")
     slow = BanditSIS("fdr", budget=0.9, random_state=0).fit(X, y).result_
     assert slow.is_exact
     assert len(slow.selected) == len(SIS("fdr").fit(X, y).result_.selected) > 100
-    assert "tested" not in describe_associated(slow)
+    assert "tested" not in describe_answer(slow)
 
 
 def test_one_criterion_for_selected_and_for_marked_features():
@@ -115,7 +115,7 @@ def test_one_criterion_for_selected_and_for_marked_features():
     assert len(result.select(0.05, "holm")) < len(result.selected)
     np.testing.assert_array_equal(result.associated, result.selected)
     sentence = f"{len(result.selected)} discoveries at a false discovery rate of 10%."
-    assert describe_associated(result) == sentence
+    assert describe_answer(result) == sentence
     assert result.to_frame()["associated"].all()
     for text in (str(result), result.to_html(), result._repr_html_()):
         assert sentence in text
@@ -124,16 +124,16 @@ def test_one_criterion_for_selected_and_for_marked_features():
         assert "after Holm's correction" not in text
     adaptive = BanditSIS("fdr", alpha=0.5, random_state=0).fit(X, y).result_
     for found in (result, adaptive):  # features are selected by p-value, so no |r| tells what was kept
-        assert found.no_floor_reason == "features were selected by p-value"
+        assert found.evidence.no_floor_reason == "features were selected by p-value"
         with pytest.raises(ValueError, match="no detection floor: features were selected by p-value"):
             found.detection_floor()
-        assert json.loads(found.to_json(full=False))["no_floor_reason"] == found.no_floor_reason
+        assert json.loads(found.to_json(full=False))["no_floor_reason"] == found.evidence.no_floor_reason
         for text in (str(found), found.to_html(), found._repr_html_()):
             assert "was kept" not in text
             assert "detection floor |r|" not in text
     nothing = SIS("fdr").fit(X, rng.standard_normal(2000)).result_
-    assert describe_associated(nothing) == "no discoveries at a false discovery rate of 5%."
-    assert describe_associated(nothing) in str(nothing)
+    assert describe_answer(nothing) == "no discoveries at a false discovery rate of 5%."
+    assert describe_answer(nothing) in str(nothing)
 
 
 def test_an_empty_selection():
@@ -156,12 +156,10 @@ def test_the_sentence_about_signals():
     assert 0 < clear < 12
     others = "the other one is" if clear == 11 else f"the other {12 - clear} are"
     sentence = f"{clear} of 12 clearly associated; {others} indistinguishable from noise."
-    assert describe_associated(result) == sentence
+    assert describe_answer(result) == sentence
     assert sentence in str(result)
     assert result.to_frame()["associated"].sum() == clear
-    assert describe_associated(screen(X, y, Plan.exact(1000, 200, 1))) == (
-        "the selected feature is clearly associated."
-    )
+    assert describe_answer(screen(X, y, Plan.exact(1000, 200, 1))) == ("1 of 1 clearly associated.")
     assert screen(X, y, Plan.exact(1000, 200, 3), statistic="distance").associated is None
     X, y = draw(0, 20_000, 100)
     for statistic in ("logistic", "anova"):

@@ -301,6 +301,9 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
         ]
     trace.scores.flags.writeable = False
     order = trace.best_first()
+    redundancy = dict(trace.redundancy)
+    is_measured = trace.variance_inflation is not None or trace.rounds[0].n_rows >= plan.n_rows
+    unmeasured = None if is_measured else "the variance inflation was not measured"
     evidence = Evidence(
         present=trace.present,
         informative=trace.informative,
@@ -310,8 +313,13 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
         unread=trace.unread,
         n_covariates=run.n_covariates,
         by_evidence=plan.by_evidence,
+        n_candidates=redundancy.pop("n_candidates", 0),
+        one_sided=trace.one_sided,
+        no_floor_reason=trace.no_guarantee_reason or reasons[0] or unmeasured,
+        no_interval_reason=trace.no_guarantee_reason or reasons[1],
         null_distribution=trace.null_distribution,
     )
+    response = settings.responses[member] if member < len(settings.responses) else ""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return ScreeningResult(
         selected=trace.selected[order],
@@ -326,16 +334,12 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
         details=tuple(trace.details),
         names=source.names,
         annotations=source.annotations,
-        one_sided=trace.one_sided,
-        no_floor_reason=trace.no_guarantee_reason or reasons[0],
-        no_interval_reason=trace.no_guarantee_reason or reasons[1],
         undecided=np.sort(trace.undecided),
         flags=dict.fromkeys(trace.not_missing_at_random.tolist(), LEAKAGE),
         cells_reread=trace.cells_reread,
-        response=settings.responses[member] if member < len(settings.responses) else "",
         evidence=evidence.take(order),
-        about=About(data=source.label, created=created, versions=find_versions()),
-        **trace.redundancy,
+        about=About(data=source.label, response=response, created=created, versions=find_versions()),
+        **redundancy,
     )
 
 

@@ -60,7 +60,7 @@ def test_the_first_command(tmp_path, monkeypatch):
     words = " ".join(map(str, command)).replace("screen", "banditsis screen", 1)
     assert f"<code>{words} --report out.html</code>" in report
     everything = run(*command[:-1], 60).stdout
-    assert re.search(r"\bf5 is missing in 3% of the rows; its score is from the others\.", everything)
+    assert re.search(r"\b1 feature has missing values, in up to 3% of the rows\.", everything)
     record = json.loads(run(*command, "--json").stdout)
     assert record["parameters"]["positive_class"] == "Yes"
     assert [feature["name"] for feature in record["features"]] == list(rows)
@@ -200,7 +200,7 @@ def test_classes_gaps_and_orders(folder, tmp_path):
         result = run("screen", folder / "gaps.npy", *gaps[:-2], *options)
         assert result.exit_code == 0
         rows = "rows read" if "--alpha" in options else "rows"
-        assert re.search(rf"of the features are missing in up to \d% of the {rows};", result.stdout)
+        assert re.search(rf"features have missing values, in up to \d% of the {rows}\.", result.stdout)
     assert "present" in run("screen", folder / "gaps.npy", *gaps, "--verbose").stdout
     complete = run("screen", folder / "x.npy", *gaps, "--alpha", 1).stdout
     assert "Detection floor: 0." in complete  # which needs complete data
@@ -269,7 +269,7 @@ def test_all_features_are_written(folder, tmp_path, monkeypatch, ending):
     file = tmp_path / f"all.{ending}"
     result = screened(folder, "--exact", "--pvalues", "--keep", 2, "--output", file, "--all-features")
     assert result.exit_code == 0, result.stderr
-    assert "both selected features are clearly associated" in result.stdout.lower()
+    assert "2 of 2 clearly associated" in result.stdout.lower()
     written = pd.read_csv(file, keep_default_na=False) if ending == "csv" else pd.read_parquet(file)
     given = {"missing": "pairwise", "pvalues": True}
     expected = screen(X, Y, Plan.exact(N, P, 2), **given).to_frame(all_features=True)

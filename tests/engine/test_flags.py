@@ -7,7 +7,7 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.results.sentences import describe_associated
+from banditsis.results.sentences import describe_answer
 
 LEAKAGE = "possible leakage"
 N = 4000
@@ -107,12 +107,12 @@ def test_flagged_features_are_not_findings():
     result = SIS(8).fit(leak, CASES * 1.0).result_
     assert set(result.associated) == {0, 4}  # x3 before the column was added
     sentence = "1 of 8 clearly associated; 1 possible leakage; the other 6 are indistinguishable from noise."
-    assert describe_associated(result) == sentence
+    assert describe_answer(result) == sentence
     assert sentence in result.to_html()
-    assert describe_associated(SIS(1).fit(leak, CASES * 1.0).result_) == (
-        "the selected feature is possible leakage."
+    assert describe_answer(SIS(1).fit(leak, CASES * 1.0).result_) == (
+        "0 of 1 clearly associated; 1 possible leakage."
     )
-    assert describe_associated(SIS(2).fit(leak, CASES * 1.0).result_) == (
+    assert describe_answer(SIS(2).fit(leak, CASES * 1.0).result_) == (
         "1 of 2 clearly associated; 1 possible leakage."
     )
     both = SIS(8).fit(leak, np.column_stack([CASES, X[:, 0]]) * 1.0).result_
@@ -120,9 +120,7 @@ def test_flagged_features_are_not_findings():
     found = SIS("fdr").fit(leak, CASES * 1.0).result_
     n = len(found.selected) - 1
     noun = "discovery" if n == 1 else "discoveries"
-    assert describe_associated(found) == (
-        f"{n} {noun} at a false discovery rate of 5%; 1 more is possible leakage."
-    )
+    assert describe_answer(found) == (f"{n} {noun} at a false discovery rate of 5%; 1 possible leakage.")
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits", "diabetes"])

@@ -38,7 +38,6 @@ TARGETS = {
     "normal": lambda rng: rng.standard_normal(3000),
     "heavy tails": lambda rng: rng.standard_t(1.5, 3000),
     "one outlier": lambda rng: np.where(np.arange(3000) == 7, 1e6, rng.standard_normal(3000)),
-    "large integers": lambda rng: 2**60 + rare(3000, 30, rng).astype(np.int64),
 }
 
 

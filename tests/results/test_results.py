@@ -49,7 +49,8 @@ def test_frame(result):
     everything = result.to_frame(all_features=True)
     np.testing.assert_array_equal(everything["index"], np.argsort(result.ranking))
     np.testing.assert_array_equal(everything["rank"], np.arange(1, 61))
-    np.testing.assert_array_equal(everything["rows_read"], result.rows_read[everything["index"]])
+    rows = np.array([r.n_rows for r in result.rounds])[result.last_round]
+    np.testing.assert_array_equal(everything["rows_read"], rows[everything["index"]])
 
 
 CASES = {
@@ -74,7 +75,7 @@ def test_json_there_and_back(case):
         x = (x > 2.5).astype(float)
     y = pd.Series(Y > 0 if case == "classes" else Y, name="price")
     result = screen(x, y, options.pop("plan"), random_state=0, **options)
-    assert result.response == "price"
+    assert result.about.response == "price"
     text = result.to_json()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert text.isascii()
@@ -87,6 +88,12 @@ def test_json_there_and_back(case):
 def test_a_summary_cannot_be_loaded(result):
     with pytest.raises(ValueError, match=r"selected features only: store the result with to_json\(\)"):
         ScreeningResult.from_json(result.to_json(full=False))
+
+
+def test_a_record_names_only_parts_of_results(result):
+    text = result.to_json().replace('{"object": ["Evidence"', '{"object": ["__init__"', 1)
+    with pytest.raises(ValueError, match="names '__init__', which is not a part of a result"):
+        ScreeningResult.from_json(text)
 
 
 def test_json_layout(result):
@@ -127,8 +134,11 @@ def test_json_has_every_column_of_the_frame(case):
     for k, feature in enumerate(record["features"]):
         for name, value in frame.iloc[k].items():
             assert feature[name] == (None if value != value else pytest.approx(value)), name
-    if result.no_floor_reason:
-        assert (record["detection_floor"], record["no_floor_reason"]) == (None, result.no_floor_reason)
+    if result.evidence.no_floor_reason:
+        assert (record["detection_floor"], record["no_floor_reason"]) == (
+            None,
+            result.evidence.no_floor_reason,
+        )
     else:
         assert record["detection_floor"] == result.detection_floor()
 

@@ -86,7 +86,7 @@ def test_scores(result):
     cutoff = result.rounds[-1].cutoff
     positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
     assert positions == {cutoff, -cutoff}
-    few = plots.scores(replace(result, response="a$b$c"), max_features=2)
+    few = plots.scores(replace(result, about=replace(result.about, response="a$b$c")), max_features=2)
     assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
     assert few.get_title().startswith("the best 2 of 6 selected features for a$b$c\n2 of 6 clearly")
     assert drawn(few)
@@ -130,7 +130,7 @@ def test_reading_map_shows_what_was_read(result):
             assert len(columns) == 81
             np.testing.assert_array_equal(cells[0, at], np.abs(result.scores[features]))
         for band in range(len(rows) - 1):
-            read = rows[band] < result.rows_read[features]
+            read = rows[band] < np.array([r.n_rows for r in result.rounds])[result.last_round[features]]
             if order == "ranked" or scale == "linear":
                 np.testing.assert_array_equal(~np.isnan(cells[band, at]), read)
         grid = mesh.get_coordinates()

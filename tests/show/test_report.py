@@ -14,7 +14,7 @@ import pytest
 from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen, shuffle
 from banditsis.results.features import describe_features
 from banditsis.results.result import About, Evidence
-from banditsis.results.sentences import describe_associated, describe_floor
+from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
 from banditsis.show.report.dataplots import plot_pair
 from banditsis.show.report.samples import read_sample
@@ -117,8 +117,7 @@ def test_the_answer_comes_first(result):
     """Title, target, file, size, statistic, date, what was found, the chart, and then everything else."""
     named = replace(
         result,
-        response="blood pressure",
-        about=About("cohort.csv", created="2026-11-16T05:00:00+00:00"),
+        about=About("cohort.csv", response="blood pressure", created="2026-11-16T05:00:00+00:00"),
     )
     text = named.to_html(X=X, y=Y)
     page = Page(text)
@@ -157,7 +156,7 @@ def test_signal_and_noise_have_different_marks(result):
 
 def test_what_is_not_known_is_left_out(result):
     """Names, intervals of other statistics, and intervals of rows that are no random sample."""
-    text = replace(result, response="", about=About()).to_html()
+    text = replace(result, about=About()).to_html()
     assert "<h1>Features associated with the response</h1>" in text
     for label in ("Target", "Data", "Date"):
         assert f"<dt>{label}</dt>" not in text
@@ -350,14 +349,13 @@ def test_is_self_contained(result):
 
 def test_names_are_shown_and_not_run(hostile):
     """Names do not change the elements of the page, and the table has them unchanged."""
-    odd = replace(hostile, response=HOSTILE[1], about=About(HOSTILE[0]), flags={3: HOSTILE[2]})
+    odd = replace(hostile, about=About(HOSTILE[0], response=HOSTILE[1]), flags={3: HOSTILE[2]})
     labels = np.array(HOSTILE[:3])[rng.integers(0, 3, 2000)]
     text = odd.to_html(title=HOSTILE[0], X=X, y=labels)
     text.encode("utf-8", "backslashreplace")
     page = Page(text)
-    plain = Page(
-        replace(odd, names=None, response="y").to_html(X=X, y=np.unique(labels, return_inverse=True)[1])
-    )
+    codes = np.unique(labels, return_inverse=True)[1]
+    plain = Page(replace(odd, names=None, about=About("x", response="y")).to_html(X=X, y=codes))
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
     escaped = [name.encode("utf-8", "backslashreplace").decode() for name in HOSTILE]
     assert page.features["columns"]["name"][:10] == escaped
@@ -453,7 +451,10 @@ def test_several_responses():
     many[:, 1] = rng.standard_normal(2000)
     results = screen(X, many, Plan.exact(2000, 60, 4))
     named = type(results)(
-        [replace(r, response=name) for r, name in zip(results, ("a", "<b>", "c"), strict=True)]
+        [
+            replace(r, about=replace(r.about, response=name))
+            for r, name in zip(results, ("a", "<b>", "c"), strict=True)
+        ]
     )
     text = named.to_html(X=X, y=many)
     page = Page(text)
@@ -497,7 +498,7 @@ def test_responses_of_different_sizes():
 def test_notebook(result, hostile):
     text = result._repr_html_()
     assert len(text) < 5000
-    found = describe_associated(result)
+    found = describe_answer(result)
     assert f'<p class="answer">{found[0].upper()}{found[1:]}</p>' in text
     assert text.index("6 of 60 features selected") < text.index("<table>") < text.index("<details>")
     assert describe_floor(result)[1:] in text

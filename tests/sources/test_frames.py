@@ -202,33 +202,6 @@ def test_categories_of_polars(tmp_path, ending):
         assert open_file(path, ["e"], ReadOptions(one_hot=True)).values[0].tolist() == text
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "parquet"])
-@pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_integers_that_float64_would_round(kind, missing, tmp_path):
-    small = np.random.default_rng(1).integers(-50, 50, (500, 3))
-    y = small[:, 1] + np.random.default_rng(2).standard_normal(500)
-    table = pa.table(
-        {
-            "share": small[:, 0] / 50,
-            "time": 2**60 + small[:, 1],
-            "id": np.uint64(2**63) + (small[:, 2] + 50).astype("u8"),
-        }
-    )
-    data = {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "arrow": lambda: table}
-    if kind in data:
-        X = data[kind]()
-    else:
-        X = tmp_path / "table.parquet"
-        table.to_pandas().to_parquet(X, index=False)
-    for plan in (Plan.exact(500, 3, 3), Plan.paper(500, 3, 1)):
-        found = screen(X, y, plan, random_state=0, row_order="random", missing=missing)
-        expected = screen(small.astype(float), y, plan, random_state=0)
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-9)
-    target = pa.table({"x": y, "time": 2**60 + small[:, 1]}).to_pandas()
-    alone = screen(target[["x"]], target["time"], Plan.exact(500, 1, 1)).scores
-    np.testing.assert_allclose(alone, np.corrcoef(small[:, 1], y)[0, 1], atol=1e-9)
-
-
 STREAMS = {
     "query of DuckDB": lambda table: duckdb.connect().from_arrow(table).filter("true"),
     "reader": lambda table: table.to_reader(max_chunksize=20),

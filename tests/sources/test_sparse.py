@@ -202,15 +202,6 @@ def test_missing_values_of_columns_far_from_zero(matrix, offset, missing):
         assert abs(found[j] - (r if here.sum() >= 10 else 0)) < 1e-6
 
 
-def test_integers_that_float64_would_round_raise():
-    counts = sparse.csr_array((X > 0).astype("i8"))
-    np.testing.assert_allclose(
-        screen(counts, Y, Plan.exact(N, P, 3)).scores, correlations((X > 0).astype(float), Y), atol=1e-10
-    )
-    with pytest.raises(ValueError, match="integers beyond 2⁵³"):
-        screen(counts * 2**60, Y, Plan.exact(N, P, 3))
-
-
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
 def test_an_index_out_of_range_raises(kind):
     """Also if SciPy has looked at the matrix before its arrays were changed."""

@@ -60,7 +60,7 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
 
 def _print_features(result: ScreeningResult, limit: int, verbose: bool) -> None:
     """Print the target and the best features."""
-    print_output(to_single_line(f"{result.response}: {describe_response(result)}") + "\n", indent=2)
+    print_output(to_single_line(f"{result.about.response}: {describe_response(result)}") + "\n", indent=2)
     if verbose:
         print_output(rounds_table(result.rounds) + "\n")
     if len(result.selected):

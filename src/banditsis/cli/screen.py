@@ -266,9 +266,10 @@ def _describe(
                 notes.append(how)
             about = replace(
                 result.about,
+                response=name,
                 data=options.data,
                 contents=data.features.contents,
                 response_summary=summarize_response(values, by_class),
                 command=click.get_current_context().meta["command"],
             )
-            yield replace(result, response=name, about=about, notes=tuple(map(name_options, notes)))
+            yield replace(result, about=about, notes=tuple(map(name_options, notes)))

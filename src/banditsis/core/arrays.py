@@ -20,8 +20,6 @@ Columns: TypeAlias = "Indices | None"
 ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
 #: The smallest positive number: half of it is 0, so the half range of a column can be 0 although it varies.
 SMALLEST = 5e-324
-#: float64 rounds larger integers, such as times in nanoseconds.
-MAX_EXACT_INTEGER = 1 << 53
 
 
 def count_rows(rows: Rows) -> int:
@@ -79,38 +77,6 @@ def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:
         yield take(rows, start, start + size)
 
 
-def is_wide_integer(dtype: np.dtype) -> bool:
-    """Whether values of a dtype are integers that float64 may round."""
-    return dtype.kind in "iu" and dtype.itemsize == 8
-
-
-def near_zero(values: Array) -> Array:
-    """Subtract the minimum of each column of integers that float64 would round; other columns are unchanged.
-
-    >>> near_zero(np.array([[2**60 + 1, 5], [2**60, 6]]))
-    array([[1, 5],
-           [0, 6]])
-    """
-    if not is_wide_integer(values.dtype) or values.size == 0:
-        return values
-    low, high = values.min(axis=0), values.max(axis=0)
-    bottom, top = low.astype(np.float64), high.astype(np.float64)
-    rounded = np.maximum(np.abs(bottom), np.abs(top)) > MAX_EXACT_INTEGER
-    shifted = rounded & (low < high) & (top - bottom < 2.0**62)  # a wider range would overflow
-    return values - np.where(shifted, low, 0).astype(values.dtype) if shifted.any() else values
-
-
-def subtract_integers(values: Array, origin: Floats) -> Floats:
-    """``values - origin`` in float64, exact for 64-bit integers close to an integer origin."""
-    difference = values - origin
-    if not is_wide_integer(values.dtype):
-        return np.asarray(difference, dtype=np.float64)
-    limits = np.iinfo(values.dtype)
-    integers = np.clip(origin, limits.min, np.nextafter(float(limits.max), 0.0)).astype(values.dtype)
-    exact = (values - integers).view(np.int64)  # of unsigned integers, the difference modulo 2⁶⁴
-    return np.where(np.abs(difference) < 2.0**62, exact, difference)
-
-
 def are_distinct_integers(block: Array) -> Array:
     """Which columns hold integers, all of them different.
 
@@ -120,10 +86,8 @@ def are_distinct_integers(block: Array) -> Array:
     if block.dtype.kind not in "fiu":
         return np.zeros(block.shape[1], bool)
     ordered = np.sort(block, axis=0)
-    distinct = (ordered[1:] != ordered[:-1]).all(axis=0)
-    if block.dtype.kind == "f":
-        distinct &= (np.isfinite(block) & (block == np.rint(block))).all(axis=0)
-    return np.asarray(distinct)
+    are_integers = (np.isfinite(block) & (block == np.rint(block))).all(axis=0)
+    return np.asarray((ordered[1:] != ordered[:-1]).all(axis=0) & are_integers)
 
 
 def rank_values(values: Array, ties: str = "mean") -> Array:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import (
-    MAX_EXACT_INTEGER,
     Array,
     Columns,
     Indices,
@@ -403,7 +402,7 @@ def _from_objects(y: Array) -> Array:
     missing = find_missing(y)
     known = y[~missing]
     if all(isinstance(value, NUMBERS) for value in known):
-        return from_numbers(np.where(missing, np.nan, y) if missing.any() else y)
+        return np.where(missing, np.nan, y).astype(np.float64)
     if all(isinstance(value, str) for value in known):
         return y if missing.any() else y.astype(str)
     kinds = sorted({type(value).__name__ for value in known})
@@ -423,23 +422,6 @@ def find_missing(y: Array) -> Array:
 
 def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
-
-
-def from_numbers(values: Array) -> Array:
-    """Numbers in an array of objects as floats, or as integers if they are integers that floats would round.
-
-    >>> from_numbers(np.array([1, None, Decimal("2.5")], dtype=object))
-    array([1. , nan, 2.5])
-    >>> from_numbers(np.array([2**60 + 1, Decimal(2**60)], dtype=object))
-    array([1152921504606846977, 1152921504606846976])
-    """
-    floats = values.astype(np.float64)
-    rounded = bool((np.abs(floats) > MAX_EXACT_INTEGER).any() and np.isfinite(floats).all())
-    if rounded and all(isinstance(v, (Integral, Decimal)) and v == int(v) for v in values.flat):
-        for dtype in (np.int64, np.uint64):
-            with contextlib.suppress(OverflowError):
-                return values.astype(dtype)
-    return floats
 
 
 def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, near_zero
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows
 from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads, one_blas_thread
@@ -108,8 +108,7 @@ def _check(
 ) -> Floats:
     """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
 
-    def corrected(column: Array, log: float) -> float:
-        x = near_zero(column[:, None])[:, 0]
+    def corrected(x: Array, log: float) -> float:
         if not statistic.pairwise or (present := np.isfinite(x)).all():
             return test.log_pvalue(x, log)
         parts = statistic.score_parts(as_indices(rows)[present])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
 from banditsis.engine.trace import Trace
@@ -108,7 +108,7 @@ def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Flo
     step = max(1, CELLS_AT_ONCE // max(1, count_rows(rows)))
     for start in range(0, len(columns), step):
         here = order[start : start + step]
-        block[:, here] = near_zero(source.read(rows, columns[here]))
+        block[:, here] = source.read(rows, columns[here])
     _standardize(block, weights)
     with one_blas_thread(True):  # the result does not depend on the number of threads
         correlation = np.clip(block.T @ block, -1.0, 1.0)

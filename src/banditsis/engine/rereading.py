@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, near_zero
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers
 from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import join_rows
@@ -169,8 +169,7 @@ class RereadState:
 
 
 def _to_columns(block: Array) -> Floats:
-    """A float64 copy with contiguous columns, shifted if float64 would round them."""
-    block = near_zero(block)
+    """A float64 copy with contiguous columns."""
     out = np.empty(block.shape, order="F")
     for i in range(0, len(block), ROWS_AT_ONCE):
         out[i : i + ROWS_AT_ONCE] = block[i : i + ROWS_AT_ONCE]

@@ -65,8 +65,16 @@ class Evidence:
     n_covariates: int = 0
     #: whether features were dropped by evidence against a minimum correlation
     by_evidence: bool = False
+    #: features that screening kept, of which the selected ones were chosen because they are not redundant or
+    #: significant; 0 if there was no such choice. The detection floor is about them
+    n_candidates: int = 0
+    #: whether only large positive scores indicate association
+    one_sided: bool = False
     #: distribution of the scores without association
     null_distribution: NullDistribution | None = None
+    #: why there is no detection floor, or no confidence interval; None if there is one
+    no_floor_reason: str | None = None
+    no_interval_reason: str | None = None
 
     def take(self, kept: Indices) -> Evidence:
         """The evidence of some of the selected features, by their positions."""
@@ -77,12 +85,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class About:
-    """Where the data came from, and when and with what the run was made; empty if not known."""
+    """The response, where the data came from, and when and with what the run was made; empty if not known."""
 
     #: name of the file, and what it contains
     data: str = ""
     contents: str = ""
-    #: classes or range of the response
+    #: name of the response, and its classes or range
+    response: str = ""
     response_summary: str = ""
     #: time and command of the run, and versions of the software
     created: str = ""

@@ -104,6 +104,8 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     place[result.selected] = np.arange(len(result.selected))
     place = place[chosen]
 
+    rows = np.array([step.n_rows for step in result.rounds])
+
     def of_selected(values: Array) -> Array:
         return np.asarray(np.append(values, np.nan)[place])
 
@@ -114,7 +116,7 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
         **{name: values[chosen] for name, values in result.annotations.items()},
         "score": result.scores[chosen],
     }
-    if result.no_interval_reason is None:
+    if result.evidence.no_interval_reason is None:
         low, high = result.interval().T
         columns |= {"low": of_selected(low), "high": of_selected(high)}
     if result.has_pvalues:
@@ -131,7 +133,8 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     columns |= {name: of_selected(v) for name, v in effects.items() if not np.isnan(v).all()}
     if result.evidence.present is not None:
         columns["present"] = of_selected(result.evidence.present)
-    columns["rows_read"] = result.rows_read[chosen]
+    columns["rows_read"] = rows[result.last_round[chosen]]
     columns["round_dropped"] = np.where(place < 0, result.last_round[chosen] + 1, 0)
     columns["flag"] = np.array([result.flags.get(int(k), "") for k in chosen], dtype=object)
-    return Features(columns, result.one_sided, "discovery" if "fdr" in result.parameters else "clear")
+    found = "discovery" if "fdr" in result.parameters else "clear"
+    return Features(columns, result.evidence.one_sided, found)

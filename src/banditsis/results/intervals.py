@@ -27,10 +27,10 @@ class Fisher(NamedTuple):
 
 def transform(result: ScreeningResult) -> Fisher:
     """The transformed correlations and their standard errors."""
-    evidence, read = result.evidence, result.rows_read[result.selected].astype(np.float64)
+    evidence, last = result.evidence, result.last_round[result.selected]
+    read, effective = np.array([(step.n_rows, step.effective_rows) for step in result.rounds])[last].T
     m = read if evidence.present is None else evidence.present
     r = result.scores[result.selected] * np.sqrt(read / np.maximum(m, 1))
-    effective = np.array([step.effective_rows for step in result.rounds])[result.last_round[result.selected]]
     inflation = np.ones_like(r)
     if evidence.informative is not None:
         inflation = 1.0 + excess_inflation(m / np.maximum(evidence.informative, 1.0), r)

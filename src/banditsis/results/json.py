@@ -13,21 +13,33 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.results.features import COLUMNS
 from banditsis.results.result import About, Evidence, Round, ScreeningResult
-from banditsis.statistics import null_distributions
 from banditsis.statistics.effects import Effects
-from banditsis.statistics.null_distributions import NullDistribution
+from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
 
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
 #: Attributes that describe a run and are readable as they are.
 SUMMARY = (
-    *("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread", "parameters", "one_sided"),
-    *("no_floor_reason", "no_interval_reason", "notes", "details", "response"),
+    *(
+        "n_rows",
+        "n_features",
+        "cells_read",
+        "fraction_read",
+        "cells_reread",
+        "parameters",
+        "notes",
+        "details",
+    ),
 )
 #: The same of its evidence.
-EVIDENCE = ("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread")
-#: What is stored with its fields; null distributions, besides.
-CLASSES = {kind.__name__: kind for kind in (Round, Evidence, About, Effects)}
+EVIDENCE = (
+    *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "one_sided"),
+    *("no_floor_reason", "no_interval_reason"),
+)
+#: All that a record may name; nothing else is called when it is read.
+CLASSES = {
+    kind.__name__: kind for kind in (Round, Evidence, About, Effects, NormalNull, BetaNull, CorrectedNull)
+}
 
 
 def to_record(result: ScreeningResult, *, full: bool) -> dict[str, Any]:
@@ -35,19 +47,15 @@ def to_record(result: ScreeningResult, *, full: bool) -> dict[str, Any]:
     record: dict[str, Any] = {
         "features": _describe_selected(result),
         "rounds": [dataclasses.asdict(r) for r in result.rounds],
-        "detection_floor": None if result.no_floor_reason else result.detection_floor(),
+        "detection_floor": None if result.evidence.no_floor_reason else result.detection_floor(),
         "undecided": result.undecided.tolist(),
         **{name: getattr(result, name) for name in SUMMARY},
         **{name: getattr(result.evidence, name) for name in EVIDENCE},
         **vars(result.about),
     }
     if full:
-        record["fields"] = {name: _encode(value) for name, value in _fields(result).items()}
+        record["fields"] = _encode_fields(result)
     return record
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
 
 
 def from_record(record: Mapping[str, Any]) -> ScreeningResult:
@@ -64,9 +72,10 @@ def from_record(record: Mapping[str, Any]) -> ScreeningResult:
 
 def _describe_selected(result: ScreeningResult) -> list[dict[str, Any]]:
     """The table of features; a column that the result does not have is null."""
-    n = len(result.selected)
-    informative = [None] * n if result.evidence.informative is None else result.evidence.informative.tolist()
-    columns = dict.fromkeys(COLUMNS, [None] * n) | result.features.to_lists() | {"informative": informative}
+    columns = dict.fromkeys((*COLUMNS, "informative"), [None] * len(result.selected))
+    columns |= result.features.to_lists()
+    if result.evidence.informative is not None:
+        columns["informative"] = result.evidence.informative.tolist()
     return [
         dict(zip(columns, map(to_finite, row), strict=True)) for row in zip(*columns.values(), strict=True)
     ]
@@ -79,15 +88,19 @@ def to_finite(value: Any) -> Any:
     return None if np.isnan(value) else max(value, LOG_OF_ZERO)
 
 
+def _encode_fields(value: Any) -> dict[str, Any]:
+    fields = value._fields if isinstance(value, Effects) else [f.name for f in dataclasses.fields(value)]
+    return {name: _encode(getattr(value, name)) for name in fields}
+
+
 def _encode(value: Any) -> Any:
     """A value as plain data; what JSON does not have becomes an object with one key that names its type."""
     if isinstance(value, np.ndarray):
         return {"array": [value.dtype.str, list(value.shape), _pack(value)]}
     if isinstance(value, np.generic):
         return _encode(value.item())
-    if isinstance(value, (*CLASSES.values(), NullDistribution)):
-        fields = value._asdict() if isinstance(value, Effects) else _fields(value)
-        return {"object": [type(value).__name__, _encode(fields)]}
+    if isinstance(value, tuple(CLASSES.values())):
+        return {"object": [type(value).__name__, _encode_fields(value)]}
     if isinstance(value, Mapping):
         return {"mapping": [[key, _encode(item)] for key, item in value.items()]}
     if isinstance(value, tuple):
@@ -106,11 +119,12 @@ def _decode(value: Any) -> Any:
         return value
     ((kind, content),) = value.items()
     if kind == "array":
-        dtype, shape, packed = content
-        return _unpack(packed, dtype).reshape(shape)
+        return _unpack(*content)
     if kind == "object":
         name, fields = content
-        return (CLASSES.get(name) or getattr(null_distributions, name))(**_decode(fields))
+        if name not in CLASSES:
+            raise ValueError(f"the record names {name!r}, which is not a part of a result.")
+        return CLASSES[name](**{field: _decode(item) for field, item in fields.items()})
     if kind == "mapping":
         return {key: _decode(item) for key, item in content}
     return float(content) if kind == "float" else tuple(map(_decode, content))
@@ -123,7 +137,9 @@ def _pack(array: Array) -> str | list[Any]:
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode("ascii")
 
 
-def _unpack(packed: str | list[Any], dtype: str) -> Array:
-    if isinstance(packed, str):
-        return np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=dtype)
-    return np.array(packed, dtype=dtype)
+def _unpack(dtype: str, shape: Sequence[int], packed: str | list[Any]) -> Array:
+    if not isinstance(packed, str):
+        return np.array(packed, dtype=dtype).reshape(shape)
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    content = zlib.decompressobj().decompress(base64.b64decode(packed), size + 1)  # no more than is declared
+    return np.frombuffer(content, dtype=dtype, count=size // np.dtype(dtype).itemsize).reshape(shape)

@@ -29,7 +29,7 @@ from banditsis.results.features import LEAKAGE as LEAKAGE
 from banditsis.results.features import Features, describe_features
 from banditsis.results.intervals import find_limits, is_clear
 from banditsis.results.sentences import (
-    describe_associated,
+    describe_answer,
     describe_best,
     describe_floor,
     describe_sampling,
@@ -77,10 +77,6 @@ class ScreeningResult:
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
         Further columns with a value for each feature, such as chromosome, position and alleles of a variant.
-    one_sided : bool
-        Whether only large positive scores indicate association.
-    no_floor_reason, no_interval_reason : str or None
-        Why there is no detection floor, or no confidence interval; None if there is one.
     undecided : ndarray of int
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
@@ -91,16 +87,10 @@ class ScreeningResult:
     cells_reread : int
         Cells that were read again to check small p-values or to compute correlations among candidates; not
         part of :attr:`cells_read`.
-    response : str
-        Name of the response; empty if it has none.
     evidence : Evidence
-        What floors, intervals and p-values are computed from.
+        What floors, intervals and p-values are computed from, and why there are none.
     about : About
-        Where the data came from, and when and with what the run was made.
-    n_candidates : int
-        Number of features that screening kept, of which the selected ones were chosen because they are not
-        redundant (``avoid_redundancy=True``) or because they are significant (selection by false discovery
-        rate); 0 if there was no such choice. The detection floor is about the candidates.
+        The response, where the data came from, and when and with what the run was made.
     near_duplicates : dict of int to ndarray of int
         For a selected feature, the candidates with an absolute correlation above 0.95 that were not selected
         because it stands for them.
@@ -135,22 +125,13 @@ class ScreeningResult:
     details: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     annotations: Mapping[str, Array] = field(default_factory=dict)
-    one_sided: bool = False
-    no_floor_reason: str | None = None
-    no_interval_reason: str | None = None
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
     cells_reread: int = 0
-    response: str = ""
-    n_candidates: int = 0
     near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
     correlation: Floats | None = None
     evidence: Evidence = field(default_factory=Evidence)
     about: About = field(default_factory=About)
-
-    def __post_init__(self) -> None:
-        if self.no_floor_reason is None and self.evidence.variance_inflation is None and not self.is_exact:
-            object.__setattr__(self, "no_floor_reason", "the variance inflation was not measured")
 
     @property
     def cells_read(self) -> int:
@@ -172,20 +153,10 @@ class ScreeningResult:
         """Whether every row of every feature was read."""
         return self.rounds[0].n_rows >= self.n_rows
 
-    @property
-    def rows_read(self) -> Indices:
-        """Number of rows read for each feature."""
-        return np.array([r.n_rows for r in self.rounds], dtype=np.intp)[self.last_round]
-
-    @property
-    def strength(self) -> Floats:
-        """The values that features are ranked by: absolute scores, or the scores if one-sided."""
-        return strength(self.scores, self.one_sided)
-
     @cached_property
     def ranking(self) -> Indices:
         """Rank of every feature, from 1: by the last round it survived, then by score."""
-        order = np.lexsort((-self.strength, -self.last_round.astype(np.intp), ~self.support))
+        order = np.lexsort((-strength_of(self), -self.last_round.astype(np.intp), ~self.support))
         ranks = np.empty(self.n_features, dtype=np.intp)
         ranks[order] = np.arange(1, self.n_features + 1)
         ranks[self.selected] = np.arange(1, len(self.selected) + 1)
@@ -329,7 +300,7 @@ class ScreeningResult:
                 return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
             return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
-        if self.no_floor_reason is not None or self.evidence.own_inflation is None:
+        if self.evidence.no_floor_reason is not None or self.evidence.own_inflation is None:
             return None
         return np.asarray(self.selected[is_clear(self, ERROR_RATE)])
 
@@ -360,8 +331,8 @@ class ScreeningResult:
             if the rows read are not a simple random sample.
         """
         check_real("confidence", confidence, 0, 1)
-        if self.no_interval_reason is not None:
-            raise ValueError(f"no confidence intervals: {self.no_interval_reason}.")
+        if self.evidence.no_interval_reason is not None:
+            raise ValueError(f"no confidence intervals: {self.evidence.no_interval_reason}.")
         return find_limits(self, confidence)
 
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
@@ -387,16 +358,16 @@ class ScreeningResult:
         Raises
         ------
         ValueError
-            If no floor is known, for the reason :attr:`no_floor_reason`: for other statistics than Pearson
-            and two-class "anova" and "logistic", with sample weights, with missing values and covariates, if
-            the rows read are not a simple random sample, and with selection by false discovery rate.
+            If no floor is known, for the reason in :attr:`evidence`: for other statistics than Pearson and
+            two-class "anova" and "logistic", with sample weights, with missing values and covariates, if the
+            rows read are not a simple random sample, and with selection by false discovery rate.
         """
         check_real("confidence", confidence, 0, 1)
-        if self.no_floor_reason is not None:
-            raise ValueError(f"no detection floor: {self.no_floor_reason}.")
+        if self.evidence.no_floor_reason is not None:
+            raise ValueError(f"no detection floor: {self.evidence.no_floor_reason}.")
         evidence, rounds, n = self.evidence, self.rounds, self.n_rows
         # The number of features that pass by evidence is not fixed in advance, so all features count.
-        n_compared = self.n_features if evidence.by_evidence else self.n_candidates or len(self.selected)
+        n_compared = self.n_features if evidence.by_evidence else evidence.n_candidates or len(self.selected)
         error = error_level(confidence, simultaneous, n_compared)
         cutoffs = [r.cutoff if r.n_kept < r.n_features else 0.0 for r in rounds]
         rows = [r.effective_rows - evidence.n_covariates for r in rounds]  # each takes one (Fisher 1924)
@@ -483,7 +454,7 @@ class ScreeningResult:
     def __str__(self) -> str:
         lines = [
             describe_best(self),
-            *filter(None, (describe_sign(self), describe_associated(self), describe_sampling(self))),
+            *filter(None, (describe_sign(self), describe_answer(self), describe_sampling(self))),
             describe_floor(self),
             *(f"note: {note}" for note in (*self.notes, *self.details)),
         ]
@@ -503,20 +474,27 @@ def strength(scores: Floats, one_sided: bool) -> Floats:
     return scores if one_sided else np.abs(scores)
 
 
+def strength_of(result: ScreeningResult) -> Floats:
+    """The values that features are ranked by."""
+    return strength(result.scores, result.evidence.one_sided)
+
+
 def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:
     """The same result with only the selected features that :meth:`ScreeningResult.select` returns."""
     kept = np.flatnonzero(np.isin(result.selected, result.select(fdr)))
     selected = result.selected[kept]
     left = set(selected.tolist())
-    weakest = float(result.strength[selected].min()) if len(selected) else 1.0
+    weakest = float(strength_of(result)[selected].min()) if len(selected) else 1.0
     return replace(
         result,
         selected=selected,
-        evidence=result.evidence.take(kept),
+        evidence=replace(
+            result.evidence.take(kept),
+            n_candidates=len(result.selected),
+            no_floor_reason=result.evidence.no_floor_reason or "features were selected by p-value",
+        ),
         effects=None if result.effects is None else result.effects.take(kept),
         flags={k: flag for k, flag in result.flags.items() if k in left or flag == LEAKAGE},
-        n_candidates=len(result.selected),
-        no_floor_reason=result.no_floor_reason or "features were selected by p-value",
         near_duplicates={k: group for k, group in result.near_duplicates.items() if k in left},
         correlation=None if result.correlation is None else result.correlation[np.ix_(kept, kept)],
         rounds=(*result.rounds[:-1], replace(result.rounds[-1], n_kept=len(selected), cutoff=weakest)),

@@ -43,7 +43,7 @@ class ScreeningResults(Sequence[ScreeningResult]):
     def __init__(self, results: Sequence[ScreeningResult]) -> None:
         self.results = list(results)
         #: Names of the responses.
-        self.names = [result.response or f"y{k}" for k, result in enumerate(self.results)]
+        self.names = [result.about.response or f"y{k}" for k, result in enumerate(self.results)]
 
     def __len__(self) -> int:
         return len(self.results)

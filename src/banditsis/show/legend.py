@@ -22,5 +22,5 @@ def find_cutoffs(result: ScreeningResult) -> list[float]:
     cutoff = result.rounds[-1].cutoff
     if not math.isfinite(cutoff) or len(result.selected) == result.n_features:
         return []
-    negative = not result.one_sided and bool((result.features["score"] < 0).any())
+    negative = not result.evidence.one_sided and bool((result.features["score"] < 0).any())
     return [cutoff, -cutoff] if negative and cutoff else [cutoff]

@@ -11,7 +11,6 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import (
-    MAX_EXACT_INTEGER,
     ROWS_AT_ONCE,
     Array,
     Columns,
@@ -22,13 +21,11 @@ from banditsis.core.arrays import (
     chunks,
     count_rows,
     is_masked,
-    is_wide_integer,
     spread,
-    subtract_integers,
     take,
 )
 from banditsis.core.parallel import map_in_threads
-from banditsis.core.validation import NUMBERS, from_numbers
+from banditsis.core.validation import NUMBERS
 from banditsis.sources.base import (
     COLUMNS_AT_ONCE,
     PILOT_ROWS,
@@ -70,7 +67,7 @@ class ArraySource(Source):
     """A two-dimensional NumPy array, used without a copy.
 
     Compiled kernels read float32 and float64 arrays in place. Other dtypes are converted tile by tile,
-    float16 to float32 and the rest to float64; integers that float64 would round are shifted before.
+    float16 to float32 and the rest to float64.
 
     Parameters
     ----------
@@ -177,16 +174,16 @@ class ArraySource(Source):
     ) -> None:
         """Add the sums of a tile to the columns of ``out`` from ``start`` on."""
         here, block = calibration.take(strip.columns), None
-        shift, unscaled = here.shift, calibration.is_unscaled or here.is_unscaled
+        unscaled = calibration.is_unscaled or here.is_unscaled
         cells = self._find_strips(rows, strip.columns) if unscaled and fits_kernels(weights) else None
         if cells is None or (cells.offsets.size and not weights.is_plain):
-            block, shift = self._copy(rows, strip.columns, here)
+            block = self._copy(rows, strip.columns, here)
             cells = self._strips_of(block)
-        given = cells, block, shift, weights.computed, edges
+        given = cells, block, here.shift, weights.computed, edges
         if weights.is_plain and strip.picked is None and out.flags.c_contiguous:
             add_products(*given, out, start)
             return
-        part = np.zeros((*out.shape[:2], len(shift)))  # kernels are compiled for contiguous results only
+        part = np.zeros((*out.shape[:2], len(here.shift)))  # kernels are compiled for contiguous results only
         add_products(*given, part)
         picked = part if strip.picked is None else part[..., strip.picked]
         out[..., start : start + picked.shape[-1]] += picked
@@ -210,15 +207,13 @@ class ArraySource(Source):
         n_strips, step = (len(block), flat.stride[0]) if self.by_row else (block.shape[1], flat.stride[1])
         return Strips(flat.memory, step * np.arange(n_strips), self.by_row)
 
-    def _copy(self, rows: Rows, columns: Indices | slice, calibration: Calibration) -> tuple[Array, Array]:
-        """Cells in the dtype of partial sums, scaled, in contiguous strips; and what is left of the shift."""
-        block, shift = self.read(rows, columns), calibration.shift
-        if is_wide_integer(block.dtype) and (wide := np.abs(shift) > MAX_EXACT_INTEGER).any():
-            block, shift = subtract_integers(block, np.where(wide, shift, 0.0)), np.where(wide, 0.0, shift)
+    def _copy(self, rows: Rows, columns: Indices | slice, calibration: Calibration) -> Array:
+        """Cells in the dtype of partial sums, scaled, in contiguous strips."""
+        block = self.read(rows, columns)
         contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
         if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
             block = self._convert(block)
-        return block if calibration.is_unscaled else block * calibration.scale, shift
+        return block if calibration.is_unscaled else block * calibration.scale
 
     def _convert(self, block: Array) -> Array:
         """A contiguous copy of a block in the dtype of partial sums."""
@@ -347,7 +342,7 @@ def _check_array(array: Array) -> Array:
                     f"X has dtype object and contains {value!r}, which is not a number; "
                     "encode it first (argument must be a string or a number)."
                 )
-        return from_numbers(array)
+        return array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
     return array

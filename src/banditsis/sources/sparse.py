@@ -11,14 +11,12 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import (
-    MAX_EXACT_INTEGER,
     Array,
     Columns,
     Floats,
     Indices,
     Rows,
     as_indices,
-    is_wide_integer,
     spread,
     take,
 )
@@ -221,11 +219,6 @@ def _compress(matrix: Any) -> Any:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    if is_wide_integer(matrix.dtype) and (np.abs(matrix.data.astype(np.float64)) > MAX_EXACT_INTEGER).any():
-        raise ValueError(
-            "X is sparse and has integers beyond 2⁵³, which would be rounded: pass it as a dense array, or "
-            "subtract a constant from them."
-        )
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float32 if matrix.dtype.itemsize <= 2 else np.float64)
     return matrix

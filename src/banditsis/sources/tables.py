@@ -9,17 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import (
-    MAX_EXACT_INTEGER,
     Array,
     Columns,
-    Floats,
     Indices,
     Rows,
     as_indices,
     count_rows,
-    is_wide_integer,
     spread,
-    subtract_integers,
     take,
 )
 from banditsis.sources.array import array_bytes
@@ -102,7 +98,6 @@ class TableSource(BlockSource):
         #: of each feature as it is stored; an indicator is stored as text
         self.stored = [None if level is not None else dtypes[column] for column, level in features]
         self.dtype = np.result_type(np.float32, *(set(self.stored) - {None}))
-        self.is_wide = np.array([dtype is not None and is_wide_integer(dtype) for dtype in self.stored])
         sizes = [(dtype or self.dtype).itemsize for dtype in self.stored]
         self._stored_share = sum(sizes) / max(1, len(sizes) * self.dtype.itemsize)
         self.chunk = int(np.median(lengths)), 1
@@ -113,11 +108,9 @@ class TableSource(BlockSource):
     def tile_columns(self, n_columns: int) -> int:
         return min(n_columns, max(MIN_COLUMNS, super().tile_columns(n_columns)))
 
-    def read(self, rows: Rows, columns: Columns | slice, origin: Floats | None = None) -> Array:
-        """Cells, less an integer for each column that is subtracted before they are converted to floats."""
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
         chosen = as_indices(slice(0, self.shape[1]) if columns is None else columns)
         block = np.empty((count_rows(rows), len(chosen)), self.dtype, order="F")
-        origin = np.zeros(len(chosen)) if origin is None else origin
         places: dict[int, list[int]] = {}  # of the features made of each column
         for k, j in enumerate(chosen.tolist()):
             places.setdefault(self.features[j].column, []).append(k)
@@ -127,18 +120,8 @@ class TableSource(BlockSource):
             for column, values in zip(stored, self._load(group, stored, inside), strict=True):
                 for k in places[column]:
                     level = self.features[chosen[k]].level
-                    if level is not None:
-                        part[:, k] = values == level
-                    else:
-                        part[:, k] = subtract_integers(values, origin[k]) if origin[k] else values
+                    part[:, k] = values if level is None else values == level
         return block
-
-    def _read_tile(
-        self, rows: Rows, columns: Indices | slice, calibration: Calibration
-    ) -> tuple[Array, Calibration]:
-        shift = calibration.shift
-        origin = np.where(self.is_wide[columns] & (np.abs(shift) > MAX_EXACT_INTEGER), shift, 0.0)
-        return self.read(rows, columns, origin), Calibration(shift - origin, calibration.scale)
 
     def calibrate(self, rows: Rows) -> Calibration:
         # Reading the first rows of a row group is cheaper than reading the whole group.

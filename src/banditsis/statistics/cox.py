@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero
+from banditsis.core.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import RowSizes, ratio
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -97,7 +97,7 @@ class Cox(SampleStatistic):
                 "statistic 'cox' needs events that are 0 (censored) or 1, in the second column of the "
                 f"response; got {event[row]:g} in row {row:,}."
             )
-        return self.copy_with(y=near_zero(y), pairwise=pairwise)
+        return self.copy_with(y=y, pairwise=pairwise)
 
     def subset(self, responses: Sequence[int]) -> Self:
         return self

@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices, is_masked
 from banditsis.core.formatting import count, were
-from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, from_numbers, is_frame
+from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, is_frame
 
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
 MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
@@ -113,7 +113,7 @@ def _as_numbers(column: Array, label: object, *, from_array: bool) -> Array | No
             "date, or to labels such as the year."
         )
     if column.dtype.kind == "O" and all(isinstance(value, NUMBERS) for value in known):
-        return from_numbers(np.where(find_missing(column), np.nan, column))
+        return np.where(find_missing(column), np.nan, column).astype(np.float64)
     if not all(isinstance(value, str | np.str_ | np.bytes_) for value in known):
         kinds = ", ".join(sorted({type(value).__name__ for value in known}))
         raise TypeError(

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, near_zero
+from banditsis.core.arrays import Array, Floats, Rows
 from banditsis.core.validation import distinct_values
 from banditsis.statistics.base import RowSizes, check_classes, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
@@ -50,7 +50,7 @@ class Pearson(LinearStatistic):
     @classmethod
     def bind(cls, y: Array, pairwise: bool) -> Self:
         if y.dtype.kind not in "OUSb":
-            return cls(near_zero(y), pairwise)
+            return cls(y, pairwise)
         labels = [[False, True] if y.dtype.kind == "b" else distinct_values(column, 3) for column in y.T]
         if any(len(found) != 2 for found in labels):
             more = "more classes" if max(map(len, labels)) > 2 else "one class"

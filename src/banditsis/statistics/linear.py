@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Indices, Rows, near_zero
+from banditsis.core.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import is_mostly_missing, ratio
 from banditsis.statistics.moments import SMALLEST_RESIDUAL, Moments, find_moments, residual_moments
 from banditsis.statistics.null_distributions import NullDistribution
@@ -180,7 +180,7 @@ class LinearStatistic(LinearResponse):
 
         Rows have sampling weights. NaN for constant columns; None if the influence is not known.
         """
-        x, y = np.asarray(near_zero(block), np.float64), self.scaled(rows)[:, response]
+        x, y = np.asarray(block, np.float64), self.scaled(rows)[:, response]
         if self.rank == 0:
             return squared_influence(x, y, weights)
         if self.pairwise:

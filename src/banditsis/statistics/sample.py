@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, near_zero
+from banditsis.core.arrays import Array, Floats, Rows
 from banditsis.statistics.base import Statistic, check_classes
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts
@@ -81,7 +81,7 @@ class SampleStatistic(Statistic):
                 "classes."
             )
         labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
-        return self.copy_with(y=near_zero(y) if labels is None else y, pairwise=pairwise, labels=labels)
+        return self.copy_with(y=y, pairwise=pairwise, labels=labels)
 
     def constant_responses(self, rows: Rows) -> list[int]:
         return [k for k in range(self.n_responses) if not self.can_rank(self.response(rows, k))]

@@ -9,8 +9,8 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
-from banditsis.results.result import ScreeningResult, varied_log10_pvalues
-from banditsis.results.sentences import describe_associated, name_of_associated
+from banditsis.results.result import ScreeningResult, strength_of, varied_log10_pvalues
+from banditsis.results.sentences import describe_answer, name_of_associated
 from banditsis.show.legend import evidence_labels, find_cutoffs
 from banditsis.show.plots.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
 
@@ -85,8 +85,8 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
 def _describe_selection(result: ScreeningResult, n_shown: int) -> str:
     n = len(result.selected)
     subset = "" if n_shown == n else f"the best {n_shown:,} of "
-    target = f" for {shorten(result.response)}" if result.response else ""
-    return f"{subset}{count(n, 'selected feature')}{target}\n{describe_associated(result)}".rstrip()
+    target = f" for {shorten(result.about.response)}" if result.about.response else ""
+    return f"{subset}{count(n, 'selected feature')}{target}\n{describe_answer(result)}".rstrip()
 
 
 def manhattan(
@@ -124,7 +124,7 @@ def manhattan(
     axes = axes or new_axes(10, 4.2)
     chromosomes = result.annotations.get("chromosome") if chromosomes is None else chromosomes
     groups, x, order = _place_features(result.n_features, chromosomes)
-    heights = _minus_log10(result.log10_pvalues) if result.has_pvalues else result.strength
+    heights = _minus_log10(result.log10_pvalues) if result.has_pvalues else strength_of(result)
     for parity, colour in enumerate((BLUE, SKY)):
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
@@ -141,7 +141,7 @@ def manhattan(
         middles = [float(x[groups == k].mean()) for k in range(len(order))]
         axes.set_xticks(middles, short_labels(order, 12), parse_math=False, fontsize=8)
         axes.set_xlabel("chromosome")
-    axes.set_ylabel(LOG_P if result.has_pvalues else "score" if result.one_sided else "|score|")
+    axes.set_ylabel(LOG_P if result.has_pvalues else "score" if result.evidence.one_sided else "|score|")
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
     tidy(axes)
     axes.grid(visible=False, axis="x")

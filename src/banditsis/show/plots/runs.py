@@ -9,7 +9,7 @@ import numpy as np
 from banditsis.core.arrays import Floats, Indices
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
-from banditsis.results.result import ScreeningResult
+from banditsis.results.result import ScreeningResult, strength_of
 from banditsis.show.plots.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     axes.grid(visible=False, axis="y")
     add_legend_below(axes)
     floor = "not available"
-    if result.no_floor_reason is None:
+    if result.evidence.no_floor_reason is None:
         floor = f"{result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
     axes.set_title(f"{_describe_reading(result)}\ndetection floor: {floor}", fontsize=10)
     return axes
@@ -147,7 +147,7 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
     grid = np.geomspace(1, p, MAX_COLUMNS) if log else np.linspace(0, p, min(p, MAX_COLUMNS) + 1)
     edges = np.unique(np.concatenate([[0, p], n_features if ranked else [], np.rint(grid)])).astype(np.intp)
     order = np.argsort(result.ranking) if ranked else np.arange(p)
-    strength = np.fmax.reduceat(np.fmax(result.strength[order], 0), edges[:-1])
+    strength = np.fmax.reduceat(np.fmax(strength_of(result)[order], 0), edges[:-1])
     last_round = np.maximum.reduceat(result.last_round[order], edges[:-1])
     cells = np.where(np.arange(len(n_features))[:, None] <= last_round, strength, np.nan)
     return edges, rows, np.vstack([cells, np.full(len(edges) - 1, np.nan)])

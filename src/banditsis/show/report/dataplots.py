@@ -47,7 +47,7 @@ def plots_against_response(result: ScreeningResult, sample: Sample | None) -> st
             f'<span>{minus(score)}</span></figcaption><svg viewBox="{VIEW_BOX}" role="img" '
             f'aria-label="{title}">{plot_pair(sample.plotted[:, j], sample.y)}</svg></figure>'
         )
-    response = result.response or "the response"
+    response = result.about.response or "the response"
     axes = f"The horizontal axis is the feature, the vertical axis {response}"
     if find_classes(sample.y) is not None:
         axes = f"The vertical axis is the feature, by the values of {response}"

@@ -30,7 +30,7 @@ def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
     features = describe_features(result, _features_by_rank(result, max_listed))
     return {
         "selected": min(len(result.selected), len(features)),
-        "one_sided": result.one_sided,
+        "one_sided": result.evidence.one_sided,
         # Two digits of a p-value of 1e-5000 need more digits of its logarithm.
         "columns": {
             name: [_rounded(value, 8 if "log10" in name else 6) for value in values]

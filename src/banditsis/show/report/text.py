@@ -44,13 +44,13 @@ def default_title(results: Sequence[ScreeningResult]) -> str:
     """What the report is about."""
     if len(results) > 1:
         return f"Features associated with {len(results):,} responses"
-    return f"Features associated with {results[0].response or 'the response'}"
+    return f"Features associated with {results[0].about.response or 'the response'}"
 
 
 def facts(results: Sequence[ScreeningResult]) -> str:
     """What was screened: the response if there is one, the data, their size, the statistic and the date."""
     first, single = results[0], len(results) == 1
-    target = ": ".join(filter(None, [first.response, describe_response(first)]))
+    target = ": ".join(filter(None, [first.about.response, describe_response(first)]))
     contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.about.contents}"
     date = max(result.about.created for result in results).replace("T", " ").replace("+00:00", " UTC")
     pairs = {
@@ -120,15 +120,15 @@ def reliability(result: ScreeningResult) -> list[str]:
 
 
 def _describe_simultaneous_floor(result: ScreeningResult) -> str:
-    if result.no_floor_reason is not None or result.is_exact:
+    if result.evidence.no_floor_reason is not None or result.is_exact:
         return ""
     floor = result.detection_floor(simultaneous=True)
     return f"With probability 95%, no feature with |r| ≥ {floor:.4f} was dropped{floor_condition(result)}."
 
 
 def _describe_intervals(result: ScreeningResult) -> str:
-    if result.no_interval_reason is not None:
-        return f"There are no confidence intervals: {result.no_interval_reason}."
+    if result.evidence.no_interval_reason is not None:
+        return f"There are no confidence intervals: {result.evidence.no_interval_reason}."
     if not len(result.selected):
         return ""
     return (
