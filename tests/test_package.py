@@ -228,11 +228,11 @@ BUDGET = {
     "engine": 2539,
     "formats": 4052,
     "index": 854,
-    "kernels": 2092,
+    "kernels": 1993,
     "plans": 1771,
     "results": 1359,
     "show": 1313,
-    "sources": 3499,
+    "sources": 3154,
     "statistics": 3704,
 }
 
