@@ -232,7 +232,7 @@ BUDGET = {
     "plans": 1771,
     "results": 1359,
     "show": 1313,
-    "sources": 3154,
+    "sources": 3148,
     "statistics": 3704,
 }
 
