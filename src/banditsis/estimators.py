@@ -249,8 +249,8 @@ class Screener(SelectorMixin, BaseEstimator):
     def _select_in_place(self, X: Any) -> Any:
         """The selected columns of what has labels, is lazy or is on a GPU, and stays so."""
         chosen = self.get_support(indices=True)
-        if is_dask(X) and hasattr(X, "columns") and self._results[0].names is not None:
-            labels = dict(zip(frame_names(X), X.columns, strict=True))
+        labels = dict(zip(frame_names(X), X.columns, strict=True)) if hasattr(X, "columns") else {}
+        if is_dask(X) and labels and self._results[0].names is not None:
             names = [self._results[0].name(k) for k in chosen]
             if missing := [name for name in names if name not in labels]:
                 raise ValueError(f"the frame has no column {missing[0]!r}, which the selector was fitted on.")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from banditsis import BanditSIS, Plan, screen
+from banditsis import Plan, screen
 from banditsis.kernels import half
 
 rng = np.random.default_rng(5)
@@ -34,16 +34,6 @@ def test_scores_are_those_of_float32(order, options):
     found = screen(x, plan=plan, **options)
     expected = screen(X.astype(np.float32), plan=plan, **options)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_adaptive_runs(order):
-    large = rng.standard_normal((20_000, 60)).astype(np.float16, order=order)
-    y = large[:, 7] + rng.standard_normal(20_000)
-    found = BanditSIS(3, alpha=0.5, random_state=0).fit(large, y).result_
-    expected = BanditSIS(3, alpha=0.5, random_state=0).fit(large.astype(np.float32), y).result_
-    np.testing.assert_array_equal(found.selected, expected.selected)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -60,11 +59,6 @@ def block_sums(block: Any, panel: Panel, rows: Rows, weights: Weights) -> Floats
         context = SumContext(panel.calibration, out, workers)
         columns.add_sums(shift_rows(rows, window.start), np.array([0, n]), None, weights, context)
     return np.asarray(out[0])
-
-
-def add_up(parts: Sequence[Floats]) -> Floats:
-    """Add the sums of several blocks in order."""
-    return np.asarray(np.sum(parts, axis=0))
 
 
 def calibrate_block(block: Any, rows: Rows) -> Calibration:
