@@ -222,17 +222,17 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1412,
-    "cli": 1276,
-    "core": 1445,
-    "engine": 2605,
-    "formats": 4043,
+    "(top)": 1416,
+    "cli": 1277,
+    "core": 1391,
+    "engine": 2603,
+    "formats": 3817,
     "index": 723,
-    "kernels": 2092,
+    "kernels": 1993,
     "plans": 1771,
     "results": 1336,
     "show": 1313,
-    "sources": 3499,
+    "sources": 3119,
     "statistics": 3675,
 }
 

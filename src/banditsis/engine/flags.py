@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
 from banditsis.core.validation import Responses
-from banditsis.results.result import LEAKAGE, ScreeningResult
+from banditsis.results.result import LEAKAGE, ScreeningResult, strength_of
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
 
@@ -83,7 +83,7 @@ def _find_separating(result: ScreeningResult, source: Source, responses: Respons
 
     if measure(rows, np.sort(chosen)).max() < NEARLY:  # as nearly always
         return []
-    strength = np.where(result.support, -np.inf, np.nan_to_num(result.strength))
+    strength = np.where(result.support, -np.inf, np.nan_to_num(strength_of(result)))
     others = np.argsort(-strength, kind="stable")[: min(MAX_CHECKED, strength.size) - chosen.size]
     features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
     if len(np.unique(y[rows])) != 2:
