@@ -150,7 +150,8 @@ def _open_stream(file: TextFile, left: float, error: ValueError) -> Iterator[Any
         with open_text(path) as stream:
             bounded = _Bounded(stream, left, error)
             if file.delimiter == " ":
-                yield io.BytesIO(separate_by_tabs(bounded.read()))
+                pieces = iter(lambda: bounded.read(text.BLOCK), b"")
+                yield io.BytesIO(separate_by_tabs(b"".join(pieces)))
             else:
                 yield str(path) if is_plain else bounded
     except _TooLargeError:
@@ -172,9 +173,8 @@ class _Bounded:
     def __init__(self, stream: Any, left: float, error: ValueError) -> None:
         self.stream, self.left, self.error = stream, left, error
 
-    def read(self, size: int = -1) -> bytes:
-        limit = -1 if self.left == float("inf") else int(self.left) + 1
-        data: bytes = self.stream.read(limit if size < 0 else size if limit < 0 else min(size, limit))
+    def read(self, size: int) -> bytes:
+        data: bytes = self.stream.read(int(min(size, self.left + 1)))
         self.left -= len(data)
         if self.left < 0:
             raise self.error
