@@ -152,14 +152,14 @@ def test_an_outlier_of_the_response_that_was_not_read_raises_the_floor():
     X, y = rng.standard_normal((n, 100)), rng.standard_normal(n)
     plan = Plan.paper(n, 100, 10, 0.8)
     plain = screen(X, y, plan, random_state=0)
-    assert plain.unread == 0
+    assert plain.evidence.unread == 0
     y[11] = 60.0
     share = (60 - y.mean()) / np.sqrt(np.sum((y - y.mean()) ** 2))
     result = screen(X, y, plan, random_state=0)
     assert result.evidence.unread == pytest.approx(share)
     assert result.detection_floor() > plain.detection_floor() + 0.3
     stratified = screen(X, y, plan, sampling="stratified", random_state=0)
-    assert stratified.unread == 0
+    assert stratified.evidence.unread == 0
     assert stratified.detection_floor() < plain.detection_floor()
 
 
