@@ -299,7 +299,7 @@ def test_samples_of_strata_are_unbiased_for_other_targets(name):
     responses = z if n_responses == 1 else np.column_stack([z, -z])
     exact = screen(X, z, Plan.exact(600, 4, 4), statistic=options.get("statistic", "pearson")).scores
     plan, scores = Plan(600, 4, ((60, 4), (120, 4))), []
-    for seed in range(250):
+    for seed in range(600):
         order, sizes = order_rows(600, y, np.random.default_rng(seed))
         source = ArraySource(X[order])
         source.shuffled, source.stratum_sizes, source.block_rows = True, tuple(sizes), 40
