@@ -21,13 +21,17 @@ from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.statistics import STATISTICS as REGISTERED
 from banditsis.statistics import find_statistic
 from source_promises import (  # noqa: F401 - the tests of sources are run here
+    CELLS,
     GAPS,
     MOMENT,
     NAMES,
     RESPONSES,
+    WEIGHTS,
     N,
     P,
     X,
+    check_selection,
+    check_sums,
     rng,
     test_correlation_among,
     test_cost_grows_with_what_is_read,
@@ -159,6 +163,23 @@ def build(request):
 @pytest.fixture(params=REGISTERED)
 def name(request):
     return request.param
+
+
+#: Each sums by code of its own, so every choice of cells meets every kind of weights, and every statistic.
+KERNELS = ["blocks", "array", "column-major array", "interactions", "sparse by row", "sparse by column"]
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_all_cells_by_all_weights(kernel, kind):
+    x = GAPS if "gaps" in kind else X
+    for rows, columns in CELLS.values():
+        check_sums(SOURCES[kernel](x), x, rows, columns, WEIGHTS[kind])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_same_selection_by_every_statistic(name, kernel):
+    check_selection(SOURCES[kernel](X), name)
 
 
 def test_the_registered_name_is_its_own(name):

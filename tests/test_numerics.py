@@ -52,9 +52,18 @@ def test_offsets_and_scales(layout, dtype, kind):
 
 
 @pytest.mark.filterwarnings("ignore:(over|under)flow")  # by kernels that run as plain Python
-@pytest.mark.parametrize("q", [1, 3, 30])
 @pytest.mark.parametrize(
-    ("dtype", "size"), [("f4", 1e15), ("f4", 1e-15), ("f8", 1e100), ("f8", 1e-75), ("f2", 1.0), ("i2", 20.0)]
+    ("dtype", "size", "q"),
+    [
+        ("f4", 1e15, 1),
+        ("f4", 1e-15, 3),
+        ("f4", 1e15, 30),
+        ("f8", 1e100, 1),
+        ("f8", 1e-75, 3),
+        ("f8", 1e100, 30),
+        ("f2", 1.0, 1),
+        ("i2", 20.0, 3),
+    ],
 )
 def test_fourth_powers_of_large_and_small_cells(layout, dtype, size, q):
     """Also of a column that is 0 in all pilot rows, so it is not scaled."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -275,29 +274,26 @@ def test_number_of_users_is_checked(small, tmp_path):
         reproduce_table2(Options(replications=101, out=tmp_path), small)
 
 
-def reproduce(*arguments):
-    command = [sys.executable, "-m", "paper", "table2", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @needs_libmf
-def test_command(small, tmp_path):
+def test_command(small, tmp_path, command):
     folder = write_files(small, tmp_path / "ml", ("genome-scores",))
-    done = reproduce("--movielens", folder, "--replications", 1, "--jobs", 1, "--out", tmp_path / "out")
+    done = command(
+        "table2", "--movielens", folder, "--replications", 1, "--jobs", 1, "--out", tmp_path / "out"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Table 2, reproduced")
     assert "not all of ml-25m" in done.stdout
     assert "libmf" not in done.stdout
-    done = reproduce("--movielens", tmp_path, "--out", tmp_path / "out")
+    done = command("table2", "--movielens", tmp_path, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "has no movies.csv" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_unusable_output_folder_gives_a_one_line_error(small, tmp_path):
+def test_an_unusable_output_folder_gives_a_one_line_error(small, tmp_path, command):
     folder = write_files(small, tmp_path / "ml")
     (tmp_path / "file").touch()
-    done = reproduce("--movielens", folder, "--out", tmp_path / "file" / "out")
+    done = command("table2", "--movielens", folder, "--out", tmp_path / "file" / "out")
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1

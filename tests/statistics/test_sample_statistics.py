@@ -56,10 +56,10 @@ def responses(name, X, rng):
     return [y, np.round(y), y > y.mean()]
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 10, 63, 64, 65, 200])
+@pytest.mark.parametrize("n", [3, 4, 10, 64, 65, 200])
 def test_equals_the_reference(name, n):
     rng = np.random.default_rng(n)
-    for _ in range(4 if n < 20 else 1):
+    for _ in range(2 if n < 20 else 1):
         X = features(n, rng)
         for y in responses(name, X, rng):
             if len(np.unique(y)) in (1, n if name == "mv" else 1):
