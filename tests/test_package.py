@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -249,6 +250,15 @@ def test_packages_keep_to_their_budget_of_lines():
         lines[name] = lines.get(name, 0) + path.read_text(encoding="utf-8").count("\n")
     over = {name: n for name, n in lines.items() if n > BUDGET.get(name, 0)}
     assert not over, f"more lines than the budget allows: {over}"
+
+
+def test_the_route_through_the_code_is_short():
+    """The files that CONTRIBUTING.md names, with as many lines as it says."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    told = {name: int(lines) for name, lines in re.findall(r"\| `([\w/]+\.py)` \| (\d+) \|", text)}
+    found = {name: (PACKAGE / name).read_text(encoding="utf-8").count("\n") for name in told}
+    assert told == found
+    assert 0 < sum(found.values()) <= 2500
 
 
 #: Packages and modules from the bottom up; a module imports only from its own layer and those below.

@@ -9,6 +9,7 @@ matrix: eliminating A from it gives the products of the residuals.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +64,7 @@ class Layout(NamedTuple):
 
     def gram(self, targets: Sequence[int]) -> Indices:
         """Lines of presence of the Gram matrix of [A B] for some targets; -1 for products that are 0."""
-        a, t = self.n_design, self.n_targets
-        pairs, own = np.triu_indices(a), np.arange(a, a + len(targets))
-        lines = np.full((a + len(targets),) * 2, -1)
-        lines[pairs] = self.weighted + np.arange(len(pairs[0]))
-        crossed = self.weighted + len(pairs[0]) + np.asarray(targets, np.intp)
-        lines[:a, a:] = crossed + t * np.arange(a)[:, None]
-        lines[own, own] = crossed + (0 if self.one_hot else a * t)  # an indicator is its own square
-        return lines
+        return _gram_lines(self, tuple(targets))
 
     def presence(self, A: Floats, B: Floats, weighted: Floats, v: Floats | None) -> Floats:
         """Values whose sums over the present rows are lines: 1 if rows have weights, and products of [A B].
@@ -88,6 +82,18 @@ class Layout(NamedTuple):
         pairs = (A.T @ (A if v is None else A * v[:, None]))[np.triu_indices(self.n_design)]
         own = [] if self.one_hot else np.einsum("ij,ij->j", B, weighted)
         return np.concatenate([[len(A)] * self.weighted, pairs, (A.T @ weighted).ravel(), own])
+
+
+@lru_cache(maxsize=1024)  # each response needs them several times
+def _gram_lines(layout: Layout, targets: tuple[int, ...]) -> Indices:
+    a, t = layout.n_design, layout.n_targets
+    pairs, own = np.triu_indices(a), np.arange(a, a + len(targets))
+    lines = np.full((a + len(targets),) * 2, -1)
+    lines[pairs] = layout.weighted + np.arange(len(pairs[0]))
+    crossed = layout.weighted + len(pairs[0]) + np.asarray(targets, np.intp)
+    lines[:a, a:] = crossed + t * np.arange(a)[:, None]
+    lines[own, own] = crossed + (0 if layout.one_hot else a * t)  # an indicator is its own square
+    return lines
 
 
 class Moments(NamedTuple):
