@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -248,12 +248,12 @@ class SumState:
 
     def take(self, positions: Indices) -> SumState:
         """Keep the sums of the features at some positions."""
-        after = np.empty((*self.sums.shape[:2], len(positions)))
+        sums: Any = self.sums  # on a GPU if a plan with several steps reads all rows in the first
+        before = sums if isinstance(sums, np.ndarray) else sums.get()
+        after = np.empty((*before.shape[:2], len(positions)))
 
         def take_stratum(stratum: int) -> None:
-            np.take(
-                self.sums[stratum], positions, axis=1, out=after[stratum], mode="clip"
-            )  # without a buffer
+            np.take(before[stratum], positions, axis=1, out=after[stratum], mode="clip")  # without a buffer
 
         map_in_threads(take_stratum, range(len(after)), 1 + SUMS_OF_THREAD * len(after) // (after.size + 1))
         return replace(self, columns=self.features(positions), sums=after)

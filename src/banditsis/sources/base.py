@@ -24,6 +24,7 @@ from banditsis.core.arrays import (
     take,
 )
 from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.statistics.base import Statistic
 from banditsis.statistics.weights import Weights
 
 
@@ -141,6 +142,10 @@ class Source(ABC):
         """Cells of some rows × columns, one array for each column."""
         return list(self.read(rows, columns).T)
 
+    def place(self, statistic: Statistic) -> Statistic:
+        """The statistic with what it needs in the memory of the features, if that is not the host's."""
+        return statistic
+
     @abstractmethod
     def calibrate(self, rows: Rows) -> Calibration:
         """Find the shift and scale of all columns from some of the rows."""
@@ -202,6 +207,9 @@ class SourceView(Source):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(rows, columns)
 
+    def place(self, statistic: Statistic) -> Statistic:
+        return self.base.place(statistic)
+
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows)
 
@@ -256,24 +264,17 @@ def summing_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def calibrate(
-    source: Source,
-    rows: Rows,
-    pilot: Indices,
-    dtype: np.dtype,
-    columns_at_once: int = COLUMNS_AT_ONCE,
-    read_pilot: Callable[[slice], Array] | None = None,
+    source: Source, rows: Rows, pilot: Indices, dtype: np.dtype, columns_at_once: int = COLUMNS_AT_ONCE
 ) -> Calibration:
     """Find the shift and scale of all columns, in the dtype of partial sums.
 
     Both come from the pilot rows, or from the first of ``rows`` with a value if the pilot rows have none.
-    ``read_pilot`` reads some columns of the pilot rows faster than ``source.read``.
     """
     found = Calibration(*np.empty((2, source.shape[1]), dtype))
 
     def calibrate_some(start: int) -> None:
         columns = np.arange(start, min(start + columns_at_once, source.shape[1]))
-        some = slice(start, columns[-1] + 1)
-        empty = _fill(found, columns, source.read(pilot, some) if read_pilot is None else read_pilot(some))
+        empty = _fill(found, columns, source.read(pilot, slice(start, columns[-1] + 1)))
         for i in range(0, min(count_rows(rows), MAX_SEARCHED_ROWS), SEARCHED_AT_ONCE):
             if empty.size == 0:
                 break

@@ -61,14 +61,14 @@ class BlockSource(Source):
             stop = group.start
             for run in self._row_runs(take(rows, stop, group.stop), max(1, self.cells_at_once // width)):
                 start, stop = stop, stop + count_rows(run)
-                prepared, end = self._prepare(run, chosen, weights.part(slice(start, stop))), 0
+                prepared, end = self._prepare_weights(run, weights.part(slice(start, stop))), 0
                 for some in cut(chosen, width, self.chunk[1]):
                     place = slice(end, end := end + count_rows(some))
                     add = partial(self._add, run, some, prepared, context.calibration.take(some))
                     yield Tile(stop - start, context.out[g : g + 1], place, add)
 
-    def _prepare(self, rows: Rows, columns: Indices | slice, weights: Weights) -> Any:
-        """What :meth:`_add` needs besides cells, which tiles side by side share."""
+    def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
+        """What :meth:`_add` needs to know of the weights of some rows, which tiles side by side share."""
         return weights
 
     def tile_columns(self, n_columns: int) -> int:
@@ -90,14 +90,16 @@ class BlockSource(Source):
         self,
         rows: Rows,
         columns: Indices | slice,
-        prepared: Any,
+        weights: Any,
         calibration: Calibration,
         out: Floats,
         start: int,
     ) -> None:
         """Read a tile and add its sums to the columns of ``out`` from ``start`` on."""
         block, rest = self._read_tile(rows, columns, calibration)
-        add_block(block, prepared, rest, out, start)
+        tile, edges = ArraySource(block), np.array([0, len(block)])
+        context = SumContext(rest, out[..., start : start + block.shape[1]], Workers(1))
+        tile.add_sums(slice(0, len(block)), edges, None, weights.computed, context)
 
     def _read_tile(
         self, rows: Rows, columns: Indices | slice, calibration: Calibration
@@ -107,13 +109,6 @@ class BlockSource(Source):
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
-
-
-def add_block(block: Array, weights: Weights, calibration: Calibration, out: Floats, start: int) -> None:
-    """Add the sums of a dense block to the columns of ``out`` from ``start`` on."""
-    context = SumContext(calibration, out[..., start : start + block.shape[1]], Workers(1))
-    rows, edges = slice(0, len(block)), np.array([0, len(block)])
-    ArraySource(block).add_sums(rows, edges, None, weights.computed, context)
 
 
 def chunk_bytes(

@@ -96,7 +96,7 @@ class GenotypeSource(BlockSource):
     def _check_size(self) -> None:
         raise_if_shorter(self.path, self.path.stat().st_size, self._map.offset + self._map.nbytes)
 
-    def _prepare(self, rows: Rows, columns: Indices | slice, weights: Weights) -> Any:
+    def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
         samples = as_indices(rows)
         is_dense = samples[-1] - samples[0] < MAX_SPAN * len(samples)
         return weights if weights.weighted or not is_dense else GenotypeWeights.prepare(samples, weights)
@@ -105,18 +105,18 @@ class GenotypeSource(BlockSource):
         self,
         rows: Rows,
         columns: Indices | slice,
-        prepared: Any,
+        weights: Any,
         calibration: Calibration,
         out: Floats,
         start: int,
     ) -> None:
-        if isinstance(prepared, Weights):
-            super()._add(rows, columns, prepared, calibration, out, start)
+        if isinstance(weights, Weights):
+            super()._add(rows, columns, weights, calibration, out, start)
             return
         self._check_size()
-        packed = self._packed[columns, prepared.start : prepared.start + len(prepared.mask)]
+        packed = self._packed[columns, weights.start : weights.start + len(weights.mask)]
         shift = calibration.shift.astype(np.float64)  # the scale is always 1
-        out[0, :, start : start + len(shift)] += prepared.sums(packed, shift)
+        out[0, :, start : start + len(shift)] += weights.sums(packed, shift)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return super().bytes_touched(n_rows, n_columns, scattered=scattered) / (4 * self.dtype.itemsize)

@@ -1,0 +1,1 @@
+"""Products of columns as features that are never stored."""
