@@ -229,12 +229,12 @@ BUDGET = {
     "engine": 2603,
     "formats": 3817,
     "index": 723,
-    "kernels": 1993,
+    "kernels": 2092,
     "plans": 1771,
     "results": 1336,
     "show": 1313,
-    "sources": 3119,
-    "statistics": 3675,
+    "sources": 3464,
+    "statistics": 3700,
 }
 
 
