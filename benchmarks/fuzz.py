@@ -38,7 +38,7 @@ from banditsis.cli.info import run_info
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.targets import open_data
+from banditsis.formats.targets import open_dataset
 from fuzz_inputs import CASES, Answer, Case, write_inputs
 from fuzz_structures import damage
 
@@ -51,7 +51,7 @@ BASE = 256 << 20
 ALLOWED_MEMORY = 128 << 20
 RUNS_OF_A_PROCESS = 400
 SMALL_CELLS = 1 << 23  # more cells are not compared
-ALLOWED = ("right", "error", "only ours reads", "only theirs reads")
+ALLOWED = ("right", "error", "bare error", "only ours reads", "only theirs reads")
 FAILURES = ("traceback", "crash", "hang", "blow-up", "silent")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["fuzz_inputs", "banditsis.cli.info", "banditsis.formats.hdf5"])
@@ -101,10 +101,13 @@ def read_ours(case: Case, path: Path, root: Path) -> Answer:
         return {"text": json.dumps(json.loads(result.to_json())["fields"], sort_keys=True)}
     data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
     limit = case.memory_limit or ALLOWED_MEMORY
+    options = ReadOptions(memory_limit=limit)
     if case.structure == "folder":
         with contextlib.redirect_stdout(io.StringIO()):
-            run_info(data, None, ReadOptions(memory_limit=limit), as_json=False, verify=True)
-    source, y, *_ = open_data(data, target, memory_limit=limit)
+            run_info(data, None, options, as_json=False, verify=True)
+    if case.memory_limit:  # tables of text are converted in a folder
+        options = options._replace(scratch=Path(tempfile.mkdtemp(dir=path.parent)))
+    source, y, *_ = open_dataset(data, target, options)
     n, p = source.shape
     found: Answer = {"y": y, "names": source.names, "shape": (n, p)}
     if n * p <= SMALL_CELLS:
@@ -166,7 +169,7 @@ def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
     """What became of an input, first if the reference reader cannot read it, then if it can or cannot."""
     case, path = CASES[run.case], root / run.folder / CASES[run.case].name
     Path("/proc/self/clear_refs").write_text("5")  # the highest use of memory begins here
-    before, ours, error = resident("VmRSS"), None, ""
+    before, ours, error, refused = resident("VmRSS"), None, "", ""
     try:
         ours = read_ours(case, path, root)
     except MemoryError:
@@ -177,8 +180,9 @@ def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
         if not _is_user_error(caught) or not str(caught).strip():
             yield "traceback", error
             return
+        refused = "error" if is_explained(caught, path) else "bare error"
     used = resident("VmHWM") - before
-    yield ("error", error) if ours is None else ("only ours reads", "the reference reader crashes or hangs")
+    yield (refused, error) if ours is None else ("only ours reads", "the reference reader crashes or hangs")
     try:
         if any(file.is_fifo() for file in path.parent.rglob("*")):
             raise ValueError("a FIFO")
@@ -190,12 +194,19 @@ def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
     if used > BASE + 2 * size:
         yield "blow-up", f"{used / 1e6:,.0f} MB for {size / 1e6:,.0f} MB\n{error}"
     elif theirs is None:
-        yield ("error", error) if ours is None else ("only ours reads", error)
+        yield (refused, error) if ours is None else ("only ours reads", error)
     elif ours is None:
         yield "only theirs reads", error
     else:
         different = difference(ours, theirs)
         yield ("silent", f"different: {different}") if different else ("right", "")
+
+
+def is_explained(error: Exception, path: Path) -> bool:
+    """Whether an error names the file, or was raised on purpose, or by the operating system."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    is_raised = "banditsis" in last.filename and (last.line or "").startswith("raise")
+    return is_raised or isinstance(error, OSError) or str(path) in str(error)
 
 
 def resident(name: str) -> int:

@@ -11,6 +11,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -296,7 +297,7 @@ def change_json(document: Any, rng: Generator) -> str:
     if kind == 0:
         del node[key]
     elif kind == 1:
-        node[key] = other[other_key]
+        node[key] = deepcopy(other[other_key])
         return f"{key} from {other_key}"
     elif kind == 2 and isinstance(node, list):
         node.append(node[key])

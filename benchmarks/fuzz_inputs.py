@@ -132,8 +132,10 @@ def answer(X: Any, y: Any = None, names: Iterable[Any] | None = None) -> Answer:
 
 
 def from_table(table: Any, target: str | None) -> Answer:
-    """The columns of numbers of an Arrow table."""
+    """The columns of numbers of an Arrow table, without the index of a frame of pandas."""
     table.validate(full=True)
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    table = table.drop_columns([name for name in set(index) if name in table.column_names])
     kinds = {f.name: f.type for f in table.schema}
     if len(kinds) < table.num_columns:
         raise ValueError("names are repeated")

@@ -231,7 +231,8 @@ PANDAS += [
 def long_target(path: Path, rng: Generator) -> None:
     """The first page of the target says that it has one value."""
     data = path.read_bytes()
-    chunk = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    metadata = pq.ParquetFile(path).metadata
+    chunk = metadata.row_group(metadata.num_row_groups - 1).column(metadata.num_columns // 4)
     for start in (chunk.data_page_offset,):
         reader = Thrift(data, start)
         header = reader.struct()
@@ -352,7 +353,7 @@ CELLS = np.random.default_rng(1).standard_normal((300, 12))
 MATRICES: list[tuple[str, Callable[[h5py.File, str], object]]] = [
     ("oversized chunk", chunk_of(CELLS.tobytes() * 100)),
     ("short chunk", chunk_of(CELLS.tobytes()[:1000])),
-    ("empty chunk", chunk_of(b"")),
+    ("chunk of one byte", chunk_of(b"x")),
     ("deflate bomb", lambda file, name: chunk_of(deflated(BOMB), compression="gzip")(file, name)),
     ("short deflated chunk", chunk_of(deflated(1000), compression="gzip")),
     ("long deflated chunk", chunk_of(deflated(100_000), compression="gzip")),
