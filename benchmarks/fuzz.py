@@ -84,8 +84,9 @@ def plan_runs(count: int, only: Sequence[str] | None = None) -> list[Run]:
     """The runs of all cases, or of some (``CASE``), or single ones (``CASE:SEED``)."""
     total = sum(case.weight for case in CASES.values())
     seeds = {name: range(-(-count * case.weight // total)) for name, case in CASES.items()}
-    if only is None:
-        return [Run(name, seed) for name in CASES for seed in seeds[name]]
+    if only is None:  # some of each case, then more
+        runs = [Run(name, seed) for name in CASES for seed in seeds[name]]
+        return sorted(runs, key=lambda run: run.seed // 50)
     pairs = [text.partition(":") for text in only]
     return [Run(name, seed) for name, mark, text in pairs for seed in ([int(text)] if mark else seeds[name])]
 

@@ -207,9 +207,17 @@ def read_anndata(path: Path) -> Answer:
     return answer(cells, data.obs["age"].to_numpy(), data.var_names)
 
 
+def is_number(text: str) -> bool:
+    try:
+        return bool(text) and float(text) == float(text)
+    except ValueError:
+        return False
+
+
 def read_plink(path: Path) -> Answer:
     with open_bed(path, num_threads=1) as bed:
-        y = pd.to_numeric(pd.Series(bed.pheno), errors="coerce").replace(-9.0, np.nan).to_numpy()
+        y = np.array([float(text) if is_number(text) else np.nan for text in bed.pheno])
+        y[y == -9] = np.nan
         return answer(bed.read(dtype="float64"), y, bed.sid)
 
 
@@ -253,7 +261,12 @@ def joined(read: Callable[[Path], Any]) -> Callable[[Path], Answer]:
 
 
 def read_pheno(path: Path) -> Any:
-    return pd.read_csv(path, sep=r"\s+", header=None, names=["fid", "id", "value"], usecols=[0, 1, 2])
+    return read_exactly(path, sep=r"\s+", header=None, names=["fid", "id", "value"], usecols=[0, 1, 2])
+
+
+def read_exactly(path: Path, **options: Any) -> Any:
+    """A table of text; pandas rounds numbers otherwise."""
+    return pd.read_csv(path, float_precision="round_trip", **options)
 
 
 CHECKED_TABLE = {"row_group_size": 64, "write_page_checksum": True}
@@ -278,16 +291,34 @@ def csv_case(name: str) -> Case:
     return Case(name, compressed(lambda path: files.write_csv(X, NAMES)), *CSV)
 
 
+def add_versions(file: Any) -> None:
+    """Add the versions of encodings, which anndata wants of sparse matrices and categories."""
+    for name, version in (("X", "0.1.0"), ("obs/kind", "0.2.0")):
+        if "encoding-type" in file[name].attrs:
+            file[name].attrs["encoding-version"] = version
+    file["obs/kind"].attrs["ordered"] = False
+    for part, columns in (("obs", ["kind", "age"]), ("var", [])):
+        frame = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "column-order": columns}
+        file[part].attrs.update(frame)
+    if "encoding-type" in file.attrs:
+        file.attrs["encoding-version"] = "0.1.0"
+
+
 def h5ad_case(cells: Any, kind: str | None = None, memory_limit: int | None = None, **options: Any) -> Case:
     def write(path: Path) -> object:
-        return files.write_h5ad(cells, NAMES, kind, **options)
+        written = files.write_h5ad(cells, NAMES, kind, **options)
+        with h5py.File(written, "r+") as file:
+            add_versions(file)
+        return written
 
     return Case("x.h5ad", write, *ANNDATA, memory_limit=memory_limit)
 
 
 def anndata_zarr_case(cells: Any, kind: str | None = None, **more: Any) -> Case:
     def write(path: Path) -> object:
-        return files.write_anndata_zarr(cells, NAMES, kind)
+        written = files.write_anndata_zarr(cells, NAMES, kind)
+        add_versions(zarr.open(str(written)))
+        return written
 
     return Case("x.zarr", write, read_anndata, "zarr", "age", **more)
 
@@ -359,12 +390,12 @@ CASES = {
     "result": Case("x.json", write_result, read_result, "json", weight=2),
     "target npy": Case("y.npy", lambda p: np.save(p, Y), lambda p: answer(X, np.load(p)), "npy", **TARGET),
     "target csv": Case(
-        "y.csv", lambda p: write_text(p, COLUMNS, [IDS, Y], ","), joined(pd.read_csv), "text", **TARGET
+        "y.csv", lambda p: write_text(p, COLUMNS, [IDS, Y], ","), joined(read_exactly), "text", **TARGET
     ),
     "target csv.gz": Case(
         "y.csv.gz",
         compressed(lambda p: write_text(p, COLUMNS, [IDS, Y], ",")),
-        joined(pd.read_csv),
+        joined(read_exactly),
         "text",
         **TARGET,
     ),
