@@ -2,8 +2,8 @@
 
 python benchmarks/fuzz.py [--count N] [--only CASE[:SEED] …]
 
-The damage of a case and a seed is the same in every run. Inputs are read in processes with a limit of time and
-memory. A damaged input may be read as the reference reader reads it, or raise an error of one line.
+The damage of a case and a seed is the same in every run. Inputs are read in processes with a limit of time
+and memory. A damaged input may be read as the reference reader reads it, or raise an error of one line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import traceback
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -39,16 +39,18 @@ from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.targets import open_dataset
-from fuzz_inputs import CASES, Answer, Case, write_inputs
-from fuzz_structures import damage
+from fuzz_damage import damage
+from fuzz_inputs import CASES, Case, write_inputs
+from fuzz_references import Answer, difference
 
 COUNT = 8400  # shared by the cases in proportion to their weights
 SECONDS, MEMORY = 20.0, 3 << 30  # limits for one input: of time and of addresses
-FIFO_SECONDS = 4.0  # for a FIFO that nobody writes to: what waits for it waits for ever
+FIFO_SECONDS = 2.0  # for a FIFO that nobody writes to: what waits for it waits for ever
 #: Bytes that reading may add to the memory of a process, besides twice the size of what is read.
 BASE = 256 << 20
 #: The memory limit that readers are given.
 ALLOWED_MEMORY = 128 << 20
+PATIENCE = 3  # limits of time to wait for a process that waits itself
 RUNS_OF_A_PROCESS = 400
 SMALL_CELLS = 1 << 23  # more cells are not compared
 ALLOWED = ("right", "error", "bare error", "only ours reads", "only theirs reads")
@@ -78,6 +80,10 @@ class Outcome(NamedTuple):
     kind: str
     damage: str
     error: str
+
+
+#: Reads the input of a run below a folder; yields kinds of outcomes and errors, the last of which counts.
+Check = Callable[[Run, Path], Iterator[tuple[str, str]]]
 
 
 def plan_runs(count: int, only: Sequence[str] | None = None) -> list[Run]:
@@ -132,38 +138,6 @@ def read_theirs(case: Case, path: Path) -> Answer:
         if len(found["y"]) != len(found["X"]):
             raise ValueError("the target has another length")
     return found
-
-
-def difference(ours: Answer, theirs: Answer) -> str:
-    """How two answers differ, and how the parts of ours contradict each other."""
-    if "text" in theirs:
-        return "" if ours["text"] == theirs["text"] else "text"
-    X, y = theirs["X"], theirs["y"]
-    if ours["shape"] != X.shape:
-        return f"shape {ours['shape']} instead of {X.shape}"
-    n, p = X.shape
-    parts = {"X": X, "column": X[:, [p // 2]], "rows": X[np.unique([0, n // 2, n - 1])], "y": y}
-    for name, part in parts.items():
-        if name in ours and not same(ours[name], part):
-            return name
-    if ours["names"] is not None and "names" in theirs and not same(ours["names"], theirs["names"]):
-        return "names"
-    is_tame = np.asarray(y).dtype.kind in "fiu" and max(np.abs(X).max(), np.abs(y).max()) < 1e6
-    if "scores" in ours and is_tame:  # which is False for NaN
-        scores = screen(X, y, Plan.exact(n, p, p), n_jobs=1).scores
-        if not np.allclose(ours["scores"], scores, 1e-4, 1e-6, equal_nan=True):
-            return "scores"
-    return ""
-
-
-def same(ours: Any, theirs: Any) -> bool:
-    """Whether two arrays are equal; numbers and their text are."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    if ours.shape != theirs.shape:
-        return False
-    if ours.dtype.kind in "fiub" and theirs.dtype.kind in "fiub":
-        return np.array_equal(ours.astype(np.float64), theirs.astype(np.float64), equal_nan=True)
-    return list(map(str, ours.tolist())) == list(map(str, theirs.tolist()))
 
 
 def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
@@ -227,7 +201,7 @@ def check_undamaged(name: str, root: Path) -> None:
             raise ValueError(f"the undamaged input {name} is read as another one: {different}")
 
 
-def serve(connection: Any, root: Path, quiet: bool) -> None:
+def serve(connection: Any, root: Path, check: Check, quiet: bool) -> None:
     """Answer runs with outcomes until the connection is closed."""
     warnings.simplefilter("ignore")
     if quiet:  # libraries print to the terminal themselves
@@ -248,7 +222,7 @@ def serve(connection: Any, root: Path, quiet: bool) -> None:
                 connection.send(None)
                 continue
             connection.send("started")
-            for outcome in check_run(run, root):
+            for outcome in check(run, root):
                 connection.send(outcome)
             connection.send(None)
 
@@ -276,6 +250,19 @@ class Worker(threading.local):
         self.process.kill()
         self.process = None
 
+    def poll(self, seconds: float) -> bool:
+        """Wait for an answer; longer if other processes have used the time, but not for ever."""
+        start = self.seconds_used()
+        for _ in range(PATIENCE):
+            if self.connection.poll(seconds) or self.seconds_used() - start > 0.9 * seconds:
+                break
+        return self.connection.poll(0)
+
+    def seconds_used(self) -> float:
+        """Seconds of the processor that the process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def __call__(self, run: Run, seconds: float) -> tuple[str, str]:
         if self.process is not None and self.left == 0:
             self.stop()
@@ -288,7 +275,7 @@ class Worker(threading.local):
             if isinstance(started := self.connection.recv(), tuple):
                 outcome = started
             while True:
-                if not self.connection.poll(seconds):
+                if not self.poll(seconds):
                     break
                 if (message := self.connection.recv()) is None:
                     return outcome
@@ -305,11 +292,11 @@ class Worker(threading.local):
 
 
 def run_all(
-    runs: Sequence[Run], root: Path, *, seconds: float = SECONDS, keep: bool = False
+    runs: Sequence[Run], root: Path, check: Check = check_run, *, seconds: float = SECONDS, keep: bool = False
 ) -> Iterator[Outcome]:
     """Damage and read inputs in two processes; keep the damaged files if desired."""
     write_inputs(root, dict.fromkeys(run.case for run in runs))
-    worker = Worker(root, not keep)
+    worker = Worker(root, check, not keep)
 
     def attempt(run: Run) -> Outcome:
         folder = root / run.folder

@@ -1,512 +1,106 @@
-"""Ways to damage an input for the fuzz test: its bytes, its structure, and what stands in its place."""
+"""Ways to damage an input for the fuzz test, by its structure."""
 
 from __future__ import annotations
 
-import base64
-import bz2
-import gzip
-import io
-import json
-import lzma
-import re
-import zlib
-from collections.abc import Callable
-from copy import deepcopy
+import os
 from pathlib import Path
-from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
-import pyarrow as pa
 
-from fuzz_inputs import COMPRESS, CSR, seal
+import fuzz_bytes as general
+from fuzz_bytes import Edit, Generator
+from fuzz_inputs import Case
+from fuzz_numpy import HEADERS, NPZ, edit_npy, edit_npz, header, name_target, reseal
+from fuzz_parquet import (
+    PANDAS,
+    edit_checked_page,
+    edit_footer,
+    edit_page,
+    one_value_in_a_page,
+    pandas_metadata,
+    swap_pages,
+)
+from fuzz_stores import H5AD, HDF5, ZARR, edit_chunk
 
-Generator = np.random.Generator
-#: Changes an input at a path.
-Edit = Callable[[Path, Generator], object]
-LARGE = [0, -1, 1, 5, 2**31 - 1, 2**31, 2**40, 2**63 - 1]
-BOMB = 3 << 28  # bytes that a small file unpacks to
-DEEP = 100_000  # brackets
-
-
-def any_file(path: Path, rng: Generator, pattern: str = "*") -> Path:
-    """The file at a path or in a folder, or one next to it with the same stem (PLINK)."""
-    below = path.rglob(pattern) if path.is_dir() else path.parent.glob(pattern)
-    found = sorted(file for file in below if file.is_file())
-    return found[rng.integers(len(found))]
-
-
-# What stands in the place of a file
+# All
 
 
-def replace(make: Callable[[Path], object]) -> Edit:
-    def edit(path: Path, rng: Generator) -> str:
-        file = any_file(path, rng)
-        file.unlink()
-        make(file)
-        return file.name
-
-    edit.__name__ = f"replace by {getattr(make, '__name__', 'link')}"
-    return edit
+def mode_byte(path: Path, rng: Generator) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:2] + b"\0" + data[3:])
 
 
-def loop(file: Path) -> None:
-    file.symlink_to(file)
+def edit_side_file(path: Path, rng: Generator) -> str:
+    return general.edit_text(path.with_suffix((".bim", ".fam")[rng.integers(2)]), rng)
 
 
-def nothing(file: Path) -> None:
-    pass
+def drop_sample(path: Path, rng: Generator) -> None:
+    fam = path.with_suffix(".fam")
+    fam.write_text("\n".join(fam.read_text().split("\n")[1:]))
 
 
-def empty(file: Path) -> None:
-    file.touch()
-
-
-def link_outside(file: Path) -> None:
-    file.symlink_to("/etc/passwd")
-
-
-# Bytes
-
-
-def damage_bytes(folder: Path, rng: Generator) -> str:
-    """Damage the bytes of one file, more often of one with metadata."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    kind = str(rng.choice(list(BYTES), p=[share for share, _ in BYTES.values()]))
-    metadata = [path for path in paths if path.suffix == ".json" or path.name in (".zarray", ".zattrs")]
-    if metadata and rng.random() < (0.9 if kind == "change a number" else 0.3):
-        paths = metadata
-    path = paths[rng.integers(len(paths))]
-    if data := path.read_bytes():
-        path.write_bytes(BYTES[kind][1](data, rng))
-    return f"{kind} {path.relative_to(folder)}"
-
-
-def place(data: bytes, rng: Generator) -> int:
-    """A position; half of them are near the beginning or the end, where metadata are."""
-    k, near = rng.integers(4), int(rng.integers(min(len(data), 512)))
-    return int(rng.integers(len(data))) if k < 2 else near if k == 2 else len(data) - 1 - near
-
-
-def flip_bits(data: bytes, rng: Generator) -> bytes:
-    changed = bytearray(data)
-    for _ in range(rng.integers(1, 5)):
-        changed[place(data, rng)] ^= 1 << int(rng.integers(8))
-    return bytes(changed)
-
-
-def change_bytes(data: bytes, rng: Generator) -> bytes:
-    """Replace up to 8 bytes by random ones, or by those of the largest number or of -1."""
-    start, length = place(data, rng), int(rng.integers(1, 9))
-    new = (rng.bytes(8), b"\xff" * 7 + b"\x7f", b"\xff" * 8)[rng.integers(3)][-length:]
-    return data[:start] + new + data[start + length :]
-
-
-def change_number(data: bytes, rng: Generator) -> bytes:
-    """Replace a number of a text by a similar one or by one that no format can mean."""
-    numbers = [match.span() for match in re.finditer(rb"\d+", data)]
-    if not numbers:
-        return change_bytes(data, rng)
-    start, stop = numbers[rng.integers(len(numbers))]
-    old = int(data[start:stop][:18])
-    new = [old + 1, old - 1, old * 10, old // 2, 0, -1, 2**31, 2**63, 10**30][rng.integers(9)]
-    return data[:start] + str(new).encode() + data[stop:]
-
-
-def change_word(data: bytes, rng: Generator) -> bytes:
-    """Replace an aligned integer of 4 or 8 bytes that is small, as lengths and offsets are."""
-    kind = (np.uint32, np.uint64)[rng.integers(2)]
-    words = np.frombuffer(data[: len(data) // 8 * 8], kind).copy()
-    small = np.flatnonzero((words > 0) & (words < 1 << 17))
-    if small.size == 0:
-        return change_bytes(data, rng)
-    j = small[rng.integers(small.size)]
-    old = int(words[j])
-    new = [*LARGE, old - 1, old + 1, 2 * old, old + 8][rng.integers(len(LARGE) + 4)]
-    words[j] = new % (1 << 8 * words.itemsize)
-    return words.tobytes() + data[len(words.tobytes()) :]
-
-
-def edit_bytes(change: Callable[[bytes, Generator], bytes]) -> Edit:
-    def edit(path: Path, rng: Generator) -> None:
-        path.write_bytes(change(path.read_bytes(), rng))
-
-    edit.__name__ = change.__name__
-    return edit
-
-
-def zero_range(data: bytes, rng: Generator) -> bytes:
-    start, length = place(data, rng), 1 << int(rng.integers(12))
-    return data[:start] + bytes(len(data[start : start + length])) + data[start + length :]
-
-
-def swap_blocks(data: bytes, rng: Generator) -> bytes:
-    size = (8, 64, 512)[rng.integers(3)]
-    a, b = sorted(place(data, rng) // size * size for _ in range(2))
-    return (
-        data[:a] + data[b : b + size] + data[a + size : b] + data[a : a + size] * (b > a) + data[b + size :]
-    )
-
-
-#: share and function of each kind of damage
-BYTES: dict[str, tuple[float, Callable[[bytes, Generator], bytes]]] = {
-    "flip bits": (0.2, flip_bits),
-    "change bytes": (0.2, change_bytes),
-    "change a number": (0.15, change_number),
-    "change a word": (0.15, change_word),
-    "truncate": (0.1, lambda data, rng: data[: place(data, rng)]),
-    "extend": (0.05, lambda data, rng: data + (rng.bytes(8), bytes(4096), data)[rng.integers(3)]),
-    "zero": (0.06, zero_range),
-    "swap": (0.09, swap_blocks),
+EVERYWHERE = [general.replace(make) for make in (os.mkfifo, Path.mkdir, general.loop, general.nothing)]
+EVERYWHERE += [general.replace(make) for make in (general.empty, general.link_outside)]
+TEXTS = (
+    b"",
+    b"\n" * 1000,
+    b"1 1:2 300000000:1\n",
+    b"a,b\n" + b"1,2\n" * 300 + b"3\n",
+    b"%%MatrixMarket matrix array real general\n300000 300000\n1\n",
+)
+TEXTS += (
+    b"%%MatrixMarket matrix coordinate real general\n5 300000000 1\n1 1 1\n",
+    b"x," * 20_000 + b"y\n" + b"1," * 20_000 + b"2\n",
+)
+TEXTS += (
+    b"1 1:1 1:2\n",
+    b"1 4294967297:1\n",
+    b"1 -1:1\n",
+    b'"' * 100_000,
+    b"x3\n" + b"1\n" * 299,
+    b"x3,b\n" + b"1,$5\n" * 300,
+    b"x3;b\n" + b"1;2,5\n" * 300,
+)
+SPECIAL: dict[str, list[Edit]] = {
+    "": EVERYWHERE,
+    "text": [*general.write_instead(*TEXTS), general.unpack_to_much],
+    "parquet": [*map(pandas_metadata, PANDAS), one_value_in_a_page],
+    "arrow": list(map(pandas_metadata, PANDAS)),
+    "hdf5": HDF5,
+    "h5ad": HDF5 + H5AD,
+    "zarr": [*ZARR, general.deep_json],
+    "npy": [header(*pair) for pair in HEADERS],
+    "npz": [*NPZ],
+    "plink": [mode_byte, drop_sample],
+    "folder": [
+        general.deep_json,
+        *map(name_target, ("http://127.0.0.1:9/y.csv", "/etc/passwd", "../y.npy", "x3:1")),
+    ],
+    "json": [general.deep_json, *map(general.edit_result, general.RESULTS)],
+}
+VARIED: dict[str, list[Edit]] = {
+    "text": [general.edit_text],
+    "parquet": [edit_footer, edit_footer, edit_page, edit_checked_page, swap_pages],
+    "arrow": [general.edit_bytes(general.change_word)],
+    "hdf5": [general.edit_bytes(general.change_word)],
+    "h5ad": [general.edit_bytes(general.change_word)],
+    "zarr": [general.edit_json, general.edit_json, edit_chunk],
+    "npy": [edit_npy],
+    "npz": [edit_npz],
+    "plink": [edit_side_file],
+    "folder": [reseal, reseal, general.edit_json],
+    "json": [general.edit_json],
 }
 
 
-# Text and JSON
-
-TOKENS = [
-    b"",
-    b"abc",
-    b"1e400",
-    b"-1e-400",
-    b"nan",
-    b"inf",
-    b"$5",
-    b"1,5",
-    b'"',
-    b'"x',
-    b"\0",
-    b"\xff",
-    b"1_000",
-    b"0x1F",
-]
-TOKENS += [
-    b"-1",
-    b"0",
-    b"9" * 30,
-    b"2147483648",
-    b"4294967297",
-    b"9" * 400,
-    b"\r",
-    b"\xef\xbb\xbf",
-    b"1:",
-    b"\t",
-    b"%",
-    b"true",
-]
-
-
-def edit_text(path: Path, rng: Generator) -> str:
-    """Change tokens or lines of a text, and compress it again."""
-    opened = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
-    content = path.read_bytes()
-    if path.suffix == ".zst":
-        content = pa.input_stream(str(path), compression="zstd").read()
-    data = opened.get(path.suffix, bytes)(content)
-    what = str(
-        rng.choice(
-            ["token", "token", "header", "drop line", "repeat line", "swap lines", "join lines", "long line"]
-        )
-    )
-    lines = data.split(b"\n")
-    a, b = (int(k) for k in rng.integers(0, len(lines) - 1, 2))
-    if what in ("token", "header"):
-        a = a if what == "token" else int(rng.integers(3))
-        spans = [match.span() for match in re.finditer(rb"[^\s,:]+", lines[a])] or [(0, 0)]
-        start, stop = spans[rng.integers(len(spans))]
-        lines[a] = lines[a][:start] + TOKENS[rng.integers(len(TOKENS))] + lines[a][stop:]
-    elif what == "drop line":
-        del lines[a]
-    elif what == "repeat line":
-        lines.insert(b, lines[a])
-    elif what == "swap lines":
-        lines[a], lines[b] = lines[b], lines[a]
-    elif what == "join lines":
-        lines[a : a + 2] = [b"".join(lines[a : a + 2])]
+def damage(case: Case, folder: Path, seed: int, key: int) -> str:
+    """Damage the input of a case, and return how: first each special way once, then random ones."""
+    rng, path = np.random.default_rng([key, seed]), folder / case.name
+    special, varied = [*SPECIAL[""], *SPECIAL.get(case.structure, [])], VARIED.get(case.structure, [])
+    if seed < len(special):
+        edit = special[seed]
+    elif varied and rng.random() < 0.6:
+        edit = varied[rng.integers(len(varied))]
     else:
-        lines[a] = lines[a] * 2000
-    changed = b"\n".join(lines)
-    path.write_bytes(COMPRESS.get(path.suffix, bytes)(changed))
-    return what
-
-
-def write_instead(*contents: bytes) -> list[Edit]:
-    """Edits that replace the content of a file by another one."""
-
-    def make(content: bytes) -> Edit:
-        def edit(path: Path, rng: Generator) -> str:
-            path.write_bytes(COMPRESS.get(path.suffix, bytes)(content))
-            return repr(content[:40])
-
-        edit.__name__ = "write"
-        return edit
-
-    return [make(content) for content in contents]
-
-
-def unpack_to_much(path: Path, rng: Generator) -> None:
-    """A compressed text of zeros, one in each line, behind the first lines."""
-    if path.suffix in COMPRESS:
-        piece = COMPRESS[path.suffix](b"0\n" * (1 << 23))
-        path.write_bytes(path.read_bytes() + piece * (BOMB >> 24))
-
-
-WEIRD = [
-    *LARGE,
-    10**30,
-    1.5,
-    float("nan"),
-    "",
-    "x",
-    "../../../etc/passwd",
-    "http://127.0.0.1:9/",
-    None,
-    True,
-    [],
-    {},
-    [[]],
-    [1e9],
-    "float32",
-    "<U9",
-    "é",
-    ["x"] * 12,
-]
-
-
-def edit_json(path: Path, rng: Generator) -> str:
-    """Change one value of a JSON document that stays valid."""
-    file = path if path.is_file() else any_file(path, rng, "*.json" if any(path.rglob("*.json")) else ".z*")
-    document = json.loads(file.read_bytes())
-    where = change_json(document, rng)
-    file.write_text(json.dumps(document))
-    return f"{file.name}: {where}"
-
-
-def change_json(document: Any, rng: Generator) -> str:
-    places: list[tuple[Any, Any]] = []
-
-    def collect(node: Any) -> None:
-        keys = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
-        places.extend((node, key) for key in keys)
-        for key in list(keys)[:40]:
-            collect(node[key])
-
-    collect(document)
-    node, key = places[rng.integers(len(places))]
-    other, other_key = places[rng.integers(len(places))]
-    kind = rng.integers(8)
-    if kind == 0:
-        del node[key]
-    elif kind == 1:
-        node[key] = deepcopy(other[other_key])
-        return f"{key} from {other_key}"
-    elif kind == 2 and isinstance(node, list):
-        node.append(node[key])
-    else:
-        value = WEIRD[rng.integers(len(WEIRD))]
-        node[key] = value
-        return f"{key} is {str(value)[:30]}"
-    return f"{key} dropped or repeated"
-
-
-def deep_json(path: Path, rng: Generator) -> str:
-    file = path if path.is_file() else any_file(path, rng, "*.json" if any(path.rglob("*.json")) else ".z*")
-    text = file.read_text().strip()
-    file.write_text(
-        text[:-1].rstrip() + f', "x": {"[" * DEEP}{"]" * DEEP}}}'
-        if text[-1] == "}"
-        else "[" * DEEP + "]" * DEEP
-    )
-    return file.name
-
-
-def edit_result(change: Callable[[dict[str, Any]], object]) -> Edit:
-    def edit(path: Path, rng: Generator) -> str:
-        document = json.loads(path.read_bytes())
-        change(document["fields"])
-        path.write_text(json.dumps(document))
-        return str(change.__doc__ or "")
-
-    return edit
-
-
-def call_any_function(fields: dict[str, Any]) -> None:
-    fields["null"] = {"object": ["np", {}]}
-
-
-def call_builtin(fields: dict[str, Any]) -> None:
-    fields["null"] = {"object": ["__init__", {}]}
-
-
-def unpack_bomb(fields: dict[str, Any]) -> None:
-    fields["scores"] = {"array": ["<f8", [BOMB // 8], base64.b64encode(zlib.compress(bytes(BOMB))).decode()]}
-
-
-RESULTS = (call_any_function, call_builtin, unpack_bomb)
-
-# Prepared folders
-
-
-def reseal(path: Path, rng: Generator) -> str:
-    """Change something in a prepared folder, and write the checksums that it should have."""
-    meta = json.loads((path / "meta.json").read_bytes())
-    what = "meta.json"
-    if rng.random() < 0.5:
-        what += f": {change_json(meta, rng)}"
-    else:
-        file = any_file(path, rng, "*.n*y" if rng.random() < 0.7 else "names.json")
-        what = f"{file.name}: {edit_npy(file, rng) if file.suffix == '.npy' else edit_json(file, rng)}"
-        meta["files"][file.name] = [file.stat().st_size, zlib.crc32(file.read_bytes())]
-    return what + write_sealed(path, meta)
-
-
-def write_sealed(path: Path, meta: dict[str, Any]) -> str:
-    try:
-        meta = seal(meta)
-    except Exception:  # meta.json describes nothing that has a checksum
-        return ", not sealed"
-    finally:
-        (path / "meta.json").write_text(json.dumps(meta))
-    return ", sealed"
-
-
-def name_target(target: str) -> Edit:
-    def edit(path: Path, rng: Generator) -> str:
-        meta = json.loads((path / "meta.json").read_bytes())
-        return target + write_sealed(path, meta | {"target": target})
-
-    return edit
-
-
-# NumPy
-
-HEADERS = [
-    (b"'<f8'", text)
-    for text in (
-        b"'|O'",
-        b"'<f4'",
-        b"'>f8'",
-        b"'<U2'",
-        b"'<M8[s]'",
-        b"'V8'",
-        b"'<c16'",
-        b"'<i8'",
-        b"'|b1'",
-        b"[('a','<f8')]",
-    )
-]
-HEADERS += [
-    (b"300", number)
-    for number in (b"0", b"-1", b"299", b"301", b"1000000000", b"99999999999999999999", b"3.0", b"300,1")
-]
-HEADERS += [
-    (b"12", b"1000000000"),
-    (b"False", b"True"),
-    (b"False", b"1"),
-    (b"'shape'", b"'shape '"),
-    (b"(", b"(" * 300),
-    (b"{", b"{1:"),
-]
-
-
-def edit_npy(path: Path, rng: Generator) -> str:
-    """Change the header of an array, or its bytes."""
-    old, new = HEADERS[rng.integers(len(HEADERS))]
-    path.write_bytes(change_npy(path.read_bytes(), old, new))
-    return f"{old.decode()} to {new[:30].decode()}"
-
-
-def change_npy(data: bytes, old: bytes, new: bytes) -> bytes:
-    length = int.from_bytes(data[8:10], "little")
-    header = data[10 : 10 + length].replace(old, new, 1).rstrip() + b" " * 20 + b"\n"
-    return data[:8] + len(header).to_bytes(2, "little") + header + data[10 + length :]
-
-
-def header(old: bytes, new: bytes) -> Edit:
-    """An edit of the header of an array."""
-
-    def edit(path: Path, rng: Generator) -> str:
-        path.write_bytes(change_npy(path.read_bytes(), old, new))
-        return f"{old.decode()} to {new[:30].decode()}"
-
-    edit.__name__ = "header"
-    return edit
-
-
-def edit_npz(path: Path, rng: Generator) -> str:
-    """Change one member of an archive, which stays valid."""
-    with ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    name = str(rng.choice(list(members)))
-    kind = rng.integers(6)
-    if kind == 0:
-        del members[name]
-    elif kind == 1:
-        other = str(rng.choice(list(members)))
-        members[name], members[other] = members[other], members[name]
-    elif kind == 2:
-        old, new = HEADERS[rng.integers(len(HEADERS))]
-        members[name] = change_npy(members[name], old, new)
-    elif kind == 3:
-        members[name] = (change_word, flip_bits)[rng.integers(2)](members[name], rng)
-    else:
-        array = np.load(io.BytesIO(members[name])).ravel()
-        array[rng.integers(array.size)] = (
-            np.array(LARGE[rng.integers(len(LARGE))]).astype(array.dtype)
-            if array.dtype.kind in "fiu"
-            else b"x"
-        )
-        members[name] = npy(array.reshape(np.load(io.BytesIO(members[name])).shape))
-    write_npz(path, members)
-    return f"{name} {kind}"
-
-
-def npy(array: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.asarray(array))
-    return file.getvalue()
-
-
-def write_npz(path: Path, members: dict[str, bytes]) -> None:
-    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
-def sparse(why: str, **changes: Any) -> Edit:
-    """An edit that writes a sparse matrix with other members, or without them (None)."""
-
-    def edit(path: Path, rng: Generator) -> str:
-        parts = {name: getattr(CSR, name) for name in ("data", "indices", "indptr", "shape")}
-        members = {"format": b"csr", **parts, **changes}
-        write_npz(path, {f"{name}.npy": npy(value) for name, value in members.items() if value is not None})
-        return why
-
-    edit.__name__ = "sparse"
-    return edit
-
-
-def npz_bomb(path: Path, rng: Generator) -> None:
-    """An array of zeros that is larger than the limit."""
-    with ZipFile(path, "w", ZIP_DEFLATED) as archive, archive.open("X.npy", "w") as file:
-        file.write(
-            npy(np.zeros((1, 1)))[:128].replace(
-                b"(1, 1), }" + b" " * 14, b"(%d, 12), }" % (BOMB // 96) + b" " * 5
-            )
-        )
-        for _ in range(BOMB >> 22):
-            file.write(bytes(1 << 22))
-
-
-NPZ = [
-    sparse(f"format {value!r}", format=value) for value in (5, b"x", b"coo", b"bsr", b"dia", np.ones(3), None)
-]
-NPZ += [
-    sparse(f"shape {v}", shape=v)
-    for v in ((300, 10**9), (10**9, 12), (-1, 12), (300, 11), (300.5, 12), (300,), 5)
-]
-NPZ += [sparse("floating indices", indices=CSR.indices + 0.5), sparse("negative index", indices=-CSR.indices)]
-NPZ += [
-    sparse("short data", data=CSR.data[:-1]),
-    sparse("decreasing indptr", indptr=CSR.indptr[::-1]),
-    npz_bomb,
-]
+        return general.damage_bytes(folder, rng)
+    return f"{edit.__name__.replace('_', ' ')} {edit(path, rng) or ''}".strip()
