@@ -40,8 +40,8 @@ from banditsis.core.progress import ProgressBar
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.targets import open_dataset
 from fuzz_damage import damage
-from fuzz_inputs import CASES, Case, write_inputs
-from fuzz_references import Answer, difference
+from fuzz_inputs import CASES, Case, Run, plan_runs, write_inputs
+from fuzz_references import Answer, difference, simplify
 
 COUNT = 8400  # shared by the cases in proportion to their weights
 SECONDS, MEMORY = 20.0, 3 << 30  # limits for one input: of time and of addresses
@@ -59,20 +59,6 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["fuzz_inputs", "banditsis.cli.info", "banditsis.formats.hdf5"])
 
 
-class Run(NamedTuple):
-    """A damaged input."""
-
-    case: str
-    seed: int
-
-    @property
-    def folder(self) -> str:
-        return f"{self}".replace(" ", "_").replace(":", ".")
-
-    def __str__(self) -> str:
-        return f"{self.case}:{self.seed}"
-
-
 class Outcome(NamedTuple):
     """What became of an input."""
 
@@ -86,17 +72,6 @@ class Outcome(NamedTuple):
 Check = Callable[[Run, Path], Iterator[tuple[str, str]]]
 
 
-def plan_runs(count: int, only: Sequence[str] | None = None) -> list[Run]:
-    """The runs of all cases, or of some (``CASE``), or single ones (``CASE:SEED``)."""
-    total = sum(case.weight for case in CASES.values())
-    seeds = {name: range(-(-count * case.weight // total)) for name, case in CASES.items()}
-    if only is None:  # some of each case, then more
-        runs = [Run(name, seed) for name in CASES for seed in seeds[name]]
-        return sorted(runs, key=lambda run: run.seed // 50)
-    pairs = [text.partition(":") for text in only]
-    return [Run(name, seed) for name, mark, text in pairs for seed in ([int(text)] if mark else seeds[name])]
-
-
 # In the processes
 
 
@@ -105,7 +80,7 @@ def read_ours(case: Case, path: Path, root: Path) -> Answer:
     if case.structure == "json":
         result = ScreeningResult.from_json(path.read_text())
         str(result), result.to_html()
-        return {"text": json.dumps(json.loads(result.to_json())["fields"], sort_keys=True)}
+        return {"fields": simplify(json.loads(result.to_json())["fields"])}
     data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
     limit = case.memory_limit or ALLOWED_MEMORY
     options = ReadOptions(memory_limit=limit)
@@ -178,10 +153,11 @@ def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def is_explained(error: Exception, path: Path) -> bool:
-    """Whether an error names the file, or was raised on purpose, or by the operating system."""
+    """Whether an error names the file, was raised on purpose, or is that of the text or the system."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     is_raised = "banditsis" in last.filename and (last.line or "").startswith("raise")
-    return is_raised or isinstance(error, OSError) or str(path) in str(error)
+    is_of_text = path.suffix == ".json" and isinstance(error, (json.JSONDecodeError, UnicodeDecodeError))
+    return is_raised or is_of_text or isinstance(error, OSError) or str(path) in str(error)
 
 
 def resident(name: str) -> int:
@@ -196,8 +172,7 @@ def check_undamaged(name: str, root: Path) -> None:
     with tempfile.TemporaryDirectory(dir=root) as folder:
         shutil.copytree(root / name, folder, dirs_exist_ok=True)
         path = Path(folder) / CASES[name].name
-        different = difference(read_ours(CASES[name], path, root), read_theirs(CASES[name], path))
-        if different:
+        if different := difference(read_ours(CASES[name], path, root), read_theirs(CASES[name], path)):
             raise ValueError(f"the undamaged input {name} is read as another one: {different}")
 
 

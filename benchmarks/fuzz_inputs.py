@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -267,3 +267,28 @@ CASES = {
         **TARGET,
     ),
 }
+
+
+class Run(NamedTuple):
+    """A damaged input."""
+
+    case: str
+    seed: int
+
+    @property
+    def folder(self) -> str:
+        return f"{self}".replace(" ", "_").replace(":", ".")
+
+    def __str__(self) -> str:
+        return f"{self.case}:{self.seed}"
+
+
+def plan_runs(count: int, only: Sequence[str] | None = None) -> list[Run]:
+    """The runs of all cases, or of some (``CASE``), or single ones (``CASE:SEED``)."""
+    total = sum(case.weight for case in CASES.values())
+    seeds = {name: range(-(-count * case.weight // total)) for name, case in CASES.items()}
+    if only is None:  # some of each case, then more
+        runs = [Run(name, seed) for name in CASES for seed in seeds[name]]
+        return sorted(runs, key=lambda run: run.seed // 50)
+    pairs = [text.partition(":") for text in only]
+    return [Run(name, seed) for name, mark, text in pairs for seed in ([int(text)] if mark else seeds[name])]

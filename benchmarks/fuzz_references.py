@@ -35,7 +35,7 @@ GENOTYPES = np.abs(X).round() % 3
 NAMES, IDS = [f"x{j}" for j in range(12)], [f"s{i}" for i in range(300)]
 CSR, CSC, COO = sp.csr_array(SPARSE), sp.csc_array(SPARSE), sp.coo_array(SPARSE)
 
-#: What a reader found: "X", and "y", "names" or "text" if it reads them.
+#: What a reader found: "X", and "y" or "names" if it reads them; or "fields" of a result.
 Answer = dict[str, Any]
 
 
@@ -180,7 +180,16 @@ def seal(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_result(path: Path) -> Answer:
-    return {"text": json.dumps(json.loads(path.read_text())["fields"], sort_keys=True)}
+    return {"fields": simplify(json.loads(path.read_text())["fields"])}
+
+
+def simplify(value: Any) -> Any:
+    """A value of a result with mappings as dicts, whose order and repeated keys do not matter."""
+    if isinstance(value, list):
+        return [simplify(item) for item in value]
+    if isinstance(value, dict) and "mapping" in value:
+        return {key: simplify(item) for key, item in value["mapping"]}
+    return {key: simplify(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def joined(read: Callable[[Path], Any]) -> Callable[[Path], Answer]:
@@ -198,14 +207,18 @@ def read_pheno(path: Path) -> Any:
 
 
 def read_exactly(path: Path, **options: Any) -> Any:
-    """A table of text; pandas rounds numbers otherwise."""
+    """A table of text; pandas would round numbers, and leave out what follows a zero byte."""
+    content = path.read_bytes()
+    if b"\0" in (gzip.decompress(content) if path.suffix == ".gz" else content):
+        raise ValueError("a zero byte")
     return pd.read_csv(path, float_precision="round_trip", **options)
 
 
 def difference(ours: Answer, theirs: Answer) -> str:
     """How two answers differ, and how the parts of ours contradict each other."""
-    if "text" in theirs:
-        return "" if ours["text"] == theirs["text"] else "text"
+    if "fields" in theirs:  # others have their defaults
+        mine = ours["fields"]
+        return next((name for name, value in theirs["fields"].items() if mine[name] != value), "")
     X, y = theirs["X"], theirs["y"]
     if ours["shape"] != X.shape:
         return f"shape {ours['shape']} instead of {X.shape}"
@@ -214,7 +227,8 @@ def difference(ours: Answer, theirs: Answer) -> str:
     for name, part in parts.items():
         if name in ours and not same(ours[name], part):
             return name
-    if ours["names"] is not None and "names" in theirs and not same(ours["names"], theirs["names"]):
+    names = ours["names"] if "names" in theirs else None
+    if names is not None and list(names) != list(map(str, theirs["names"])):
         return "names"
     is_tame = np.asarray(y).dtype.kind in "fiu" and max(np.abs(X).max(), np.abs(y).max()) < 1e6
     if "scores" in ours and is_tame:  # which is False for NaN
