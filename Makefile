@@ -119,7 +119,7 @@ bench-peers: $(STAMP)  ## Compare with scikit-learn, polars, DuckDB and dcor; re
 bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
 	$(BIN)/python benchmarks/startup.py --write benchmarks/README.md
 
-fuzz: $(STAMP)  ## Screen 3,600 damaged files of every format; fails on a crash, hang, traceback or silent change (3 minutes)
+fuzz: $(STAMP)  ## Read 8,400 damaged files of every format; fails on a crash, hang, traceback, blow-up or silent change (10 minutes)
 	$(BIN)/python benchmarks/fuzz.py
 
 bench-tables: $(STAMP)  ## Measure dropping columns of a 10 GB table, and DuckDB (10 minutes, 10 GB of disk)

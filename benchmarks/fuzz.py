@@ -1,9 +1,9 @@
-"""Screen thousands of damaged files: none may crash, hang, end in a traceback, or change unnoticed.
+"""Read and screen thousands of damaged files, and compare what is read with what other libraries read.
 
-python benchmarks/fuzz.py [--count N] [--only K …]
+python benchmarks/fuzz.py [--count N] [--only CASE[:SEED] …]
 
-Input number K is the same in every run. Inputs are screened in processes with a limit of time and memory. A
-damaged input may give another answer only if its format has no checksum that shows the damage.
+The damage of a case and a seed is the same in every run. Inputs are read in processes with a limit of time
+and memory. A damaged input may be read as the reference reader reads it, or raise an error of one line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import multiprocessing
 import os
 import resource
@@ -21,6 +22,7 @@ import tempfile
 import threading
 import traceback
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,120 +32,152 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis import Plan, screen
+from banditsis import Plan, ScreeningResult, screen
 from banditsis.cli.errors import USER_ERRORS
 from banditsis.cli.info import run as run_info
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
-from banditsis.formats.targets import open_data
-from fuzz_inputs import CASES, STORE, Case, damage, write_inputs
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.targets import open_dataset
+from fuzz_damage import damage
+from fuzz_inputs import CASES, Case, Run, plan_runs, write_inputs
+from fuzz_references import Answer, difference, simplify
 
-COUNT = 3600  # 60 of each kind, times its weight
-SECONDS, MEMORY = 20.0, 2 << 30  # limits for one input
-ALLOWED = ("same", "error", "only --verify", "different")
-#: Inputs on which libhdf5 can loop forever: damaged heaps of text in sparse AnnData files.
-HANGS = ("h5ad CSR", "h5ad CSC")
-FAILURES = ("crash", "traceback", "time-out", "memory", "silent")
-NUMBERED = [name for name, case in CASES.items() for _ in range(case.weight)]
+COUNT = 8400  # shared by the cases in proportion to their weights
+SECONDS, MEMORY = 20.0, 3 << 30  # limits for one input: of time and of addresses
+FIFO_SECONDS = 2.0  # for a FIFO that nobody writes to: what waits for it waits for ever
+#: Bytes that reading may add to the memory of a process, besides twice the size of what is read.
+BASE = 256 << 20
+#: The memory limit that readers are given.
+ALLOWED_MEMORY = 128 << 20
+PATIENCE = 3  # limits of time to wait for a process that waits itself
+RUNS_OF_A_PROCESS = 400
+SMALL_CELLS = 1 << 23  # more cells are not compared
+ALLOWED = ("right", "error", "bare error", "only ours reads", "only theirs reads")
+FAILURES = ("traceback", "crash", "hang", "blow-up", "silent")
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(  # so that a new process starts quickly
-    [
-        "banditsis.cli.info",
-        "banditsis.screening",
-        "banditsis.index.writer",
-        "banditsis.formats.hdf5",
-        "pyarrow.feather",
-        "pyarrow.parquet",
-        "h5py",
-        "zarr",
-        "bed_reader",
-        "pandas",
-        "sklearn.datasets",
-        "scipy.io",
-        "scipy.stats",
-    ]
-)
-
-#: Screens the input of a number in a folder; returns the kind of outcome, and the traceback of an error.
-Work = Callable[[int, Path], tuple[str, str]]
+CONTEXT.set_forkserver_preload(["fuzz_inputs", "banditsis.cli.info", "banditsis.formats.hdf5"])
 
 
 class Outcome(NamedTuple):
     """What became of an input."""
 
-    number: int
+    run: Run
     kind: str
     damage: str
     error: str
 
-    @property
-    def case(self) -> str:
-        return NUMBERED[self.number % len(NUMBERED)]
+
+#: Reads the input of a run below a folder; yields kinds of outcomes and errors, the last of which counts.
+Check = Callable[[Run, Path], Iterator[tuple[str, str]]]
 
 
-def screen_damaged(number: int, root: Path) -> tuple[str, str]:
-    """Screen an input that has been damaged."""
-    name = NUMBERED[number % len(NUMBERED)]
-    case, expected = CASES[name], expected_answer(name, root)
-    path, answer, errors = root / str(number) / case.name, "", []
-    for step in (find_answer, show_info):
-        try:
-            answer += step(case, path, root)
-        except MemoryError:
-            return "memory", traceback.format_exc()
-        except Exception as error:
-            if not isinstance(error, USER_ERRORS) or not str(error).strip():
-                return "traceback", traceback.format_exc()
-            errors.append(traceback.format_exc())
-    if errors:
-        return "only --verify" if answer not in ("", expected) else "error", errors[0]
-    if answer == expected:
-        return "same", ""
-    return ("silent", "another answer without an error") if shows_damage(case, path) else ("different", "")
+# In the processes
+
+
+def read_ours(case: Case, path: Path, root: Path) -> Answer:
+    """What banditsis reads."""
+    if case.structure == "json":
+        result = ScreeningResult.from_json(path.read_text())
+        str(result), result.to_html()
+        return {"fields": simplify(json.loads(result.to_json())["fields"])}
+    data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
+    limit = case.memory_limit or ALLOWED_MEMORY
+    options = ReadOptions(memory_limit=limit)
+    if case.structure == "folder":
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_info(data, verify=True, memory_limit=limit)
+    if case.memory_limit:  # tables of text are converted in a folder
+        options = options._replace(scratch=Path(tempfile.mkdtemp(dir=path.parent)))
+    source, y, *_ = open_dataset(data, target, options)
+    n, p = source.shape
+    found: Answer = {"y": y, "names": source.names, "shape": (n, p)}
+    if n * p <= SMALL_CELLS:
+        found["X"] = source.read(slice(0, n), None)
+        found["column"] = source.read(slice(0, n), np.array([p // 2]))
+        found["rows"] = source.read(np.unique([0, n // 2, n - 1]), None)
+    try:
+        found["scores"] = screen(source, y, Plan.exact(n, p, p), n_jobs=1).scores
+    except Exception as error:
+        if not isinstance(error, USER_ERRORS) or isinstance(error, MemoryError) or not str(error).strip():
+            raise
+        found["error"] = error
+    return found
+
+
+def read_theirs(case: Case, path: Path) -> Answer:
+    """What the reference reader reads; the target of some cases is in a file that is not damaged."""
+    found = case.reference(path)
+    if "X" in found and "y" not in found:
+        found["y"] = np.load(path.parent.parent / "y.npy")
+        if len(found["y"]) != len(found["X"]):
+            raise ValueError("the target has another length")
+    return found
+
+
+def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
+    """What became of an input, first if the reference reader cannot read it, then if it can or cannot."""
+    case, path = CASES[run.case], root / run.folder / CASES[run.case].name
+    Path("/proc/self/clear_refs").write_text("5")  # the highest use of memory begins here
+    before, ours, error, refused = resident("VmRSS"), None, "", ""
+    try:
+        ours = read_ours(case, path, root)
+    except MemoryError:
+        yield "blow-up", traceback.format_exc()
+        return
+    except Exception as caught:
+        error = traceback.format_exc()
+        if not isinstance(caught, USER_ERRORS) or not str(caught).strip():
+            yield "traceback", error
+            return
+        refused = "error" if is_explained(caught, path) else "bare error"
+    used = resident("VmHWM") - before
+    yield (refused, error) if ours is None else ("only ours reads", "the reference reader crashes or hangs")
+    try:
+        if any(file.is_fifo() for file in path.parent.rglob("*")):
+            raise ValueError("a FIFO")
+        theirs = read_theirs(case, path)
+        size = theirs["X"].nbytes if "X" in theirs else 0
+    except Exception:
+        theirs, size = None, 0
+        error = error or traceback.format_exc()
+    if used > BASE + 2 * size:
+        yield "blow-up", f"{used / 1e6:,.0f} MB for {size / 1e6:,.0f} MB\n{error}"
+    elif theirs is None:
+        yield (refused, error) if ours is None else ("only ours reads", error)
+    elif ours is None:
+        yield "only theirs reads", error
+    else:
+        different = difference(ours, theirs)
+        yield ("silent", f"different: {different}") if different else ("right", "")
+
+
+def is_explained(error: Exception, path: Path) -> bool:
+    """Whether an error names the file, was raised on purpose, or is that of the text or the system."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    is_raised = "banditsis" in last.filename and (last.line or "").startswith("raise")
+    is_of_text = path.suffix == ".json" and isinstance(error, (json.JSONDecodeError, UnicodeDecodeError))
+    return is_raised or is_of_text or isinstance(error, OSError) or str(path) in str(error)
+
+
+def resident(name: str) -> int:
+    """Bytes of this process in memory, now (VmRSS) or at most (VmHWM)."""
+    lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return int(lines[name].split()[0]) * 1024
 
 
 @cache
-def expected_answer(name: str, root: Path) -> str:
-    """The answer for an undamaged input."""
+def check_undamaged(name: str, root: Path) -> None:
+    """Read the undamaged input, so kernels are compiled."""
     with tempfile.TemporaryDirectory(dir=root) as folder:
         shutil.copytree(root / name, folder, dirs_exist_ok=True)
         path = Path(folder) / CASES[name].name
-        return find_answer(CASES[name], path, root) + show_info(CASES[name], path, root)
+        if different := difference(read_ours(CASES[name], path, root), read_theirs(CASES[name], path)):
+            raise ValueError(f"the undamaged input {name} is read as another one: {different}")
 
 
-def find_answer(case: Case, path: Path, root: Path) -> str:
-    """Open and screen an input; return what was read and the result."""
-    if case.pack is not None:
-        case.pack(path)
-    data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
-    source, y, *_ = open_data(data, target, memory_limit=case.memory_limit)
-    n, p = source.shape
-    cells = source.read(np.unique([0, n // 2, n - 1]), np.unique([0, p // 2, p - 1]))
-    result = screen(source, y, Plan.exact(n, p, p), n_jobs=1)
-    names = [source.name(j) for j in result.selected[:5]]
-    return repr((n, p, names, cells.tolist(), result.selected.tolist(), result.scores.tolist()))
-
-
-def show_info(case: Case, path: Path, root: Path) -> str:
-    data, verify = Path(case.data.format(root=root, path=path)), case.check is STORE["check"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        run_info(data, verify=verify, memory_limit=case.memory_limit)
-    return ""
-
-
-def shows_damage(case: Case, path: Path) -> bool:
-    """Whether the checksums of a format show the damage."""
-    if case.check is None:
-        return False
-    try:
-        case.check(path)
-    except Exception:
-        return True
-    return False
-
-
-def serve(connection: Any, work: Work, root: Path, quiet: bool) -> None:
-    """Answer numbers with outcomes until the connection is closed."""
+def serve(connection: Any, root: Path, check: Check, quiet: bool) -> None:
+    """Answer runs with outcomes until the connection is closed."""
     warnings.simplefilter("ignore")
     if quiet:  # libraries print to the terminal themselves
         null = os.open(os.devnull, os.O_WRONLY)
@@ -155,26 +189,27 @@ def serve(connection: Any, work: Work, root: Path, quiet: bool) -> None:
     connection.send("ready")
     with contextlib.suppress(EOFError):
         while True:
-            number = connection.recv()
-            failure = prepare(number, root)
+            run = connection.recv()
+            try:
+                check_undamaged(run.case, root)
+            except Exception:
+                connection.send(("traceback", f"the undamaged input fails:\n{traceback.format_exc()}"))
+                connection.send(None)
+                continue
             connection.send("started")
-            connection.send(failure or work(number, root))
+            for outcome in check(run, root):
+                connection.send(outcome)
+            connection.send(None)
 
 
-def prepare(number: int, root: Path) -> tuple[str, str] | None:
-    """Screen the undamaged input, once, so kernels are compiled; return a failure if there is one."""
-    try:
-        expected_answer(NUMBERED[number % len(NUMBERED)], root)
-    except Exception:
-        return "traceback", f"the undamaged input fails:\n{traceback.format_exc()}"
-    return None
+# In the main process
 
 
 class Worker(threading.local):
-    """The process of a thread; it is started again after a crash or a time-out."""
+    """The process of a thread; it is started again after a crash or a time-out, and from time to time."""
 
     def __init__(self, *args: Any) -> None:
-        self.args, self.process = args, None
+        self.args, self.process, self.left = args, None, 0
 
     def start(self) -> None:
         self.connection, other = CONTEXT.Pipe()
@@ -182,52 +217,78 @@ class Worker(threading.local):
         self.process.start()
         other.close()
         self.connection.recv()
+        self.left = RUNS_OF_A_PROCESS
 
-    def __call__(self, number: int, seconds: float) -> tuple[str, str]:
+    def stop(self) -> None:
+        self.connection.close()
+        self.process.join(5)
+        self.process.kill()
+        self.process = None
+
+    def poll(self, seconds: float) -> bool:
+        """Wait for an answer; longer if other processes have used the time, but not for ever."""
+        start = self.seconds_used()
+        for _ in range(PATIENCE):
+            if self.connection.poll(seconds) or self.seconds_used() - start > 0.9 * seconds:
+                break
+        return self.connection.poll(0)
+
+    def seconds_used(self) -> float:
+        """Seconds of the processor that the process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __call__(self, run: Run, seconds: float) -> tuple[str, str]:
+        if self.process is not None and self.left == 0:
+            self.stop()
         if self.process is None:
             self.start()
+        self.left -= 1
+        outcome = None
         try:
-            self.connection.send(number)
-            self.connection.recv()  # when it has started
-            if self.connection.poll(seconds):
-                return self.connection.recv()
-            kind, error = "time-out", f"not finished after {seconds:g} seconds"
+            self.connection.send(run)
+            if isinstance(started := self.connection.recv(), tuple):
+                outcome = started
+            while True:
+                if not self.poll(seconds):
+                    break
+                if (message := self.connection.recv()) is None:
+                    return outcome
+                outcome = message
+            kind, error = "hang", f"not finished after {seconds:g} seconds"
             self.process.kill()
         except (EOFError, ConnectionError):
             kind, error = "crash", ""
         self.process.join()
         code, self.process = self.process.exitcode, None
+        if outcome is not None:  # the reference reader crashed
+            return outcome
         return kind, error or (signal.Signals(-code).name if code < 0 else f"exit code {code}")
 
 
-def run(
-    numbers: Sequence[int],
-    root: Path,
-    work: Work = screen_damaged,
-    *,
-    seconds: float = SECONDS,
-    keep: bool = False,
+def run_all(
+    runs: Sequence[Run], root: Path, check: Check = check_run, *, seconds: float = SECONDS, keep: bool = False
 ) -> Iterator[Outcome]:
-    """Damage and screen inputs in two processes; keep the damaged files if desired."""
-    write_inputs(root, sorted({NUMBERED[number % len(NUMBERED)] for number in numbers}))
-    worker = Worker(work, root, not keep)
+    """Damage and read inputs in two processes; keep the damaged files if desired."""
+    write_inputs(root, dict.fromkeys(run.case for run in runs))
+    worker = Worker(root, check, not keep)
 
-    def attempt(number: int) -> Outcome:
-        folder = root / str(number)
-        shutil.copytree(root / NUMBERED[number % len(NUMBERED)], folder)
-        done = damage(folder, np.random.default_rng(number))
-        kind, error = worker(number, seconds)
+    def attempt(run: Run) -> Outcome:
+        folder = root / run.folder
+        shutil.copytree(root / run.case, folder)
+        done = damage(CASES[run.case], folder, run.seed, zlib.crc32(run.case.encode()))
+        kind, error = worker(run, min(seconds, FIFO_SECONDS) if "mkfifo" in done else seconds)
         if not keep:
             shutil.rmtree(folder)
-        return Outcome(number, kind, done, error)
+        return Outcome(run, kind, done, error)
 
     with ThreadPoolExecutor(2) as pool:
-        yield from pool.map(attempt, numbers)
+        yield from pool.map(attempt, runs)
 
 
 def tabulate(outcomes: Sequence[Outcome]) -> str:
     kinds = [*ALLOWED, *FAILURES]
-    counts = Counter((outcome.case, outcome.kind) for outcome in outcomes)
+    counts = Counter((outcome.run.case, outcome.kind) for outcome in outcomes)
     names = [name for name in CASES if any(counts[name, kind] for kind in kinds)]
     rows = [[name, *(counts[name, kind] for kind in kinds)] for name in names]
     rows.append(["all", *(sum(counts[name, kind] for name in names) for kind in kinds)])
@@ -235,37 +296,34 @@ def tabulate(outcomes: Sequence[Outcome]) -> str:
     return text_table(["input", "number", *kinds], lines, align="<")
 
 
-def failed(outcome: Outcome) -> bool:
-    """Whether an outcome is a defect of ours."""
-    hangs = outcome.kind == "time-out" and outcome.case.startswith(HANGS)
-    return outcome.kind in FAILURES and not hangs
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=COUNT, help=f"number of inputs (default: {COUNT:,})")
-    parser.add_argument("--only", type=int, nargs="+", help="numbers of inputs, whose files are kept")
-    parser.add_argument("--failures", type=int, default=20, help="failures to list (default: 20)")
+    parser.add_argument("--only", nargs="+", metavar="CASE[:SEED]", help="some inputs, whose files are kept")
+    parser.add_argument("--save", type=Path, help="write all outcomes to this file, as lines of JSON")
     options = parser.parse_args()
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"  # which misses what a crash left behind
-    numbers = options.only or range(options.count)
-    root, outcomes = Path(tempfile.mkdtemp(prefix="fuzz-")), []
+    runs = plan_runs(options.count, options.only)
+    root, outcomes, single = Path(tempfile.mkdtemp(prefix="fuzz-")), [], len(runs) <= 5
     try:
-        with ProgressBar("screening damaged files", "files") as bar:
-            for outcome in run(numbers, root, keep=options.only is not None):
+        with ProgressBar("reading damaged files", "files") as bar:
+            for outcome in run_all(runs, root, keep=single):
                 outcomes.append(outcome)
-                bar(len(outcomes), len(numbers))
+                bar(len(outcomes), len(runs))
+                if options.save:
+                    with options.save.open("a") as file:
+                        print(json.dumps([str(outcome.run), *outcome[1:]]), file=file)
     finally:
-        if options.only is None:
+        if not single:
             shutil.rmtree(root)
-    for outcome in outcomes if options.only else ():
-        print(f"{root / str(outcome.number)}: {outcome.damage}: {outcome.kind}\n{outcome.error}")
+    for outcome in outcomes if single else ():
+        print(f"{root / outcome.run.folder}: {outcome.damage}: {outcome.kind}\n{outcome.error}")
     print(tabulate(outcomes))
-    failures = [outcome for outcome in outcomes if failed(outcome)]
-    for outcome in failures[: options.failures]:
+    failures = [outcome for outcome in outcomes if outcome.kind in FAILURES]
+    for outcome in failures:
         last = (outcome.error.strip().splitlines() or [""])[-1]
-        print(f"\n{outcome.case}: {outcome.kind} after {outcome.damage}: {last}")
-        print(f"  {sys.executable} benchmarks/fuzz.py --only {outcome.number}")
+        print(f"\n{outcome.kind} after {outcome.damage}: {last[:200]}")
+        print(f"  {sys.executable} benchmarks/fuzz.py --only '{outcome.run}'")
     if failures:
         sys.exit(f"\n{len(failures):,} of {len(outcomes):,} damaged inputs failed.")
 

@@ -1,19 +1,18 @@
-"""Small inputs in every format, and ways to damage them, for the fuzz test."""
+"""Small inputs in every format for the fuzz test."""
 
 from __future__ import annotations
 
-import gzip
-import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import ZipFile
 
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import scipy.io
@@ -23,16 +22,40 @@ from bed_reader import to_bed
 from sklearn.datasets import dump_svmlight_file
 from zarr.codecs import Crc32cCodec
 
+from banditsis import Plan, screen
 from banditsis.index.writer import shuffle
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # before files.py of this folder
 import files
-
-rng = np.random.default_rng(0)
-X, Y = rng.standard_normal((300, 12)), rng.standard_normal(300)
-SPARSE = np.where(rng.random(X.shape) < 0.3, X, 0.0)
-NAMES, IDS = [f"x{j}" for j in range(12)], [f"s{i}" for i in range(300)]
-CSR, CSC, COO = sp.csr_array(SPARSE), sp.csc_array(SPARSE), sp.coo_array(SPARSE)
+from fuzz_references import (
+    COMPRESS,
+    COO,
+    CSC,
+    CSR,
+    GENOTYPES,
+    IDS,
+    NAMES,
+    SPARSE,
+    Answer,
+    X,
+    Y,
+    answer,
+    joined,
+    read_anndata,
+    read_csv,
+    read_exactly,
+    read_folder,
+    read_hdf5,
+    read_mtx,
+    read_npz,
+    read_parquet,
+    read_pheno,
+    read_plink,
+    read_result,
+    read_svmlight,
+    read_zarr,
+    tables,
+)
 
 
 class Case(NamedTuple):
@@ -41,14 +64,15 @@ class Case(NamedTuple):
     name: str
     #: writes the input; may return the path of a file or folder to move there
     write: Callable[[Path], object]
+    #: what another library reads
+    reference: Callable[[Path], Answer]
+    #: the kind of structure that is edited
+    structure: str = ""
     #: a column, a file in {root}, which is not damaged, or {path}: the input itself
     target: str = "{root}/y.npy"
     data: str = "{path}"
-    #: raises if the checksums of the format show damage
-    check: Callable[[Path], object] | None = None
+    #: bytes, to read in pieces what is read at once otherwise
     memory_limit: int | None = None
-    #: makes the input of its folder after the damage
-    pack: Callable[[Path], object] | None = None
     #: inputs of this kind for each input of another kind
     weight: int = 1
 
@@ -65,53 +89,30 @@ def write_inputs(root: Path, names: Iterable[str]) -> None:
             shutil.move(written, path)
 
 
+# Writers
+
+
 def write_text(path: Path, header: list[str], columns: Iterable[Iterable[Any]], delimiter: str) -> None:
     rows = [[str(value) for value in row] for row in zip(*columns, strict=True)]
     path.write_text("".join(delimiter.join(row) + "\n" for row in [header, *rows] if row))
 
 
-def gzipped(write: Callable[[Path], object]) -> Callable[[Path], object]:
+def compressed(write: Callable[[Path], object]) -> Callable[[Path], object]:
     def save(path: Path) -> None:
         plain = path.with_suffix("")
         plain = Path(shutil.move(written, plain)) if isinstance(written := write(plain), Path) else plain
-        path.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+        path.write_bytes(COMPRESS[path.suffix](plain.read_bytes()))
         plain.unlink()
 
     return save
 
 
-def unpacked(matrix: Any) -> Callable[[Path], object]:
-    def save(path: Path) -> None:
-        sp.save_npz(path, matrix, compressed=False)
-        with ZipFile(path) as archive:
-            archive.extractall(path.parent)
-        path.unlink()
-
-    return save
-
-
-def pack_members(path: Path) -> None:
-    with ZipFile(path, "w") as archive:
-        for file in sorted(path.parent.glob("*.npy")):
-            archive.write(file, file.name)
-
-
-def store(cells: Any, target: str | None = "x3", ids: list[str] | None = None) -> Callable[[Path], object]:
+def folder(cells: Any, target: str | None = "x3", ids: list[str] | None = None) -> Callable[[Path], object]:
     return lambda path: shuffle(pd.DataFrame(cells, ids, NAMES), path, target=target, random_state=1)
 
 
-def check_zip(path: Path) -> None:
-    with ZipFile(path) as archive:
-        if (name := archive.testzip()) is not None:
-            raise ValueError(f"the checksum of {name} is wrong.")
-
-
-def check_store(path: Path) -> None:
-    raise ValueError("all that a store contains has checksums.")
-
-
-def check_parquet(path: Path) -> None:
-    pq.ParquetFile(path, page_checksum_verification=True).read()
+def write_result(path: Path) -> None:
+    path.write_text(screen(X, Y, Plan.exact(*X.shape, 5)).to_json())
 
 
 CHECKED_TABLE = {"row_group_size": 64, "write_page_checksum": True}
@@ -119,150 +120,175 @@ PROPERTIES = {"fid": IDS, "iid": IDS, "sid": NAMES, "pheno": Y.astype(str)}
 TABLE, Y_TABLE = files.table(X, NAMES), pa.table({"id": IDS, "value": Y})
 PLAIN = {"chunks": (64, 5), "compressors": None}
 PACKED = {"chunks": (64, 5), "compression": "gzip"}
-GZIP = {"check": lambda path: gzip.decompress(path.read_bytes())}
-ZARR = {"check": lambda path: zarr.open(path)[:]}
-STORE = {"check": check_store, "weight": 3}
+ON_DISK = {"memory_limit": 1}
 TARGET = {"data": "{root}/ids.parquet", "target": "{path}"}
+PARQUET, ARROW = (read_parquet, "parquet"), (tables(lambda path: pa.ipc.open_file(path).read_all()), "arrow")
+CSV, SVM, MTX = (tables(read_csv), "text"), (read_svmlight, "text", "label"), (read_mtx, "text")
+NPZ, ZARR, HDF5 = (read_npz, "npz"), (read_zarr, "zarr"), (read_hdf5, "hdf5")
+ANNDATA, FOLDER = (read_anndata, "h5ad", "age"), (read_folder, "folder", "x3")
 COLUMNS = ["id", "value"]
+
+
+def zarr_case(weight: int = 1, **options: Any) -> Case:
+    return Case("x.zarr", lambda path: files.write_zarr(X, NAMES, **options), *ZARR, weight=weight)
+
+
+def csv_case(name: str) -> Case:
+    return Case(name, compressed(lambda path: files.write_csv(X, NAMES)), *CSV)
+
+
+def add_versions(file: Any) -> None:
+    """Add the versions of encodings, which anndata wants of sparse matrices and categories."""
+    for name, version in (("X", "0.1.0"), ("obs/kind", "0.2.0")):
+        if "encoding-type" in file[name].attrs:
+            file[name].attrs["encoding-version"] = version
+    file["obs/kind"].attrs["ordered"] = False
+    for part, columns in (("obs", ["kind", "age"]), ("var", [])):
+        frame = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "column-order": columns}
+        file[part].attrs.update(frame)
+    if "encoding-type" in file.attrs:
+        file.attrs["encoding-version"] = "0.1.0"
+
+
+def h5ad_case(cells: Any, kind: str | None = None, memory_limit: int | None = None, **options: Any) -> Case:
+    def write(path: Path) -> object:
+        written = files.write_h5ad(cells, NAMES, kind, **options)
+        with h5py.File(written, "r+") as file:
+            add_versions(file)
+        return written
+
+    return Case("x.h5ad", write, *ANNDATA, memory_limit=memory_limit)
+
+
+def anndata_zarr_case(cells: Any, kind: str | None = None, **more: Any) -> Case:
+    def write(path: Path) -> object:
+        written = files.write_anndata_zarr(cells, NAMES, kind)
+        add_versions(zarr.open(str(written)))
+        return written
+
+    return Case("x.zarr", write, read_anndata, "zarr", "age", **more)
+
+
 CASES = {
-    "npy": Case("x.npy", lambda path: np.save(path, X)),
-    "npz dense": Case("x.npz", lambda path: np.savez(path, X=X, y=Y), "y", check=check_zip),
-    "npz CSR": Case("x.npz", lambda path: sp.save_npz(path, CSR), check=check_zip),
-    "npz CSC": Case("x.npz", lambda path: sp.save_npz(path, CSC, compressed=False), check=check_zip),
-    "npz CSR, valid zip": Case("x.npz", unpacked(CSR), pack=pack_members, weight=2),
-    "npz CSC, valid zip": Case("x.npz", unpacked(CSC), pack=pack_members, weight=2),
-    "npz COO, valid zip": Case("x.npz", unpacked(COO), pack=pack_members),
-    "mtx": Case("x.mtx", lambda path: scipy.io.mmwrite(path, COO)),
-    "mtx dense": Case("x.mtx", lambda path: scipy.io.mmwrite(path, X)),
-    "mtx.gz": Case("x.mtx.gz", gzipped(lambda path: scipy.io.mmwrite(path, COO)), **GZIP),
-    "svmlight": Case("x.svm", lambda path: dump_svmlight_file(CSR, Y, str(path)), "label"),
-    "svmlight.gz": Case(
-        "x.svm.gz", gzipped(lambda path: dump_svmlight_file(CSR, Y, str(path))), "label", **GZIP
+    "npy": Case("x.npy", lambda path: np.save(path, X), lambda path: answer(np.load(path)), "npy"),
+    "npz dense": Case("x.npz", lambda path: np.savez(path, X=X, y=Y), *NPZ, "y"),
+    "npz CSR": Case("x.npz", lambda path: sp.save_npz(path, CSR), *NPZ, weight=2),
+    "npz CSC": Case("x.npz", lambda path: sp.save_npz(path, CSC, compressed=False), *NPZ, weight=2),
+    "npz COO": Case("x.npz", lambda path: sp.save_npz(path, COO), *NPZ),
+    "mtx": Case("x.mtx", lambda path: scipy.io.mmwrite(path, COO), *MTX),
+    "mtx dense": Case("x.mtx", lambda path: scipy.io.mmwrite(path, X), *MTX),
+    "mtx.gz": Case("x.mtx.gz", compressed(lambda path: scipy.io.mmwrite(path, COO)), *MTX),
+    "svmlight": Case("x.svm", lambda path: dump_svmlight_file(CSR, Y, str(path)), *SVM),
+    "svmlight.gz": Case("x.svm.gz", compressed(lambda path: dump_svmlight_file(CSR, Y, str(path))), *SVM),
+    "parquet": Case(
+        "x.parquet",
+        lambda p: files.write_parquet(X, NAMES),
+        tables(read_parquet, "x3"),
+        "parquet",
+        "x3",
+        weight=3,
     ),
-    "parquet": Case("x.parquet", lambda path: files.write_parquet(X, NAMES), "x3"),
     "parquet, checksums": Case(
-        "x.parquet", lambda path: pq.write_table(TABLE, path, **CHECKED_TABLE), check=check_parquet, weight=2
+        "x.parquet",
+        lambda p: pq.write_table(TABLE, p, **CHECKED_TABLE),
+        tables(read_parquet),
+        "parquet",
+        weight=2,
     ),
-    "parquet folder": Case("parts", lambda path: files.write_parquet_folder(X, NAMES)),
-    "arrow": Case("x.arrow", lambda path: pa.feather.write_feather(TABLE, path, "uncompressed")),
-    "feather, lz4": Case("x.feather", lambda path: files.write_feather(X, NAMES)),
-    "csv": Case("x.csv", lambda path: files.write_csv(X, NAMES), "x3"),
-    "csv.gz": Case("x.csv.gz", gzipped(lambda path: files.write_csv(X, NAMES)), **GZIP),
-    "tsv": Case("x.tsv", lambda path: write_text(path, NAMES, X.T, "\t"), "x3"),
-    "zarr v3": Case("x.zarr", lambda path: files.write_zarr(X, NAMES, **PLAIN)),
-    "zarr v3, zstd": Case("x.zarr", lambda path: files.write_zarr(X, NAMES, chunks=(64, 5))),
-    "zarr v3, crc32c": Case(
-        "x.zarr", lambda path: files.write_zarr(X, NAMES, chunks=(64, 5), compressors=[Crc32cCodec()]), **ZARR
+    "parquet folder": Case("parts", lambda path: files.write_parquet_folder(X, NAMES), tables(read_parquet)),
+    "arrow": Case(
+        "x.arrow", lambda path: pa.feather.write_feather(TABLE, path, "uncompressed"), *ARROW, weight=2
     ),
-    "zarr v3, shards": Case(
-        "x.zarr", lambda path: files.write_zarr(X, NAMES, **PLAIN, shards=(128, 10)), **ZARR
+    "feather, lz4": Case("x.feather", lambda path: files.write_feather(X, NAMES), *ARROW),
+    "csv": Case(
+        "x.csv", lambda path: files.write_csv(X, NAMES), tables(read_csv, "x3"), "text", "x3", weight=2
     ),
-    "zarr v2": Case("x.zarr", lambda path: files.write_zarr(X, NAMES, **PLAIN, zarr_format=2)),
-    "zarr v2, zstd": Case("x.zarr", lambda path: files.write_zarr(X, NAMES, chunks=(64, 5), zarr_format=2)),
-    "store": Case("x.shuffled", store(X), "x3", **STORE),
-    "store, compressed": Case("x.shuffled", store(np.round(X)), "x3", **STORE),
-    "store, ids": Case("x.shuffled", store(X, ids=IDS), "x3", **STORE),
-    "store, no target": Case("x.shuffled", store(X, None), **STORE),
-    "hdf5": Case("x.h5", lambda path: files.write_hdf5(X, NAMES)),
-    "hdf5, gzip": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, **PACKED)),
-    "hdf5, shuffle": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, **PACKED, shuffle=True)),
-    "h5ad": Case("x.h5ad", lambda path: files.write_h5ad(X, NAMES), "age"),
-    "h5ad CSR": Case("x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csr_matrix"), "age", weight=2),
-    "h5ad CSC": Case("x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csc_matrix"), "age", weight=2),
-    "h5ad CSR on disk": Case(
-        "x.h5ad",
-        lambda path: files.write_h5ad(SPARSE, NAMES, "csr_matrix", chunks=(64,)),
-        "age",
-        memory_limit=1,
-    ),
-    "h5ad CSC on disk": Case(
-        "x.h5ad", lambda path: files.write_h5ad(SPARSE, NAMES, "csc_matrix"), "age", memory_limit=1
-    ),
+    "csv, converted": Case("x.csv", lambda path: files.write_csv(X, NAMES), *CSV, **ON_DISK),
+    "csv.gz": csv_case("x.csv.gz"),
+    "csv.bz2": csv_case("x.csv.bz2"),
+    "csv.xz": csv_case("x.csv.xz"),
+    "csv.zst": csv_case("x.csv.zst"),
+    "tsv": Case("x.tsv", lambda p: write_text(p, NAMES, X.T, "\t"), tables(read_csv, "x3"), "text", "x3"),
+    "zarr v3": zarr_case(**PLAIN, weight=2),
+    "zarr v3, zstd": zarr_case(chunks=(64, 5), weight=2),
+    "zarr v3, crc32c": zarr_case(chunks=(64, 5), compressors=[Crc32cCodec()]),
+    "zarr v3, shards": zarr_case(**PLAIN, shards=(128, 10)),
+    "zarr v2": zarr_case(**PLAIN, zarr_format=2),
+    "zarr v2, zstd": zarr_case(chunks=(64, 5), zarr_format=2),
+    "AnnData zarr": anndata_zarr_case(X),
+    "AnnData zarr CSR": anndata_zarr_case(SPARSE, "csr_matrix"),
+    "AnnData zarr CSC on disk": anndata_zarr_case(SPARSE, "csc_matrix", **ON_DISK),
+    "shuffled": Case("x.shuffled", folder(X), *FOLDER, weight=2),
+    "shuffled, ids": Case("x.shuffled", folder(X, ids=IDS), *FOLDER, weight=2),
+    "shuffled, no target": Case("x.shuffled", folder(X, None), *FOLDER[:2]),
+    "hdf5": Case("x.h5", lambda path: files.write_hdf5(X, NAMES), *HDF5),
+    "hdf5, chunks": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, chunks=(64, 5)), *HDF5),
+    "hdf5, gzip": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, **PACKED), *HDF5, weight=2),
+    "hdf5, shuffle": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, **PACKED, shuffle=True), *HDF5),
+    "h5ad": h5ad_case(X),
+    "h5ad CSR": h5ad_case(SPARSE, "csr_matrix"),
+    "h5ad CSC": h5ad_case(SPARSE, "csc_matrix"),
+    "h5ad CSR on disk": h5ad_case(SPARSE, "csr_matrix", 1, chunks=(64,)),
+    "h5ad CSC on disk": h5ad_case(SPARSE, "csc_matrix", 1),
     "plink": Case(
-        "x.bed", lambda path: to_bed(path, np.abs(X).round() % 3, PROPERTIES), "phenotype", weight=2
+        "x.bed", lambda p: to_bed(p, GENOTYPES, PROPERTIES), read_plink, "plink", "phenotype", weight=2
     ),
-    "target npy": Case("y.npy", lambda path: np.save(path, Y), **TARGET),
-    "target csv": Case("y.csv", lambda path: write_text(path, COLUMNS, [IDS, Y], ","), **TARGET),
-    "target txt.gz": Case(
-        "y.txt.gz", gzipped(lambda path: write_text(path, COLUMNS, [IDS, Y], " ")), **TARGET, **GZIP
+    "result": Case("x.json", write_result, read_result, "json", weight=2),
+    "target npy": Case("y.npy", lambda p: np.save(p, Y), lambda p: answer(X, np.load(p)), "npy", **TARGET),
+    "target csv": Case(
+        "y.csv", lambda p: write_text(p, COLUMNS, [IDS, Y], ","), joined(read_exactly), "text", **TARGET
+    ),
+    "target csv.gz": Case(
+        "y.csv.gz",
+        compressed(lambda p: write_text(p, COLUMNS, [IDS, Y], ",")),
+        joined(read_exactly),
+        "text",
+        **TARGET,
     ),
     "target pheno": Case(
-        "y.pheno", lambda path: write_text(path, [], [IDS, IDS, Y], " "), **{**TARGET, "target": "{path}:3"}
+        "y.pheno",
+        lambda path: write_text(path, [], [IDS, IDS, Y], " "),
+        joined(read_pheno),
+        "text",
+        **{**TARGET, "target": "{path}:3"},
     ),
-    "target parquet": Case("y.parquet", lambda path: pq.write_table(Y_TABLE, path), **TARGET),
-    "target feather": Case("y.feather", lambda path: pa.feather.write_feather(Y_TABLE, path), **TARGET),
+    "target parquet": Case(
+        "y.parquet",
+        lambda p: pq.write_table(Y_TABLE, p),
+        joined(lambda p: pq.read_table(p).to_pandas()),
+        "parquet",
+        **TARGET,
+    ),
+    "target feather": Case(
+        "y.feather",
+        lambda path: pa.feather.write_feather(Y_TABLE, path),
+        joined(pa.feather.read_feather),
+        "arrow",
+        **TARGET,
+    ),
 }
 
 
-def damage(folder: Path, rng: np.random.Generator) -> str:
-    """Damage one file of a folder, and return how."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    kind = str(rng.choice(list(DAMAGES), p=[share for share, _ in DAMAGES.values()]))
-    metadata = [path for path in paths if path.suffix == ".json" or path.name in (".zarray", ".zattrs")]
-    if metadata and rng.random() < (0.9 if kind == "change a number" else 0.3):
-        paths = metadata
-    path = paths[rng.integers(len(paths))]
-    data = path.read_bytes()
-    if kind == "drop":
-        path.unlink()
-    elif data:
-        path.write_bytes(DAMAGES[kind][1](data, rng))
-    return f"{kind} {path.relative_to(folder)}"
+class Run(NamedTuple):
+    """A damaged input."""
+
+    case: str
+    seed: int
+
+    @property
+    def folder(self) -> str:
+        return f"{self}".replace(" ", "_").replace(":", ".")
+
+    def __str__(self) -> str:
+        return f"{self.case}:{self.seed}"
 
 
-def place(data: bytes, rng: np.random.Generator) -> int:
-    """A position; half of them are near the beginning or the end, where metadata are."""
-    k, near = rng.integers(4), int(rng.integers(min(len(data), 512)))
-    return int(rng.integers(len(data))) if k < 2 else near if k == 2 else len(data) - 1 - near
-
-
-def flip_bits(data: bytes, rng: np.random.Generator) -> bytes:
-    changed = bytearray(data)
-    for _ in range(rng.integers(1, 5)):
-        changed[place(data, rng)] ^= 1 << int(rng.integers(8))
-    return bytes(changed)
-
-
-def change_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Replace up to 8 bytes by random ones, or by those of the largest number or of -1."""
-    start, length = place(data, rng), int(rng.integers(1, 9))
-    new = (rng.bytes(8), b"\xff" * 7 + b"\x7f", b"\xff" * 8)[rng.integers(3)][-length:]
-    return data[:start] + new + data[start + length :]
-
-
-def change_number(data: bytes, rng: np.random.Generator) -> bytes:
-    """Replace a number of a text by a similar one or by one that no format can mean."""
-    numbers = [match.span() for match in re.finditer(rb"\d+", data)]
-    if not numbers:
-        return change_bytes(data, rng)
-    start, stop = numbers[rng.integers(len(numbers))]
-    old = int(data[start:stop][:18])
-    new = [old + 1, old - 1, old * 10, old // 2, 0, -1, 2**31, 2**63, 10**30][rng.integers(9)]
-    return data[:start] + str(new).encode() + data[stop:]
-
-
-def zero_range(data: bytes, rng: np.random.Generator) -> bytes:
-    start, length = place(data, rng), 1 << int(rng.integers(12))
-    return data[:start] + bytes(len(data[start : start + length])) + data[start + length :]
-
-
-def swap_blocks(data: bytes, rng: np.random.Generator) -> bytes:
-    size = (8, 64, 512)[rng.integers(3)]
-    a, b = sorted(place(data, rng) // size * size for _ in range(2))
-    return (
-        data[:a] + data[b : b + size] + data[a + size : b] + data[a : a + size] * (b > a) + data[b + size :]
-    )
-
-
-#: share and function of each kind of damage
-DAMAGES: dict[str, tuple[float, Callable[[bytes, np.random.Generator], bytes]]] = {
-    "flip bits": (0.25, flip_bits),
-    "change bytes": (0.2, change_bytes),
-    "change a number": (0.2, change_number),
-    "truncate": (0.08, lambda data, rng: data[: place(data, rng)]),
-    "extend": (0.06, lambda data, rng: data + (rng.bytes(8), bytes(4096), data)[rng.integers(3)]),
-    "zero": (0.07, zero_range),
-    "swap": (0.08, swap_blocks),
-    "drop": (0.03, lambda data, rng: data),
-    "empty": (0.03, lambda data, rng: b""),
-}
+def plan_runs(count: int, only: Sequence[str] | None = None) -> list[Run]:
+    """The runs of all cases, or of some (``CASE``), or single ones (``CASE:SEED``)."""
+    total = sum(case.weight for case in CASES.values())
+    seeds = {name: range(-(-count * case.weight // total)) for name, case in CASES.items()}
+    if only is None:  # some of each case, then more
+        runs = [Run(name, seed) for name in CASES for seed in seeds[name]]
+        return sorted(runs, key=lambda run: run.seed // 50)
+    pairs = [text.partition(":") for text in only]
+    return [Run(name, seed) for name, mark, text in pairs for seed in ([int(text)] if mark else seeds[name])]
