@@ -227,7 +227,7 @@ BUDGET = {
     "cli": 1277,
     "core": 1391,
     "engine": 2603,
-    "formats": 3817,
+    "formats": 3832,
     "index": 723,
     "kernels": 2092,
     "plans": 1771,

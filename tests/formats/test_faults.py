@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+import zlib
 from pathlib import Path
 
 import h5py
@@ -624,3 +625,57 @@ def test_plink_by_sample():
     assert message_of(path).startswith(f"{path} is not a valid PLINK file: its third byte")
     path.write_bytes(whole[:2])
     assert path.name in message_of(path)
+
+
+@pytest.fixture
+def chunked(tmp_path):
+    """A path, and a function that writes an HDF5 file whose first chunk is stored as given."""
+    path = tmp_path / "x.h5"
+
+    def write(stored, **options):
+        with h5py.File(path, "w") as file:
+            data = file.create_dataset("X", (100, 10), "f8", chunks=(50, 10), **options)
+            data[50:] = 1.0
+            if stored is not None:
+                data.id.write_direct_chunk((0, 0), stored)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("n_bytes", [1, 1000, 3999, 4001, 400_000])
+def test_chunks_of_another_size_are_refused(chunked, n_bytes):
+    """The HDF5 library would read what follows in the file, or write beyond its memory."""
+    path = chunked(b"1" * n_bytes)
+    with pytest.raises(ValueError, match=rf"a chunk has {n_bytes:,} bytes instead of 4,000"):
+        open_source(path).read(slice(0, 100), None)
+
+
+@pytest.mark.parametrize("n_bytes", [3999, 10**8])
+def test_what_a_chunk_unpacks_to_is_bounded(chunked, n_bytes):
+    path = chunked(zlib.compress(bytes(n_bytes)), compression="gzip")
+    with pytest.raises(ValueError, match=r"a chunk has [34],\d+ bytes instead of 4,000"):
+        open_source(path).read(slice(0, 100), None)
+
+
+def test_a_chunk_that_was_never_written_has_the_fill_value(chunked):
+    with pytest.warns(UserWarning, match="1 of 2 chunks were never written"):
+        source = open_source(chunked(None, fillvalue=7.0))
+    block = source.read(slice(0, 100), None)
+    assert (block[:50] == 7.0).all()
+    assert (block[50:] == 1.0).all()
+
+
+def test_a_list_of_dimensions_that_is_a_number_is_ignored(chunked):
+    path = chunked(bytes(4000))
+    with h5py.File(path, "a") as file:
+        file["X"].attrs["DIMENSION_LIST"] = 3.0
+    assert open_source(path).shape == (100, 10)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs of POSIX")
+def test_a_fifo_is_no_file(tmp_path):
+    for name in ("x.parquet", "x.csv", "x.h5", "x"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(ValueError, match="is not a regular file"):
+            open_source(tmp_path / name)

@@ -65,12 +65,13 @@ class Hdf5Source(BlockSource):
         top, left = i * height, j * width
         with _readable(self.dataset.file.filename):
             if self._filters is not None:
-                try:
-                    skipped, data = self.dataset.id.read_direct_chunk((top, left))
-                except (OSError, RuntimeError, ValueError):
-                    pass  # never written, or damaged: the library finds out
-                else:
-                    return self._decode(data, skipped)
+                stored = self.dataset.id.get_chunk_info_by_coord((top, left))
+                if stored.byte_offset is not None:  # else it was never written
+                    if stored.filter_mask == (1 << len(self._filters)) - 1:  # no filter was applied
+                        self._check_size(stored.size)
+                    with suppress(OSError, RuntimeError):  # damaged: the library finds out
+                        skipped, data = self.dataset.id.read_direct_chunk((top, left))
+                        return self._decode(data, skipped)
             return np.asarray(self.dataset[top : top + height, left : left + width])
 
     def _decode(self, data: Any, skipped: int) -> Array:
@@ -80,12 +81,21 @@ class Hdf5Source(BlockSource):
             if skipped >> k & 1:
                 continue
             if code == DEFLATE:
-                data = zlib.decompress(data)
+                data = zlib.decompressobj().decompress(data, self._chunk_bytes + 1)
             else:  # shuffled: the first bytes of all values, then the second bytes, …
                 planes = np.frombuffer(data, np.uint8).reshape(self.dtype.itemsize, -1)
                 data = np.ascontiguousarray(planes.T)
-        height, width = self.chunk
-        return np.frombuffer(data, self.dataset.dtype, count=height * width).reshape(height, width)
+        self._check_size(len(data))
+        return np.frombuffer(data, self.dataset.dtype).reshape(self.chunk)
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return self.chunk[0] * self.chunk[1] * self.dtype.itemsize
+
+    def _check_size(self, n_bytes: int) -> None:
+        """Raise if a chunk has another size than its shape has: the library would read beyond its memory."""
+        if n_bytes != self._chunk_bytes:
+            raise ValueError(f"a chunk has {n_bytes:,} bytes instead of {self._chunk_bytes:,}")
 
 
 def _find_filters(dataset: Any) -> tuple[int, ...] | None:

@@ -184,6 +184,8 @@ def _format_by_name(path: Path) -> str | None:
 
 
 def _format_by_content(path: Path) -> str | None:
+    if path.exists() and not path.is_file():  # reading a FIFO would wait for ever
+        raise ValueError(f"{path} is not a regular file: write the data to a file first.")
     with open(path, "rb") as file:
         head = file.read(32)
     if not head:

@@ -127,6 +127,9 @@ def _find_matrix(where: object, members: Members) -> Any:
 def _find_coordinates(array: Any, members: Members) -> list[Any | None]:
     """The vectors that label the rows and the columns, as netCDF and xarray store them."""
     if hasattr(array, "dims"):  # HDF5
+        name = "DIMENSION_LIST"
+        if name in array.attrs and array.attrs.get_id(name).dtype.kind != "O":
+            return [None, None]  # no list of references, which the library would follow all the same
         found = [scales[0] if len(scales) else None for scales in array.dims]
     else:
         names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS") or ()
