@@ -291,7 +291,6 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
     parameters = settings.parameters(run)
     if run.statistic.positive is not None and not run.statistic.one_sided:
         parameters["positive_class"] = to_single_line(str(run.statistic.positive[k]))
-    reasons = settings.no_floor_reason(run), settings.no_interval_reason(run, trace.rounds)
     missing = []
     if n_missing := len(trace.mostly_missing):
         listed = ", ".join(source.name(int(j)) for j in trace.mostly_missing[:5])
@@ -302,23 +301,7 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
     trace.scores.flags.writeable = False
     order = trace.best_first()
     redundancy = dict(trace.redundancy)
-    is_measured = trace.variance_inflation is not None or trace.rounds[0].n_rows >= plan.n_rows
-    unmeasured = None if is_measured else "the variance inflation was not measured"
-    evidence = Evidence(
-        present=trace.present,
-        informative=trace.informative,
-        own_inflation=trace.own_inflation,
-        variance_inflation=trace.variance_inflation,
-        informative_response=trace.informative_response,
-        unread=trace.unread,
-        n_covariates=run.n_covariates,
-        by_evidence=plan.by_evidence,
-        n_candidates=redundancy.pop("n_candidates", 0),
-        one_sided=trace.one_sided,
-        no_floor_reason=trace.no_guarantee_reason or reasons[0] or unmeasured,
-        no_interval_reason=trace.no_guarantee_reason or reasons[1],
-        null_distribution=trace.null_distribution,
-    )
+    evidence = _evidence(run, trace, redundancy.pop("n_candidates", 0))
     response = settings.responses[member] if member < len(settings.responses) else ""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return ScreeningResult(
@@ -340,6 +323,31 @@ def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningRe
         evidence=evidence.take(order),
         about=About(data=source.label, response=response, created=created, versions=find_versions()),
         **redundancy,
+    )
+
+
+def _evidence(run: Run, trace: Trace, n_candidates: int) -> Evidence:
+    """What floors, intervals and p-values of a trace are computed from, and why they may not be known."""
+    is_measured = trace.variance_inflation is not None or trace.rounds[0].n_rows >= run.plan.n_rows
+    unmeasured = None if is_measured else "the variance inflation was not measured"
+    no_floor, no_interval = (
+        run.settings.no_floor_reason(run),
+        run.settings.no_interval_reason(run, trace.rounds),
+    )
+    return Evidence(
+        present=trace.present,
+        informative=trace.informative,
+        own_inflation=trace.own_inflation,
+        variance_inflation=trace.variance_inflation,
+        informative_response=trace.informative_response,
+        unread=trace.unread,
+        n_covariates=run.n_covariates,
+        by_evidence=run.plan.by_evidence,
+        n_candidates=n_candidates,
+        one_sided=trace.one_sided,
+        no_floor_reason=trace.no_guarantee_reason or no_floor or unmeasured,
+        no_interval_reason=trace.no_guarantee_reason or no_interval,
+        null_distribution=trace.null_distribution,
     )
 
 
