@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import banditsis
 from banditsis import Plan, ScreeningResult, screen
 from banditsis.cli.errors import USER_ERRORS
 from banditsis.cli.info import run as run_info
@@ -157,7 +158,8 @@ def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
 def is_explained(error: Exception, path: Path) -> bool:
     """Whether an error names the file, was raised on purpose, or is that of the text or the system."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    is_raised = "banditsis" in last.filename and (last.line or "").startswith("raise")
+    is_ours = Path(last.filename).is_relative_to(Path(banditsis.__file__).parent)
+    is_raised = is_ours and (last.line or "").startswith("raise")
     is_of_text = path.suffix == ".json" and isinstance(error, (json.JSONDecodeError, UnicodeDecodeError))
     return is_raised or is_of_text or isinstance(error, OSError) or str(path) in str(error)
 

@@ -85,7 +85,7 @@ class Hdf5Source(BlockSource):
             else:  # shuffled: the first bytes of all values, then the second bytes, …
                 planes = np.frombuffer(data, np.uint8).reshape(self.dtype.itemsize, -1)
                 data = np.ascontiguousarray(planes.T)
-        self._check_size(len(data))
+        self._check_size(memoryview(data).nbytes)
         return np.frombuffer(data, self.dataset.dtype).reshape(self.chunk)
 
     @property
