@@ -20,7 +20,6 @@ from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, read_record,
 from banditsis.index.remote import RemoteArray
 from banditsis.sources.base import Calibration, Source, SumContext, calibrate, pilot_rows, summing_dtype
 from banditsis.sources.memmap import MappedSource
-from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.statistics.weights import Weights
 
 BLOCK = 1 << 13  # rows that a worker of a cluster reads at least
@@ -122,13 +121,6 @@ def _open_array(folder: Folder, name: str) -> Source:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise folder.error(error) from error
     return source
-
-
-def stored_below(source: Source) -> ShuffledSource | None:
-    """The prepared folder below a subset of rows or columns; None if the source is not from one."""
-    while isinstance(source, (RowSubset, ColumnSubset)):
-        source = source.base
-    return source if isinstance(source, ShuffledSource) else None
 
 
 def open_shuffled(path: Path | str, options: ReadOptions) -> OpenedMatrix:
