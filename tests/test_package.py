@@ -207,6 +207,34 @@ for verbose, statistic in ((False, "pearson"), (True, "spearman"), (True, "kenda
     assert first.stderr.count("compiling kernels") == 1
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-100] + bytes([content[-100] ^ 8]) + content[-99:],
+    ],
+    ids=["emptied", "truncated", "changed"],
+)
+def test_damaged_machine_code_is_compiled_again(tmp_path, damage):
+    code = """
+import warnings
+from banditsis.kernels.compile import range_scale
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    print(range_scale(0.0, 3.0), len(range_scale.stats.cache_hits), *(str(w.message) for w in warned))
+"""
+    found = [run(code, NUMBA_CACHE_DIR=str(tmp_path)).split(maxsplit=2)]
+    files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
+    assert {path.suffix for path in files} == {".nbi", ".nbc"}
+    for path in files:
+        path.write_bytes(damage(path.read_bytes()))
+    found += [run(code, NUMBA_CACHE_DIR=str(tmp_path)).split(maxsplit=2) for _ in range(2)]
+    assert [words[:2] for words in found] == [["0.25", "0"], ["0.25", "0"], ["0.25", "1"]]
+    assert [len(words) for words in found] == [2, 3, 2]
+    assert found[1][2].count("were damaged: they are compiled again") == 1
+
+
 def test_public_names():
     assert len(banditsis.__all__) <= 15
     assert set(banditsis.__all__) <= set(dir(banditsis))
@@ -229,7 +257,7 @@ BUDGET = {
     "engine": 2603,
     "formats": 3832,
     "index": 723,
-    "kernels": 2092,
+    "kernels": 2140,
     "plans": 1771,
     "results": 1336,
     "show": 1313,

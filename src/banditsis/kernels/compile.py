@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import math
+import pickle
 import warnings
 from functools import cache
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils, event
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
@@ -50,6 +53,10 @@ class _Cache(FunctionCache):
     longer than all that ``banditsis screen`` does with a small file. The compiler imports them itself.
     """
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file.__class__ = _CheckedFiles
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         compilation.start()
         try:
@@ -58,6 +65,40 @@ class _Cache(FunctionCache):
                 return self._load_overload(sig, target_context)
         finally:
             compilation.stop()
+
+
+class _CheckedFiles(IndexDataCacheFile):
+    """The files of the machine code of a kernel. They end with a checksum; a damaged one is not loaded."""
+
+    def _dump(self, obj: Any) -> bytes:
+        data = super()._dump(obj)
+        return data + crc32(data).to_bytes(4, "little")  # pickle reads up to the end of the object
+
+    def _load_index(self) -> Any:
+        return self._load(super()._load_index, self._index_path, len(pickle.dumps(self._version, -1)), {})
+
+    def _load_data(self, name: str) -> Any:
+        return self._load(lambda: super(_CheckedFiles, self)._load_data(name), self._data_path(name), 0, None)
+
+    def _load(self, load: Any, path: str, start: int, otherwise: Any) -> Any:
+        """What a file has; if it is damaged, a value that makes Numba compile the kernel again."""
+        try:
+            if not (loaded := load()):  # there is no file, or it was written for other code
+                return loaded
+            data = Path(path).read_bytes()[start:]
+            if crc32(data[:-4]) == int.from_bytes(data[-4:], "little"):
+                return loaded
+        except OSError:
+            raise
+        except Exception:  # unpickling other bytes may raise anything
+            pass
+        _warn_damaged(str(Path(path).parent))
+        return otherwise
+
+
+@cache
+def _warn_damaged(folder: str) -> None:
+    warnings.warn(f"compiled kernels in {folder} were damaged: they are compiled again.", stacklevel=2)
 
 
 @cache
