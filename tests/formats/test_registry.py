@@ -200,7 +200,7 @@ WRONG = {
         lambda path: _write(path, b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n"),
         "not a valid Matrix Market file",
     ),
-    "complex.mtx": (lambda path: mmwrite(path, sparse.coo_array(X * 1j)), "real numbers"),
+    "complex.mtx": (lambda path: mmwrite(path, sparse.coo_array(X * 1j)), "Complex data"),
     "bad.svmlight": (lambda path: _write(path, b"1 2:3 x:y\n"), "is not a valid svmlight file"),
     "unknown.xyz": (lambda path: _write(path, b"1 2 3"), "unknown extension"),
     "cut.mtx.gz": (lambda path: _write(path, b"\x1f\x8b\x08\x00broken"), "not a valid Matrix Market file"),

@@ -51,7 +51,7 @@ OPTIONS = {"row_order": "random", "random_state": 1}
 @pytest.mark.parametrize("max_weights", [1 << 22, 333])
 def test_the_same_selection_as_in_memory(scheduler, x, max_weights, monkeypatch):
     """Also if weights of very many rows go in several graphs."""
-    monkeypatch.setattr("banditsis.sources.dask.source.MAX_WEIGHTS", max_weights)
+    monkeypatch.setattr("banditsis.sources.dask.MAX_WEIGHTS", max_weights)
     several = np.column_stack([Y, X[:, 7] + Y, rng.standard_normal(N)])
     with dask.config.set(scheduler=scheduler):
         for y in (Y, several):
@@ -224,7 +224,7 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
 
 
 def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr("banditsis.sources.dask.source.CELLS_PER_TASK", 300 * P)
+    monkeypatch.setattr("banditsis.sources.dask.CELLS_PER_TASK", 300 * P)
     np.save(tmp_path / "x.npy", X)
     source = FileOnWorkers(tmp_path / "x.npy")
     assert len(source.row_edges) > 3
@@ -259,6 +259,18 @@ def test_a_scheduler_that_does_not_answer_is_named():
         connected("tcp://127.0.0.1:9"),
     ):
         pass
+
+
+def test_a_scheduler_that_dies_is_named():
+    def close(done, total):
+        cluster.sync(cluster.scheduler.close)
+
+    settings = {"distributed.comm.timeouts.connect": "1s", "logging.distributed": "critical"}
+    options = {"processes": False, "n_workers": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with dask.config.set(settings), LocalCluster(**options) as cluster, Client(cluster, timeout=1):
+        x = da.from_array(X, chunks=(500, P)).map_blocks(slowly, 0.3, dtype=float)
+        with pytest.raises(RuntimeError, match=r"round 1 .* scheduler no longer answers"):
+            screen(x, Y, Plan.exact(N, P, 5), progress=close)
 
 
 @pytest.fixture(scope="module")

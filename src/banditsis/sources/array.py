@@ -80,11 +80,12 @@ class ArraySource(Source):
     by_row: bool
 
     def __init__(self, array: Array, names: Sequence[str] | None = None) -> None:
-        self.array = _check_array(array)
-        self.shape = self.array.shape
-        self.dtype = self.array.dtype
+        raise_if_masked(array)
+        array = np.asarray(array)
+        self.array = _from_objects(array) if array.dtype.kind == "O" else array
+        self.names = check_matrix(self.array.shape, self.array.dtype, names)
+        self.shape, self.dtype = self.array.shape, self.array.dtype
         self.row_bytes = self.shape[1] * self.dtype.itemsize
-        self.names = check_names(names, self.shape[1])
         self.by_row = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         self._summing_dtype = summing_dtype(self.dtype)
         self._flat = flatten(self.array) if self.dtype == self._summing_dtype else None
@@ -325,27 +326,29 @@ def check_names(names: Sequence[str] | None, n_columns: int) -> Sequence[str] | 
     return names
 
 
-def _check_array(array: Array) -> Array:
-    raise_if_masked(array)
-    array = np.asarray(array)
-    if array.ndim != 2:
+def check_matrix(shape: Sequence[int], dtype: Any, names: Sequence[str] | None) -> Sequence[str] | None:
+    """Raise unless X has two dimensions and real numbers, and a name for each column; return the names."""
+    if len(shape) != 2:
         raise ValueError(
-            f"X must have two dimensions, rows × features, got {array.ndim}; "
+            f"X must have two dimensions, rows × features, got {len(shape)}; "
             "reshape a single feature with X.reshape(-1, 1) (Expected 2D array)."
         )
-    if array.dtype.kind == "c":
+    if dtype.kind == "c":
         raise ValueError("Complex data not supported: pass the real and imaginary parts as features.")
-    if array.dtype.kind == "O":
-        for value in array.flat:
-            if not isinstance(value, NUMBERS):
-                raise TypeError(
-                    f"X has dtype object and contains {value!r}, which is not a number; "
-                    "encode it first (argument must be a string or a number)."
-                )
-        return array.astype(np.float64)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"X must hold numbers, got dtype {array.dtype}; encode it as numbers first.")
-    return array
+    if dtype.kind not in "fiub":
+        raise TypeError(f"X must hold numbers, got dtype {dtype}; encode it as numbers first.")
+    return check_names(names, shape[1])
+
+
+def _from_objects(array: Array) -> Array:
+    """An array of objects as float64, if all are numbers."""
+    for value in array.flat:
+        if not isinstance(value, NUMBERS):
+            raise TypeError(
+                f"X has dtype object and contains {value!r}, which is not a number; "
+                "encode it first (argument must be a string or a number)."
+            )
+    return array.astype(np.float64)
 
 
 def _round_up(value: float, multiple: int) -> int:

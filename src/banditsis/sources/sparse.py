@@ -20,7 +20,7 @@ from banditsis.core.arrays import (
     spread,
     take,
 )
-from banditsis.sources.array import check_names
+from banditsis.sources.array import check_matrix
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
@@ -61,12 +61,12 @@ class SparseSource(BlockSource):
     bytes_per_thread = 4e9  # each cell is added to the sums of its column, which are scattered
 
     def __init__(self, matrix: Any, names: Sequence[str] | None = None) -> None:
+        self.names = check_matrix(matrix.shape, matrix.dtype, names)
         self.matrix = _compress(matrix)
         self.cells = self.matrix.indptr, self.matrix.indices, self.matrix.data
         self.by_row = self.matrix.format == "csr"
         self.shape, self.dtype = self.matrix.shape, self.matrix.dtype
         self.chunk = (1, self.shape[1]) if self.by_row else (self.shape[0], 1)
-        self.names = check_names(names, self.shape[1])
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
@@ -209,10 +209,6 @@ def _positions(chosen: Indices, length: int) -> Array:
 
 def _compress(matrix: Any) -> Any:
     """The matrix in CSR or CSC format, as floats without duplicates; copied only if needed."""
-    if matrix.ndim != 2:
-        raise ValueError(f"X must have two dimensions, rows × features, got {matrix.ndim}.")
-    if matrix.dtype.kind not in "fiub":
-        raise TypeError(f"X must hold real numbers, got a sparse matrix of dtype {matrix.dtype}.")
     _check_structure(matrix)
     if matrix.format not in ("csr", "csc"):
         matrix = matrix.tocsr()

@@ -1,29 +1,191 @@
-"""Dask arrays and frames, and files that workers open themselves: blocks that tasks read and sum."""
+"""Dask arrays and frames, and files that the workers of a Dask cluster open: tasks read and sum blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import numpy as np
+from dask.base import get_scheduler
+from dask.callbacks import Callback
 from dask.core import flatten
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, take
-from banditsis.sources.array import check_names, line_bytes
-from banditsis.sources.base import Calibration, Source, SourceView, SumContext, split_groups
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread, take
+from banditsis.core.parallel import RoundError, Workers, one_blas_thread
+from banditsis.core.progress import status
+from banditsis.sources.array import check_matrix, line_bytes
+from banditsis.sources.base import (
+    PILOT_ROWS,
+    Calibration,
+    Source,
+    SourceView,
+    SumContext,
+    ignore_progress,
+    split_groups,
+)
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
-from banditsis.sources.dask import tasks
-from banditsis.sources.dask.running import find_client, run, task
+from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.weights import Weights
 
+#: Number of times that Dask runs a failed task again.
+RETRIES = 3
 #: Values of weights that are sent at once: 32 MB.
 MAX_WEIGHTS = 1 << 22
 #: Sums that a task adds; fixed, so results do not depend on the number of workers.
 PARTS_AT_ONCE = 8
 #: Cells of a task, which are worth the cost of scheduling it.
 CELLS_PER_TASK = 1 << 24
+
+
+class Window(NamedTuple):
+    """A block of consecutive rows of a file, which the worker opens itself with some options."""
+
+    path: str
+    options: tuple[tuple[str, Any], ...]
+    start: int
+    stop: int
+
+
+@lru_cache(maxsize=8)
+def _open_file(path: str, options: tuple[tuple[str, Any], ...]) -> Source:
+    """Open a file once in each worker."""
+    from banditsis.formats.targets import open_data  # formats import sources
+
+    return open_data(path, **dict(options)).features
+
+
+def _open_block(block: Any) -> tuple[Source, slice]:
+    """A source, and the rows of it that the block consists of."""
+    from banditsis.formats.opening import open_source  # which imports this module
+
+    if isinstance(block, Window):
+        return _open_file(block.path, block.options), slice(block.start, block.stop)
+    source = open_source(block.to_numpy() if hasattr(block, "to_numpy") else block)
+    return source, slice(0, source.shape[0])
+
+
+def block_sums(block: Any, panel: tuple[Rows, Calibration], rows: Rows, weights: Weights) -> Floats:
+    """Sums of some rows of a panel of columns of a block, by the same kernels as in memory, in one thread."""
+    (source, window), (columns, calibration) = _open_block(block), panel
+    n, p = count_rows(rows), count_rows(columns)
+    out = np.zeros((1, weights.n_lines, p))
+    chosen = source if p == source.shape[1] else ColumnSubset(source, as_indices(columns))
+    with one_blas_thread(weights.n_linear > 1), Workers(1) as workers:
+        context = SumContext(calibration, out, workers)
+        chosen.add_sums(shift_rows(rows, window.start), np.array([0, n]), None, weights, context)
+    return np.asarray(out[0])
+
+
+def calibrate_block(block: Any, rows: Rows) -> Calibration:
+    """Calibrate the columns of a block from some of its rows, or from all if these are too few."""
+    source, window = _open_block(block)
+    if count_rows(rows) < PILOT_ROWS:
+        return source.calibrate(spread(window, PILOT_ROWS))
+    return source.calibrate(shift_rows(rows, window.start))
+
+
+def read_block(block: Any, rows: Rows, columns: Indices | slice) -> Array:
+    """Some cells of a block as a dense array."""
+    source, window = _open_block(block)
+    return np.ascontiguousarray(source.read(shift_rows(rows, window.start), columns))
+
+
+def _task(what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """A call that Dask will make; the dashboard shows it by its round and what it computes."""
+    step = status().round
+    name = f"banditsis_{f'round{step}_' if step else ''}{what}-{uuid.uuid4().hex}"
+    return dask.delayed(function, pure=False)(*given, dask_key_name=name)
+
+
+def _run(
+    tasks: Sequence[Any],
+    parts: Sequence[tuple[Any, int]] = (),
+    tick: Callable[[int], None] = ignore_progress,
+) -> list[Any]:
+    """Compute some tasks; ``parts`` are tasks that these need, and the cells that ``tick`` then counts."""
+    cells = {part.key: n for part, n in parts}
+
+    def report(key: Any) -> None:
+        if key in cells:
+            tick(cells[key])
+
+    client = _find_client()
+    try:
+        if client is not None:
+            everything = {one.key: one for one in [*tasks, *(part for part, _ in parts)]}
+            return _run_on_cluster(client, everything, len(tasks), report)
+        with Callback(posttask=lambda key, *_: report(key)):
+            return list(dask.compute(*tasks))
+    except Exception as error:
+        step = status().round
+        what = f"round {step}" if step else "a step before the first round"
+        why = str(error) if isinstance(error, _LostError) else f"{type(error).__name__}: {error}"
+        if client is not None and client.status != "running":
+            why = "the Dask scheduler no longer answers: restart the cluster"
+        raise RoundError(f"{what} could not be finished: {why}") from error
+
+
+def _find_client() -> Any:
+    """The client of the cluster that computes; None if a local scheduler does."""
+    client = getattr(get_scheduler(), "__self__", None)
+    return client if hasattr(client, "scheduler_info") else None
+
+
+class _LostError(RuntimeError):
+    """The result of a task is lost."""
+
+
+def _run_on_cluster(
+    client: Any, tasks: dict[str, Any], n_results: int, report: Callable[[Any], None]
+) -> list[Any]:
+    """Compute tasks, and return the results of the first of them."""
+    from distributed import as_completed
+
+    needed = set(list(tasks)[:n_results])
+    # Weights and shifts have to be sent. If blocks are part of the graph, a note of the source says so.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        futures = client.compute(list(tasks.values()), retries=RETRIES)
+    try:
+        waiting = as_completed(futures)
+        for future in waiting:
+            if future.status in ("lost", "pending"):  # its worker left; the scheduler runs it again
+                waiting.add(future)
+            elif future.status == "error":
+                raise future.exception()
+            elif future.status != "finished":
+                raise _LostError(
+                    "its result was lost and cannot be computed again (use client.persist instead of "
+                    "client.scatter)"
+                )
+            else:
+                report(future.key)
+                if future.key not in needed:  # the tasks that need it keep it alive
+                    future.release()
+        return list(client.gather(futures[:n_results]))
+    except BaseException:
+        client.cancel(futures)
+        raise
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Use the cluster whose scheduler has this address, such as ``tcp://10.0.0.1:8786``."""
+    from distributed import Client
+
+    try:
+        client = Client(address)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address!r} ({error}): give its address, such as "
+            "tcp://10.0.0.1:8786."
+        ) from error
+    with client:
+        yield client
 
 
 class TaskSource(Source):
@@ -40,17 +202,17 @@ class TaskSource(Source):
         if not down or not across:
             return np.empty((count_rows(rows), len(chosen)), self.dtype)
         cells = [
-            task("cells", tasks.read_block, self.blocks[b][j], block_rows, block_columns)
+            _task("cells", read_block, self.blocks[b][j], block_rows, block_columns)
             for b, block_rows in down
             for j, block_columns in across
         ]
-        found = iter(run(cells))
+        found = iter(_run(cells))
         return np.block([[next(found) for _ in across] for _ in down])
 
     def calibrate(self, rows: Rows) -> Calibration:
         """Calibrate from the block that contains most of the rows."""
         b, block_rows = max(split_rows(rows, self.row_edges), key=lambda part: count_rows(part[1]))
-        parts = run([task("pilot", tasks.calibrate_block, block, block_rows) for block in self.blocks[b]])
+        parts = _run([_task("pilot", calibrate_block, block, block_rows) for block in self.blocks[b]])
         shift = np.concatenate([part.shift for part in parts])
         return Calibration(shift, np.concatenate([part.scale for part in parts]))
 
@@ -62,7 +224,7 @@ class TaskSource(Source):
         listed = everything if columns is None else columns
         for j, place, chosen in _split(listed, self.column_edges, everything):
             calibration = context.calibration.take(shift_rows(chosen, int(self.column_edges[j])))
-            panels[j] = place, dask.delayed(tasks.Panel(chosen, calibration), traverse=False)
+            panels[j] = place, dask.delayed((chosen, calibration), traverse=False)
         pieces = [
             (b, g, positions, block_rows)
             for g, group in split_groups(edges)
@@ -76,10 +238,10 @@ class TaskSource(Source):
             for b, g, positions, block_rows in pieces[start : start + step]:
                 w = dask.delayed(weights.part(positions), traverse=False)  # sent once and shared
                 for j, (place, panel) in panels.items():
-                    part = task("sums", tasks.block_sums, self.blocks[b][j], panel, block_rows, w)
+                    part = _task("sums", block_sums, self.blocks[b][j], panel, block_rows, w)
                     parts.setdefault((g, j), []).append((part, count_rows(block_rows) * count_rows(place)))
             totals = [_add_in_order([part for part, _ in listed]) for listed in parts.values()]
-            found = run(totals, list(chain.from_iterable(parts.values())), context.tick)
+            found = _run(totals, list(chain.from_iterable(parts.values())), context.tick)
             for (g, j), total in zip(parts, found, strict=True):
                 context.out[g, :, panels[j][0]] += total
 
@@ -97,7 +259,7 @@ def _add_in_order(parts: list[Any]) -> Any:
     """A task that adds sums; their tree has a fixed shape."""
     while len(parts) > 1:
         parts = [
-            task("added", np.sum, parts[k : k + PARTS_AT_ONCE], 0)
+            _task("added", np.sum, parts[k : k + PARTS_AT_ONCE], 0)
             for k in range(0, len(parts), PARTS_AT_ONCE)
         ]
     return parts[0]
@@ -107,12 +269,9 @@ class DaskSource(TaskSource):
     """A Dask array with dense or sparse blocks, or a Dask frame.
 
     Each pass has one task for each block that it touches. The task runs the kernels of this package in one
-    thread where the block is, and returns its sums: lines × remaining columns. Sums are added in the order of
-    the blocks, eight at a time, so the result does not depend on the number of workers. A distributed Client
-    runs the tasks if there is one, otherwise a local scheduler of Dask.
-
-    Blocks in memory (persisted) are read in random rows. Other blocks are read whole, in random order, so
-    only the blocks that a plan needs are loaded.
+    thread where the block is, and returns its sums: lines × remaining columns. A distributed Client runs the
+    tasks if there is one, otherwise a local scheduler of Dask. Blocks in memory (persisted) are read in
+    random rows. Other blocks are read whole, in random order, so only those that a plan needs are loaded.
 
     Parameters
     ----------
@@ -137,18 +296,14 @@ class DaskSource(TaskSource):
         if np.isnan(sum(sum(sizes) for sizes in data.chunks)):
             data = data.compute_chunk_sizes()
             self.notes.append("the lengths of the blocks of X were computed once, before the first round.")
-        if self.in_memory and (client := find_client()) is not None and not client.futures_of(data):
+        if self.in_memory and (client := _find_client()) is not None and not client.futures_of(data):
             self.notes.append(
                 "the blocks of X are part of its graph and are sent in every round: call x.persist() once."
             )
-        if data.ndim != 2:
-            raise ValueError(f"X must have two dimensions, rows × features, got {data.ndim}.")
-        if data.dtype.kind not in "fiub":
-            raise TypeError(f"X must hold numbers, got dtype {data.dtype}; encode it as numbers first.")
+        self.names = check_matrix(data.shape, data.dtype, names)
         self.blocks = data.to_delayed(optimize_graph=not self.in_memory).tolist()
         self.row_edges, self.column_edges = (np.cumsum([0, *sizes], dtype=np.intp) for sizes in data.chunks)
         self.shape, self.dtype = data.shape, data.dtype
-        self.names = check_names(names, self.shape[1])
         height, width = (max(1, int(np.median(sizes))) for sizes in data.chunks)
         self.chunk, self.block_rows = (height, width), 1 if self.in_memory else height
 
@@ -199,7 +354,7 @@ class FileOnWorkers(TaskSource, SourceView):
         # Workers remember open files by these values, which must be hashable.
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
         settings = str(path), tuple(sorted(values.items()))
-        self.blocks = [[tasks.Window(*settings, *ends)] for ends in pairwise(self.row_edges.tolist())]
+        self.blocks = [[Window(*settings, *ends)] for ends in pairwise(self.row_edges.tolist())]
 
 
 def _task_edges(edges: Indices, height: int) -> Indices:
