@@ -257,7 +257,7 @@ BUDGET = {
     "engine": 2603,
     "formats": 3832,
     "index": 723,
-    "kernels": 2140,
+    "kernels": 2150,
     "plans": 1771,
     "results": 1336,
     "show": 1313,

@@ -50,6 +50,42 @@ def test_a_full_standard_output_is_one_line(folder, tmp_path):
     assert b"2 of 30 clearly associated" in done.stdout
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits of file sizes")
+def test_a_file_that_the_disk_cannot_hold_is_named(folder, tmp_path):
+    code = """
+import resource, sys
+from banditsis.cli.app import app
+resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+for option in ("--output=o.csv", "--output=o.parquet", "--output=o.json", "--report=o.html"):
+    try:
+        app([*sys.argv[1:], option], standalone_mode=True)
+    except SystemExit as end:
+        print("exit", end.code)
+"""
+    data = [str(folder / "x.npy"), "--target", str(folder / "y.npy"), "--keep", "30", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "screen", *data],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["exit", "1"] * 4
+    assert [line for line in done.stderr.splitlines() if "kernels" not in line] == [
+        f"error: o.{suffix}: File too large." for suffix in ("csv", "parquet", "json", "html")
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_temporary_files_take_no_name_of_others(folder, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "o.csv.part").symlink_to(tmp_path / "thesis.txt")
+    result = run("screen", folder / "x.npy", "--target", folder / "y.npy", "--output", tmp_path / "o.csv")
+    assert result.exit_code == 0
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+    assert {file.name for file in tmp_path.iterdir()} == {"thesis.txt", "o.csv.part", "o.csv"}
+
+
 def test_closed_streams(folder, tmp_path):
     """Files must not take the place of a closed stream."""
     command = " ".join([*COMMAND, f"{folder / 'x.npy'} --target {folder / 'y.npy'} --keep 30"])

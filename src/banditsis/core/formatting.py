@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import textwrap
 import unicodedata
 from collections import Counter
@@ -212,13 +213,19 @@ def rounds_table(rounds: Sequence[Round]) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path. It replaces ``path`` on success and is deleted after an error."""
-    part = path.with_name(path.name + ".part")
+    """Yield a new temporary path. It replaces ``path`` on success and is deleted after an error."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+        open(part, "xb").close()  # raises if it exists, so what is deleted below is ours
+        try:
+            yield part
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno is not None:  # the system does not name the file if the disk is full
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -56,6 +56,7 @@ class _Cache(FunctionCache):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._cache_file.__class__ = _CheckedFiles
+        self._cache_file._version += " with checksums"  # files of other versions are written again
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         compilation.start()
@@ -66,12 +67,18 @@ class _Cache(FunctionCache):
         finally:
             compilation.stop()
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:  # a full disk, for example
+            _warn_once()
+
 
 class _CheckedFiles(IndexDataCacheFile):
     """The files of the machine code of a kernel. They end with a checksum; a damaged one is not loaded."""
 
     def _dump(self, obj: Any) -> bytes:
-        data = super()._dump(obj)
+        data: bytes = super()._dump(obj)
         return data + crc32(data).to_bytes(4, "little")  # pickle reads up to the end of the object
 
     def _load_index(self) -> Any:
