@@ -181,6 +181,53 @@ def test_parquet_with_one_large_row_group():
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
 
 
+PANDAS = [b"5", b"[5]", b"{", b"\xff", b"[" * 100_000, b'{"index_columns": 5}', b'{"index_columns": null}']
+
+
+@pytest.mark.parametrize("metadata", PANDAS, ids=lambda metadata: metadata[:24])
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_damaged_metadata_of_pandas(ending, metadata):
+    path = files.new_path(f"x.{ending}")
+    table = files.table(X, NAMES).replace_schema_metadata({"pandas": metadata})
+    if ending == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(ValueError, match=f"{path} is not a valid Parquet or Arrow file") as caught:
+        open_source(path)
+    assert "\n" not in str(caught.value)
+
+
+def damage_pages(path, column, edit):
+    """Edit the bytes of a column in its last row group."""
+    metadata = pq.read_metadata(path)
+    chunk = metadata.row_group(metadata.num_row_groups - 1).column(column)
+    start, data = chunk.data_page_offset, bytearray(path.read_bytes())
+    data[start : start + chunk.total_compressed_size] = edit(
+        data[start : start + chunk.total_compressed_size]
+    )
+    path.write_bytes(data)
+
+
+def few_values(page):
+    """The header of the page says that it has 8 values and not 60."""
+    assert page.count(b"\x2c\x15\x78") == 1
+    return page.replace(b"\x2c\x15\x78", b"\x2c\x15\x10", 1)
+
+
+@pytest.mark.parametrize("edit", [few_values, lambda page: bytes(len(page))])
+@pytest.mark.parametrize("target", ["y", "other"])
+def test_columns_of_another_length_in_one_row_group(edit, target):
+    """The damaged column is the target, or the only feature."""
+    path = files.new_path("x.parquet")
+    columns = {"y": rng.standard_normal(600), "other": rng.standard_normal(600)}
+    pq.write_table(pa.table(columns), path, row_group_size=60, use_dictionary=False, compression="none")
+    damage_pages(path, 0, edit)
+    with pytest.raises(ValueError, match=f"{path} is not a valid Parquet file"):
+        open_data(path, target=target).features.read(slice(0, 600), None)
+
+
 ZARRS = {
     "checksum": {"compressors": [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]},
     "big endian": {"serializer": zarr.codecs.BytesCodec(endian="big"), "compressors": None},

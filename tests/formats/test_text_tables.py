@@ -231,3 +231,32 @@ def test_indicators_that_do_not_fit_in_memory(tmp_path):
         [cell == name.split("=")[1] for name in whole.names if name[0] == "a"] for cell in columns["a"]
     ]
     np.testing.assert_array_equal(read_all(whole)[:, : len(expected[0])], expected)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.usefixtures("scratch")
+def test_a_header_without_rows(limit, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n")
+    with pytest.raises(ValueError, match=r"x\.csv has no rows"):
+        open_source(tmp_path / "x.csv", memory_limit=limit)
+
+
+def test_text_that_begins_with_missing_values_is_text(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n" + "1,\n" * 1000 + "2,late\n")
+    assert open_source(tmp_path / "x.csv").contents == "1 numeric feature; skipped b (text)"
+
+
+@pytest.mark.parametrize("cell", ["1_000", "٣"])
+def test_numbers_of_python_alone_are_text(cell, tmp_path):
+    path = write_cells(tmp_path / "x.csv", {"a": ["1", "2", cell], "b": "123"})
+    with pytest.raises(ValueError, match=f"numbers and text in column 'a': '{cell}' in line 4"):
+        open_source(path)
+    assert list(read_target(path, "a").values) == ["1", "2", cell]
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_what_a_target_unpacks_to_is_bounded(suffix, tmp_path):
+    path = tmp_path / f"y.csv{suffix}"
+    path.write_bytes(PACKERS[suffix](b"y\n" + b"0\n" * (1 << 22)))
+    with pytest.raises(ValueError, match=r"y\.csv.* needs more memory than the 0\.001 GB"):
+        open_data(np.eye(3), target=path, memory_limit=1_000_000)

@@ -28,7 +28,9 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 def open_arrow(path: Path, options: ReadOptions) -> OpenedTable:
     """Open a Parquet or Arrow file, or all files of a folder as one table."""
     table = read_table(path)
-    return OpenedTable(path, table.schema.names, options, lambda: table, find_index(table.schema))
+    with readable(path, "Parquet or Arrow"):  # pandas stores its own metadata in them, as JSON
+        index = find_index(table.schema)
+    return OpenedTable(path, table.schema.names, options, lambda: table, index)
 
 
 def read_table(path: Path, where: object = None) -> Table:
@@ -74,9 +76,13 @@ class ReaderCache(threading.local):
         return self.readers[key]
 
 
-def _check_content(table: Any) -> list[Any]:
-    """The columns of a table; raise if offsets of text or codes of categories point outside of them."""
+def _check_content(table: Any, n_rows: int) -> list[Any]:
+    """The columns of a table; raise if they have another length, or if offsets of text or codes of categories
+    point outside of them.
+    """
     table.validate(full=True)  # costs nothing for numbers
+    if table.num_rows != n_rows:
+        raise ValueError(f"it has {table.num_rows:,} values of a column in {n_rows:,} rows")
     return list(table.columns)
 
 
@@ -110,11 +116,10 @@ def _parquet_table(path: Path, cache: ReaderCache) -> Table:
                     file = cache.get((path, PAGE_BUFFER), lambda: open_reader(metadata, PAGE_BUFFER))
                     batch = next(file.reader.iter_batches(n_rows, [number], indices, use_threads=False))
                     if batch.num_rows >= n_rows:
-                        return _check_content(batch)
+                        return _check_content(batch, batch.num_rows)
                 file = cache.get(path, lambda: open_reader(metadata))
-                return _check_content(
-                    file.reader.read_row_group(number, column_indices=indices, use_threads=False)
-                )
+                table = file.reader.read_row_group(number, column_indices=indices, use_threads=False)
+                return _check_content(table, length)
 
         return RowGroup(length, load)
 
@@ -144,7 +149,7 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
             raise_if_shorter(path, path.stat().st_size, size)
             with readable(path, "Arrow"):
                 reader = cache.get((path, tuple(columns)), lambda: open_reader(columns))
-                return _check_content(reader.get_batch(number))
+                return _check_content(reader.get_batch(number), length)
 
         return RowGroup(length, load)
 

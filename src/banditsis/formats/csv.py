@@ -78,6 +78,8 @@ class OpenedText(OpenedTable):
             first = next(iter(self.table.groups[0].load([j], 1000)))
             head = [value for value in first[:1000].to_pylist() if value is not None]
             n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
+            if not head:
+                continue
             is_mixed = 2 * n_numbers >= len(head) and self.table.levels(j, self.options.one_hot) is None
             if is_mixed or n_numbers == len(head):
                 _raise_mixed(self.files, j)
@@ -248,6 +250,8 @@ def _write_parquet(files: Sequence[TextFile], texts: Sequence[str], destination:
 
     first = [next(_read_batches(file, {}), None) for file in files]
     found = [(file, batch.schema) for file, batch in zip(files, first, strict=True) if batch is not None]
+    if not found:
+        raise ValueError(f"{files[0].path} has no rows.")
     schema = _unify([file for file, _ in found], [kinds for _, kinds in found])
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}

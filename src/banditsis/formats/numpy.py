@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from functools import partial
 from pathlib import Path
@@ -15,9 +14,13 @@ from banditsis.core.arrays import Array
 from banditsis.formats.checks import check_memory, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
+from banditsis.formats.text import open_text
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
+
+#: The text and its numbers, and what the index, the name and the score of a feature need.
+BYTES_PER_CHARACTER, BYTES_PER_FEATURE = 4, 128
 
 
 def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -69,14 +72,25 @@ def _open_arrays(path: Path, arrays: dict[str, Any], options: ReadOptions) -> Op
 
 def open_matrixmarket(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Read a ``.mtx`` or ``.mtx.gz`` file, sparse or dense."""
-    from scipy.io import mmread
+    from scipy.io import mminfo, mmread
 
-    check_memory(path, path.stat().st_size, options.memory_limit)
     with readable(path, "Matrix Market"):
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-            matrix = mmread(io.BytesIO(_check_text(file.read())), spmatrix=False)
+        text = _check_text(_read_text(path, options))
+        _, p, *_ = mminfo(io.BytesIO(text))
+        check_memory(path, BYTES_PER_FEATURE * p, options.memory_limit)
+        matrix = mmread(io.BytesIO(text), spmatrix=False)
         source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return OpenedMatrix(source, path, options)
+
+
+def _read_text(path: Path, options: ReadOptions) -> bytes:
+    """A text that may be compressed; raise if the matrix in it would not fit in memory."""
+    text = bytearray()
+    with open_text(path) as file:
+        for piece in iter(lambda: file.read(1 << 20), b""):
+            text += piece
+            check_memory(path, BYTES_PER_CHARACTER * len(text), options.memory_limit)
+    return bytes(text)
 
 
 def _check_text(text: bytes) -> bytes:
@@ -95,9 +109,9 @@ def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Read lines ``label feature:value …``; the target is called ``label``."""
     from sklearn.datasets import load_svmlight_file
 
-    check_memory(path, path.stat().st_size, options.memory_limit)
     with readable(path, "svmlight"):
-        matrix, labels = load_svmlight_file(str(path))
+        matrix, labels = load_svmlight_file(io.BytesIO(_read_text(path, options)))
+        check_memory(path, BYTES_PER_FEATURE * matrix.shape[1], options.memory_limit)
         source = SparseSource(matrix)
     others = {name: lambda: labels for name in ("label", "target", "y")}
     return OpenedMatrix(source, f"{path}, whose target is called 'label',", options, columns=others)

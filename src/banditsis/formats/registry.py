@@ -232,8 +232,8 @@ def _folder_format(path: Path) -> str:
 def is_shuffled(path: Path) -> bool:
     """Whether a folder is one that ``banditsis shuffle`` wrote."""
     try:
-        return PREPARED in json.loads((path / META).read_text())
-    except (OSError, ValueError, TypeError):
+        return PREPARED in json.loads((path / META).read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
         return False
 
 

@@ -18,7 +18,7 @@ from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.registry import TEXT, find_format, is_url
 from banditsis.formats.remote import open_copy
 from banditsis.formats.tables import match_names
-from banditsis.formats.text import inspect_text, is_number
+from banditsis.formats.text import inspect_text, is_number, to_number
 from banditsis.formats.unsupported import check_supported
 
 MISSING_CODE = -9.0  # of PLINK
@@ -29,14 +29,16 @@ TABLES = PARQUET + ARROW
 DELIMITED = (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES)
 
 
-def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Sequence[str] = ()) -> Opened:
+def open_side_file(
+    path: Path | str, wanted: Sequence[str | None] = (), options: ReadOptions = DEFAULTS
+) -> Opened:
     """Open a file of targets, covariates or weights.
 
-    A requested name in the first line of a text file tells that it is a header. In files of text, ``na`` are
-    missing values.
+    A requested name in the first line of a text file tells that it is a header. Of the options, ``na`` and
+    ``memory_limit`` apply to it.
     """
     if is_url(path):
-        opened: Opened = open_copy(str(path), lambda copy: open_side_file(copy, wanted, na))
+        opened: Opened = open_copy(str(path), lambda copy: open_side_file(copy, wanted, options))
         opened.where = path
         return opened
     path = Path(path)
@@ -52,7 +54,7 @@ def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Sequ
     if name.endswith(TABLES):
         return open_arrow(path, DEFAULTS)
     if name.endswith(DELIMITED):
-        return SideText(path, wanted, ReadOptions(na=na))
+        return SideText(path, wanted, ReadOptions(na=options.na, memory_limit=options.memory_limit))
     raise ValueError(
         f"{path} cannot be a target: it must end in .npy, {', '.join(TABLES)} or {', '.join(DELIMITED)}."
     )
@@ -61,8 +63,8 @@ def open_side_file(path: Path | str, wanted: Sequence[str | None] = (), na: Sequ
 def _open_npy(path: Path) -> OpenedMatrix:
     """A vector, or a matrix whose columns have numbers."""
     array = load_npy(path)
-    if array.ndim not in (1, 2):
-        raise ValueError(f"{path} has shape {array.shape}: a target has one or two dimensions.")
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise ValueError(f"{path} has shape {array.shape}: a target is a vector or a matrix of values.")
     matrix = array.reshape(len(array), -1)
     names = [path.name] if matrix.shape[1] == 1 else [f"{k + 1}" for k in range(matrix.shape[1])]
     columns = {name: partial(np.array, matrix[:, k]) for k, name in enumerate(names)}
@@ -96,7 +98,9 @@ class SideText(OpenedText):
         if known != texts:
             self.notes[name] = "-9 counts as missing in it"
         try:
-            return np.array([np.nan if text is None else float(text.replace(decimal, ".")) for text in known])
+            return np.array(
+                [np.nan if text is None else to_number(text.replace(decimal, ".")) for text in known]
+            )
         except ValueError:
             return np.array(known, dtype=object)
 

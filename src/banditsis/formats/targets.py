@@ -228,8 +228,7 @@ def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> tuple[list[l
     for place in places:
         if place.file is not None:
             wanted.setdefault(place.file, []).append(place.column)
-    na = data.options.na
-    files = {file: open_side_file(file, columns, na) for file, columns in wanted.items()}
+    files = {file: open_side_file(file, columns, data.options) for file, columns in wanted.items()}
     data.uses_na |= any(opened.uses_na for opened in files.values())
     sides = {file: find_side(opened, wanted[file], data.key_names) for file, opened in files.items()}
     joining = [side for side in sides.values() if side.ids and not is_default_index(side.file, side.ids)]

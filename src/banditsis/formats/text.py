@@ -236,7 +236,14 @@ def separate_by_tabs(content: bytes) -> bytes:
 def is_number(text: str) -> bool:
     """Whether a cell is a number."""
     try:
-        float(text)
+        to_number(text)
     except ValueError:
         return False
     return True
+
+
+def to_number(text: str) -> float:
+    """The number of a cell; raise for what is one in Python alone, such as 1_000."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is not a number.")
+    return float(text)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices
+from banditsis.core.formatting import format_bytes
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
 from banditsis.formats.opening import open_any
@@ -260,7 +261,7 @@ def _check_disk_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
-            f"shuffling needs about {needed / 1e9:.1f} GB of disk space, and {free / 1e9:.1f} GB are "
+            f"shuffling needs about {format_bytes(needed)} of disk space, and {format_bytes(free)} are "
             f"available for {folder.parent}: choose another disk."
         )
 
