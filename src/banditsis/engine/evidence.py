@@ -47,6 +47,31 @@ def informative_rows(values: Floats, weights: Floats | None, unread: Floats | No
     return np.where(fourth > 0, rows, 0.0 if unread is None else np.inf)
 
 
+def informative_rows_of_sums(
+    squares: Floats,
+    sums: Floats,
+    plain: Floats,
+    square: Floats,
+    fourth: Floats,
+    weight: Floats,
+    n_rows: Floats,
+) -> Floats:
+    """Number of informative rows of each feature, at most n, which is Σw over the present rows.
+
+    ``squares`` are Σwz² about the mean, ``sums`` Σwz, ``plain``, ``square`` and ``fourth`` Σw²z, Σw²z² and
+    Σw²z⁴, and ``weight`` Σw². The sums of z³ that fourth powers about the mean need are not known, so
+    features are taken to be symmetric about it; the shift of a column is close to its mean, so this hardly
+    matters.
+    """
+    mean = ratio(sums, n_rows)
+    mean2 = np.square(mean)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = fourth - 6 * mean2 * square + 8 * mean2 * mean * plain - 3 * weight * np.square(mean2)
+        rows = np.square(ratio(squares, np.sqrt(np.maximum(centred, 0.0))))
+    # Fourth powers of very small values are 0, which says nothing.
+    return np.where(centred > 0, np.minimum(rows, n_rows), np.where(squares > 0, n_rows, 0.0))
+
+
 def rows_of_response(
     statistic: LinearStatistic, rows: Rows, strata: Strata, responses: Sequence[int] | slice = slice(None)
 ) -> Floats:

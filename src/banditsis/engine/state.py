@@ -12,7 +12,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.engine.evidence import rows_of_response
+from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
 from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import join_rows
 from banditsis.engine.strata import Strata
@@ -206,11 +206,8 @@ class SumState:
         square = self.statistic.layout.squares
         given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
         present = [self.statistic.present(part, columns) for part in (squared, sums)]
-        if present[0] is None:
-            totals = float(weights**2 @ self.counts), float(self.n_read)
-            present = [np.full_like(squares, total) for total in totals]
-        kernels.scores.count_informative(squares, *given, *present, out := np.empty_like(squares))
-        return out
+        totals = np.array([weights**2 @ self.counts]), np.array([self.n_read])
+        return informative_rows_of_sums(squares, *given, *(totals if present[0] is None else present))
 
     def _rows_of_response(self, response: int) -> Floats:
         """Informative rows of a response, about the population and about all rows of the data."""

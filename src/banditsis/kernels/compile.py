@@ -121,8 +121,6 @@ def _warn_once() -> None:
 #: Kernels compare with constants, because compiling ``np.finfo`` takes a quarter of a second.
 LEAST_FOURTH = tuple(float(np.finfo(dtype).tiny / np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
 
-#: Rounds as NumPy does.
-rounded = _kernel()
 # "contract" lets x*y + z become one instruction. Neither flag assumes that values are finite.
 elementwise = _kernel("contract")
 # Reductions along a strip also need "reassoc", or they stay scalar.

@@ -14,7 +14,6 @@ from typing import Self
 
 import numpy as np
 
-from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows
 from banditsis.statistics.base import is_mostly_missing, ratio
 from banditsis.statistics.moments import SMALLEST_RESIDUAL, Moments, find_moments, residual_moments
@@ -61,16 +60,7 @@ class LinearStatistic(LinearResponse):
 
     def scores(self, sums: Floats, summary: Floats, response: int, columns: Indices | slice) -> Floats:
         """Signed scores of some columns of the sums for one response; a constant feature scores 0."""
-        targets, plain = self.targets_of(response), self.rank == 0 and not self.one_hot
-        if plain and kernels.are_loaded() and not self.has_missing(sums, summary, columns):
-            found = self.moments(sums, summary, targets, slice(0, 0))
-            n, sy = found.total[0, :2, 0].tolist()
-            spread_y = float(self.response_spread(found, response)[0])
-            given = [sums[line, columns] for line in (0, 1 + response, self.layout.squares)]
-            r = np.empty_like(given[0])
-            kernels.scores.correlate(*given, n, sy, spread_y, self.max_score, r)
-            return np.abs(r, out=r) if self.one_sided else r
-        found = self.moments(sums, summary, targets, columns)
+        found = self.moments(sums, summary, self.targets_of(response), columns)
         few = is_mostly_missing(found.n_rows, found.n_read, self.min_present)
         return np.where(few, 0.0, self.score(found, response) * found.reduction)
 

@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from banditsis import kernels
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread, take
 from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import RowSizes, Statistic, describe_response
@@ -204,14 +203,7 @@ class LinearResponse(Statistic):
             return self._powers[:n_powers]
         n_added = 4 if everything else n_powers  # those that are not asked for yet will be
 
-        def add_up(part: Rows) -> Floats:
-            if self.n_responses > 1 or self.rank or not kernels.are_loaded():
-                return power_sums(self.targets(part), n_added)
-            y, sums = np.ascontiguousarray(self.values(part)[:, 0]), np.empty(5)
-            kernels.shape.power_sums(y, y, self.scale[0], self.centre[0] * self.scale[0], sums)
-            return sums[:n_added, None]
-
-        parts = self.map_rows(add_up, rows, MIN_ROWS_ALONE)
+        parts = self.map_rows(lambda part: power_sums(self.targets(part), n_added), rows, MIN_ROWS_ALONE)
         found = np.asarray(np.sum([np.zeros((n_added, self.n_responses)), *parts], axis=0))
         self._powers = found if everything else self._powers
         return found[:n_powers]
