@@ -17,7 +17,7 @@ from scipy.special import stdtr
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.core.parallel import Workers
 from banditsis.sources.base import SumContext
-from banditsis.sources.gpu.source import GpuSource
+from banditsis.sources.gpu import GpuSource
 from banditsis.statistics.families import Pearson
 from reporting import Figure, at_least, at_most, collect, publish
 from timing import interleaved

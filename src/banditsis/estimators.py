@@ -257,7 +257,7 @@ class Screener(SelectorMixin, BaseEstimator):
             return X[[labels[name] for name in names]]
         _check_n_features(self, X, reset=False)
         if is_on_gpu(X):
-            from banditsis.sources.gpu.device import take_columns  # only GPUs need it
+            from banditsis.sources.gpu import take_columns  # only GPUs need it
 
             return take_columns(X, chosen, check_finite=self.missing != "pairwise")
         return X[list(X.columns[chosen])] if hasattr(X, "columns") else X[:, chosen]

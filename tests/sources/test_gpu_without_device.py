@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen
 from banditsis.core.validation import is_on_gpu, to_memory
-from banditsis.sources.gpu import source as gpu
+from banditsis.sources import gpu
 from source_promises import (  # noqa: F401 - the tests of sources are run here
     GAPS,
     NAMES,
@@ -95,7 +95,7 @@ def cupy(monkeypatch):
     module.cuda = types.SimpleNamespace(runtime=runtime)
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setitem(sys.modules, "cupyx", types.SimpleNamespace(empty_pinned=np.empty))
-    monkeypatch.setattr("banditsis.sources.gpu.device._check_devices", lambda cupy: None)
+    monkeypatch.setattr("banditsis.sources.gpu._check_devices", lambda cupy: None)
     monkeypatch.setattr(gpu, "find_kernel", lambda name: name)
     monkeypatch.setattr(gpu, "launch", _launch)
     return module

@@ -100,7 +100,7 @@ def to_memory(data: Any) -> Any:
     if is_dask(data):
         return data.compute()
     if is_on_gpu(data):
-        from banditsis.sources.gpu.device import from_device  # only GPUs need it
+        from banditsis.sources.gpu import from_device  # only GPUs need it
 
         return from_device(data).get()
     return data

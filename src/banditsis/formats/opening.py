@@ -130,7 +130,7 @@ def open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
 
         return DaskSource(data, frame_names(data, names) if hasattr(data, "columns") else names)
     if is_on_gpu(data):
-        from banditsis.sources.gpu.source import GpuSource
+        from banditsis.sources.gpu import GpuSource
 
         return GpuSource(data, names)
     if is_sparse(data):
