@@ -90,7 +90,7 @@ def test_a_progress_bar_shows_the_amount(capsys):
     text = capsys.readouterr().err
     assert "shuffling" in text
     assert "50%" in text
-    assert "2 GB/4 GB" in text
+    assert "2.0/4.0 GB" in text
     with ProgressBar() as bar:
         bar(1, 2)
     assert capsys.readouterr().err == ""
@@ -99,7 +99,7 @@ def test_a_progress_bar_shows_the_amount(capsys):
 def test_the_label_of_a_bar_is_that_of_the_run_in_every_thread(capsys):
     """Threads that read cells report them, and they have no status of their own."""
     with ProgressBar(shown=True) as bar, show_progress(bar, 100) as tick:
-        status().start_round(2, 5)
+        status().round, status().n_rounds = 2, 5
         thread = threading.Thread(target=tick, args=(50,))
         thread.start()
         thread.join()

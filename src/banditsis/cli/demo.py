@@ -36,7 +36,7 @@ def run(rows: int, features: int, keep: int, seed: int) -> None:
 
     def measure(plan: Plan, statistic: str, n_features: int = features) -> tuple[ScreeningResult, float]:
         part = X[:, :n_features]
-        with ProgressBar(statistic, transient=True) as bar:
+        with ProgressBar(statistic) as bar:
             return _time(lambda: screen(part, y, plan, statistic=statistic, random_state=seed, progress=bar))
 
     timed = measure(Plan.exact(rows, N_TIMED, 1), "distance", N_TIMED)[1]

@@ -59,7 +59,7 @@ def _verify(path: str, source: Source) -> None:
     if not isinstance(source, ShuffledSource):
         raise ValueError(f"{path} has no checksums: only folders written by `banditsis shuffle` have them.")
     total = sum(written.size for written in source.record.files.values())
-    with ProgressBar("verifying", "bytes", transient=True) as bar:
+    with ProgressBar("verifying", "bytes") as bar:
         damaged = find_damaged_files(path, source.record, add_up(bar, total))
     if damaged:
         files = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")

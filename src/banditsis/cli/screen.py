@@ -188,7 +188,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
         n_choose = default_size(max(n, 3), p) if options.keep is None else min(options.keep, p)
 
     def run_with(missing: str) -> Any:
-        with ProgressBar(shown=False if options.quiet else None, delay=DELAY_SECONDS, transient=True) as bar:
+        with ProgressBar(shown=False if options.quiet else None, delay=DELAY_SECONDS) as bar:
             return screen(
                 data.features,
                 data.target,

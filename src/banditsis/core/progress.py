@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from banditsis.core.compilation import compilation
-from banditsis.core.formatting import format_bytes
 
 #: None shows a bar after two seconds if stderr is a terminal; True or False: always or never;
 #: a function is called with the amount done and the total.
@@ -22,19 +21,13 @@ DELAY_SECONDS = 2.0
 
 @dataclass
 class Status:
-    """The round and the step within it that a run is at."""
+    """The round that a run is at."""
 
     round: int = 0
     n_rounds: int = 0
-    detail: str = ""
-
-    def start_round(self, number: int, n_rounds: int) -> None:
-        """Set the round and clear the detail."""
-        self.round, self.n_rounds, self.detail = number, n_rounds, ""
 
     def __str__(self) -> str:
-        where = f"round {self.round} of {self.n_rounds}" if self.round else "screening"
-        return f"{where}, {self.detail}" if self.detail else where
+        return f"round {self.round} of {self.n_rounds}" if self.round else "screening"
 
 
 _status: ContextVar[Status] = ContextVar("status")
@@ -108,20 +101,12 @@ class ProgressBar:
         Whether to show the bar; by default only if stderr is a terminal.
     delay : float
         Seconds before the bar appears.
-    transient : bool
-        Whether to erase the bar at the end.
     """
 
     def __init__(
-        self,
-        description: str = "",
-        unit: str = "cells",
-        *,
-        shown: bool | None = None,
-        delay: float = 0.0,
-        transient: bool = False,
+        self, description: str = "", unit: str = "cells", *, shown: bool | None = None, delay: float = 0.0
     ) -> None:
-        self.description, self.unit, self.transient = description, unit, transient
+        self.description, self.unit = description, unit
         self.shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
         self.start_time = time.perf_counter() + delay
         #: of the run; the threads that call the bar have no status of their own
@@ -136,34 +121,29 @@ class ProgressBar:
             self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        if not self.shown or time.perf_counter() < self.start_time:
-            return
-        if self._bar is None:
-            self._bar = _start_bar(self.transient)
-        description, amount = self.description or str(self.status), self._amount(done, total)
-        self._bar.update(0, completed=done, total=total, description=description, amount=amount)
-
-    def _amount(self, done: int, total: int) -> str:
-        if self.unit != "bytes":
-            return f"{done:,}/{total:,} {self.unit}"
-        speed = done / max(time.perf_counter() - self.start_time, 1e-3)
-        return f"{format_bytes(done)}/{format_bytes(total)}, {format_bytes(speed)}/s"
+        if self.shown and time.perf_counter() >= self.start_time:
+            self._bar = self._bar or _start_bar(self.unit, total)
+            self._bar.update(0, completed=done, total=total, description=self.description or str(self.status))
 
 
-def _start_bar(transient: bool) -> Any:
-    """A bar of rich with one task, number 0."""
+def _start_bar(unit: str, total: int) -> Any:
+    """A bar of rich with one task, number 0; a terminal erases it at the end."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),  # takes the remaining width
-        TaskProgressColumn(),
-        TextColumn("{task.fields[amount]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True, highlight=False),
-        transient=transient,
+    console = Console(stderr=True, highlight=False)
+    amount: tuple[Any, ...] = rich.DownloadColumn(), rich.TransferSpeedColumn()
+    if unit != "bytes":
+        amount = (rich.TextColumn(f"{{task.completed:,}}/{{task.total:,}} {unit}"),)
+    bar = rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(bar_width=None),  # takes the remaining width
+        rich.TaskProgressColumn(),
+        *amount,
+        rich.TimeRemainingColumn(),
+        console=console,
+        transient=console.is_terminal,
     )
-    bar.add_task("", total=None, amount="")
+    bar.add_task("", total=total)
     bar.start()
     return bar

@@ -64,7 +64,7 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     read = list[Rows]()
     for step, rows in chain([first], steps):
         read.append(rows)
-        status().start_round(len(read), run.plan.n_steps)
+        status().round, status().n_rounds = len(read), run.plan.n_steps
         cuts = _cuts(run, rows) if len(read) == 1 else None
         found = _next_round(run, _drop(found), rule, step, rows, cuts, workers, tick)
         yield found.traces

@@ -148,7 +148,7 @@ def _runs_of_group(
     if kept.any():
         some = values if kept.all() else values[:, kept]
         statistic = settings.statistic.bind(some, settings.pairwise)
-        statistic = source.place(statistic.given(adjust if n_covariates else None, weights))
+        statistic = statistic.given(adjust if n_covariates else None, weights)
     design = choose_design(source, statistic, plan, settings, n_covariates)
     bound, notes = statistic or settings.statistic, [*notes, *design.notes]
     run = Run(members, source, bound, *design[:3], settings, n_covariates, weights, notes)

@@ -32,12 +32,13 @@ from banditsis.sources.base import (
     Calibration,
     Source,
     SumContext,
+    Tile,
+    add_tiles,
     calibrate,
     safe_reach,
     summing_dtype,
 )
 from banditsis.sources.products import Strips, add_products, fits_kernels, flatten
-from banditsis.sources.tiles import Tile, add_tiles
 from banditsis.statistics.weights import Weights
 
 CACHE_LINE = 64  # bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from banditsis.core.arrays import (
     take,
 )
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.statistics.base import Statistic
 from banditsis.statistics.weights import Weights
 
 
@@ -77,6 +76,47 @@ def split_groups(edges: Indices) -> Iterator[tuple[int, slice]]:
     for g, (start, stop) in enumerate(pairwise(edges.tolist())):
         if start < stop:
             yield g, slice(start, stop)
+
+
+@dataclass
+class Tile:
+    """Cells that one call sums, and where the sums belong."""
+
+    n_rows: int
+    #: groups × lines × columns of the result, and the columns that the tile has sums of
+    result: Floats
+    place: slice
+    #: ``add(out, start)`` adds the sums of the tile to the columns of an array from ``start`` on
+    add: Callable[[Floats, int], None]
+    part: Floats = field(init=False)
+
+
+def add_tiles(
+    tiles: Iterator[Tile],
+    context: SumContext,
+    max_waiting: int,
+    *,
+    overlap: bool = True,
+    max_threads: int = 1 << 30,
+) -> None:
+    """Compute the sums of tiles in parallel, and add them to the result in order.
+
+    If no two tiles ``overlap`` in the result, they are added in parallel.
+    """
+
+    def run(tile: Tile) -> None:
+        if not overlap:
+            tile.add(tile.result, tile.place.start)
+            return
+        tile.part = np.zeros((*tile.result.shape[:2], tile.place.stop - tile.place.start))
+        tile.add(tile.part, 0)
+
+    def finish(tile: Tile) -> None:
+        if overlap:
+            tile.result[..., tile.place] += tile.part
+        context.tick(tile.n_rows * (tile.place.stop - tile.place.start))
+
+    context.workers.run_in_order(tiles, run, finish, max_waiting, max_threads)
 
 
 class Source(ABC):
@@ -142,10 +182,6 @@ class Source(ABC):
         """Cells of some rows × columns, one array for each column."""
         return list(self.read(rows, columns).T)
 
-    def place(self, statistic: Statistic) -> Statistic:
-        """The statistic with what it needs in the memory of the features, if that is not the host's."""
-        return statistic
-
     @abstractmethod
     def calibrate(self, rows: Rows) -> Calibration:
         """Find the shift and scale of all columns from some of the rows."""
@@ -206,9 +242,6 @@ class SourceView(Source):
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(rows, columns)
-
-    def place(self, statistic: Statistic) -> Statistic:
-        return self.base.place(statistic)
 
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows)

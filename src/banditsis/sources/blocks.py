@@ -16,12 +16,13 @@ from banditsis.sources.base import (
     Calibration,
     Source,
     SumContext,
+    Tile,
+    add_tiles,
     calibrate,
     pilot_rows,
     split_groups,
     summing_dtype,
 )
-from banditsis.sources.tiles import Tile, add_tiles
 from banditsis.statistics.weights import Weights
 
 TILE_CELLS = 1 << 22  # 16 MB in float32

@@ -25,13 +25,14 @@ from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
     SumContext,
+    Tile,
+    add_tiles,
     calibrate,
     is_unsafe,
     split_groups,
 )
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.products import fourth_line
-from banditsis.sources.tiles import Tile, add_tiles
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.weights import Weights
 
