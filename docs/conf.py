@@ -48,7 +48,7 @@ numpydoc_xref_aliases = {
     "Path": "pathlib.Path",
     **{name: f"banditsis.{name}" for name in banditsis.__all__},
     "Dataset": "banditsis.formats.targets.Dataset",
-    **{name: f"banditsis.results.result.{name}" for name in ("About", "Evidence", "Round")},
+    **{name: f"banditsis.results.evidence.{name}" for name in ("About", "Evidence", "Round")},
     "EvidenceStep": "banditsis.plans.guaranteed.EvidenceStep",
     "Step": "banditsis.plans.plan.Step",
 }

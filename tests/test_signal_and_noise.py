@@ -142,7 +142,7 @@ def test_an_empty_selection():
     for data in (X, pd.DataFrame(X, columns=[f"g{j}" for j in range(20)])):
         selector = SIS("fdr", fdr=1e-6).fit(data, y)
         assert len(selector.result_.selected) == 0
-        assert "no feature was selected" in str(selector.result_)
+        assert "no discoveries at a false discovery rate" in str(selector.result_)
         with pytest.warns(UserWarning, match="No features were selected"):
             assert selector.transform(data).shape == (300, 0)
         assert ScreeningResult.from_json(selector.result_.to_json()).to_frame().empty

@@ -40,7 +40,8 @@ from banditsis.engine.trace import Trace
 from banditsis.formats.opening import open_features
 from banditsis.plans.plan import Plan
 from banditsis.results.evidence import About, Evidence
-from banditsis.results.result import LEAKAGE, Interrupted, ScreeningResult, attach_partial
+from banditsis.results.features import LEAKAGE
+from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from banditsis import Plan, screen
 from banditsis.core.arrays import are_distinct_integers, spread
 from banditsis.engine.evidence import informative_rows_of_sums
 from banditsis.sources.array import ArraySource
@@ -77,18 +76,3 @@ def test_distinct_integers():
     assert not are_distinct_integers(block).any()
     assert are_distinct_integers(np.arange(n)[:, None]).tolist() == [True]
     assert not are_distinct_integers(np.ones((n, 2), bool)).any()
-
-
-def test_pvalues_of_responses_that_are_not_alike():
-    """Responses with their own rows, corrected p-values, or only some features with a p-value."""
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((300, 40)), rng.standard_normal((300, 45))
-    X[:, :5] = X[:, :5] > 1.9
-    Y[:, 3] = X[:, 0] * 3 + rng.exponential(size=300) ** 2
-    Y[:9, 4], Y[5, 40] = np.nan, np.nan
-    exact = screen(X, Y, Plan.exact(300, 40, 3), missing="pairwise")
-    adaptive = screen(X, Y[:, 5:40], Plan.paper(300, 40, 3), pvalues=True, random_state=0)
-    assert len({type(result.evidence.null_distribution) for result in exact}) == 2
-    for results in (exact, adaptive, exact[3:5], exact[3:4]):
-        expected = [result.pvalues for result in results]
-        np.testing.assert_allclose(results.pvalues, expected, rtol=1e-14)

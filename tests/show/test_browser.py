@@ -12,7 +12,7 @@ import pytest
 from test_report import HOSTILE
 
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.results.result import Evidence, Round
+from banditsis.results.evidence import Evidence, Round
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()
@@ -279,7 +279,7 @@ def test_a_hundred_thousand_features(browser, tmp_path):
     p = 100_000
     scores = np.random.default_rng(0).permutation(np.linspace(-1, 1, p))
     selected = np.argsort(-np.abs(scores))[:1000]
-    rounds = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0),)
+    rounds = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0, 1000.0),)
     result = ScreeningResult(
         selected, scores, rounds, np.zeros(p, np.int32), 1000, p, evidence=Evidence(variance_inflation=1.0)
     )

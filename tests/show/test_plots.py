@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from banditsis import Plan, ScreeningResult, plots, screen
-from banditsis.results.result import Evidence, Round
+from banditsis.results.evidence import Evidence, Round
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)
@@ -36,7 +36,8 @@ def random_result(n_rounds, n_selected, p=5000, n=100_000):
     left = np.rint(np.geomspace(p, max(n_selected, 1), n_rounds + 1)).astype(int)
     rows = np.linspace(100, 3000, n_rounds).astype(int)
     rounds = tuple(
-        Round(int(rows[k]), int(left[k]), int(left[k + 1]), 0.01 * (k + 1), 7, 0.1) for k in range(n_rounds)
+        Round(int(rows[k]), int(left[k]), int(left[k + 1]), 0.01 * (k + 1), 7, 0.1, rows[k])
+        for k in range(n_rounds)
     )
     scores = rng.uniform(-1, 1, p)
     scores = scores[np.argsort(-np.abs(scores))]

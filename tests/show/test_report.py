@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen, shuffle
+from banditsis.results.evidence import About, Evidence
 from banditsis.results.features import describe_features
-from banditsis.results.result import About, Evidence
 from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
 from banditsis.show.report.dataplots import plot_pair

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from banditsis.results.result import Round
+    from banditsis.results.evidence import Round
 
 #: Characters of a line when a result or a plan is printed.
 LINE_WIDTH = 80

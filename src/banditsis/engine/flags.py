@@ -10,7 +10,8 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
 from banditsis.core.validation import Responses
-from banditsis.results.result import LEAKAGE, ScreeningResult, strength_of
+from banditsis.results.features import LEAKAGE
+from banditsis.results.result import ScreeningResult, strength_of
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
 

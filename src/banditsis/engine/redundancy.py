@@ -11,7 +11,7 @@ from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
 from banditsis.engine.trace import Trace
-from banditsis.results.result import strength
+from banditsis.results.evidence import strength
 from banditsis.sources.base import Source
 
 #: Screening keeps this many times the features to choose, at least and at most so many.

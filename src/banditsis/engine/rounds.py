@@ -29,7 +29,7 @@ from banditsis.engine.trace import Trace
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step
-from banditsis.results.result import Round, strength
+from banditsis.results.evidence import Round, strength
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic, is_mostly_missing
 from banditsis.statistics.effects import Effects

@@ -16,7 +16,7 @@ from banditsis.engine.settings import Settings
 from banditsis.engine.strata import Strata, draw_uniformly
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
-from banditsis.results.result import Round
+from banditsis.results.evidence import Round
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics.base import Statistic, show

@@ -12,7 +12,7 @@ from banditsis.statistics.covariates import Covariates
 
 if TYPE_CHECKING:
     from banditsis.engine.runs import Run
-    from banditsis.results.result import Round
+    from banditsis.results.evidence import Round
 
 
 @dataclass(frozen=True)

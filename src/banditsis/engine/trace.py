@@ -13,7 +13,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.engine.state import Scored
 from banditsis.plans.detection_floor import is_undecided
-from banditsis.results.result import ERROR_RATE, Round, strength
+from banditsis.results.evidence import ERROR_RATE, Round, strength
 from banditsis.statistics.base import MIN_PRESENT, Statistic, is_mostly_missing
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
@@ -67,7 +67,7 @@ class Trace:
     def constant(cls, n_rows: int, n_features: int, reason: str, has_pvalues: bool) -> Trace:
         """A constant response: all scores are 0, and no feature is selected."""
         trace = cls.start(n_features, False)
-        trace.rounds = [Round(n_rows, n_features, 0, 1.0, 0, 0.0)]
+        trace.rounds = [Round(n_rows, n_features, 0, 1.0, 0, 0.0, float(n_rows))]
         trace.no_guarantee_reason = reason
         trace.notes = [f"{reason}: all scores are 0, and no feature is selected."]
         trace.null_distribution = NormalNull(0.0) if has_pvalues else None  # all p-values are 1

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 #: Flag of features that may be made from the response.
 LEAKAGE = "possible leakage"
-#: All columns in their order, besides annotations, which follow the index.
-COLUMNS = (
-    *("rank", "name", "index", "score", "low", "high", "pvalue", "log10_pvalue", "qvalue", "log10_qvalue"),
-    *("associated", "beta", "se", "present", "rows_read", "round_dropped", "flag"),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +52,6 @@ class Features:
         columns = {name: values[rows] for name, values in self.columns.items()}
         return Features(columns, self.one_sided, self.found)
 
-    def to_lists(self) -> dict[str, list[Any]]:
-        """The columns as lists of numbers and text."""
-        return {name: values.tolist() for name, values in self.columns.items()}
-
     def labels(self, max_length: int) -> list[str]:
         """The names, shortened to labels that are all different."""
         return short_labels(self["name"].tolist(), max_length)
@@ -80,10 +71,8 @@ class Features:
         """The columns for readers, with their headings: score, interval, p, q, present rows and evidence."""
         texts = {"score": self.scores(4)}
         if "low" in self:
-            limits = zip(self["low"], self["high"], strict=True)
-            texts["95% interval"] = [
-                f"{format_score(low, 3, False)} to {format_score(high, 3, False)}" for low, high in limits
-            ]
+            low, high = ([format_score(limit, 3, False) for limit in self[end]] for end in ("low", "high"))
+            texts["95% interval"] = [" to ".join(limits) for limits in zip(low, high, strict=True)]
         if "pvalue" in self:
             texts["p"] = list(map(format_pvalue, self["log10_pvalue"]))
             texts["q"] = list(map(format_pvalue, self["log10_qvalue"]))
@@ -91,11 +80,14 @@ class Features:
             texts["present"] = list(map("{:,.0f}".format, self["present"]))
         if "associated" in self:
             words = {"signal": self.found, "noise": "unclear"}
-            texts["evidence"] = [
-                "leakage?" if flag == LEAKAGE else words[kind]
-                for flag, kind in zip(self["flag"], self.evidence, strict=True)
-            ]
+            pairs = zip(self["flag"], self.evidence, strict=True)
+            texts["evidence"] = ["leakage?" if flag == LEAKAGE else words[kind] for flag, kind in pairs]
         return texts
+
+
+def list_features(result: ScreeningResult, all_features: bool) -> Features:
+    """The table of the selected features, or of all by rank."""
+    return describe_features(result, np.argsort(result.ranking)) if all_features else result.features
 
 
 def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
@@ -103,8 +95,6 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     place = np.full(result.n_features, -1)
     place[result.selected] = np.arange(len(result.selected))
     place = place[chosen]
-
-    rows = np.array([step.n_rows for step in result.rounds])
 
     def of_selected(values: Array) -> Array:
         return np.asarray(np.append(values, np.nan)[place])
@@ -120,20 +110,16 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
         low, high = result.interval().T
         columns |= {"low": of_selected(low), "high": of_selected(high)}
     if result.has_pvalues:
-        adjusted = result._log10_qvalues
-        for name, log10 in (("pvalue", result.log10_pvalues), ("qvalue", adjusted)):
+        for name, log10 in (("pvalue", result.log10_pvalues), ("qvalue", result.log10_qvalues)):
             columns |= {name: 10.0 ** log10[chosen], f"log10_{name}": log10[chosen]}
     if result.associated is not None:
         marks = np.isin(chosen, result.associated)
-        if (place < 0).any():
-            marks = marks.astype(object)
-            marks[place < 0] = None
-        columns["associated"] = marks
+        columns["associated"] = marks if (place >= 0).all() else np.where(place < 0, np.array(None), marks)
     effects = {} if result.effects is None else result.effects._asdict()
     columns |= {name: of_selected(v) for name, v in effects.items() if not np.isnan(v).all()}
     if result.evidence.present is not None:
         columns["present"] = of_selected(result.evidence.present)
-    columns["rows_read"] = rows[result.last_round[chosen]]
+    columns["rows_read"] = np.array([r.n_rows for r in result.rounds])[result.last_round[chosen]]
     columns["round_dropped"] = np.where(place < 0, result.last_round[chosen] + 1, 0)
     columns["flag"] = np.array([result.flags.get(int(k), "") for k in chosen], dtype=object)
     found = "discovery" if "fdr" in result.parameters else "clear"

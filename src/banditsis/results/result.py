@@ -2,54 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
-from banditsis.core.formatting import (
-    LINE_WIDTH,
-    count,
-    format_duration,
-    printable,
-    rounds_table,
-    wrap,
-)
+from banditsis.core.formatting import LINE_WIDTH, count, format_duration, printable, rounds_table, wrap
 from banditsis.core.validation import check_choice, check_real
 from banditsis.plans.detection_floor import detection_floor, error_level
-from banditsis.results.evidence import About as About
-from banditsis.results.evidence import Evidence as Evidence
-from banditsis.results.evidence import Round as Round
-from banditsis.results.features import LEAKAGE as LEAKAGE
-from banditsis.results.features import Features, describe_features
-from banditsis.results.intervals import find_limits, is_clear
-from banditsis.results.sentences import (
-    describe_answer,
-    describe_best,
-    describe_floor,
-    describe_sampling,
-    describe_sign,
-)
+from banditsis.results import sentences
+from banditsis.results.evidence import ERROR_RATE, About, Evidence, Round, find_limits, is_clear, strength
+from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
+from banditsis.results.output import Output, decode_fields, to_record
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.effects import Effects
-from banditsis.statistics.null_distributions import (
-    METHODS,
-    adjust_pvalues,
-    reject_nulls,
-)
-
-#: Probability that a feature without association is called clearly associated.
-ERROR_RATE = 0.05
+from banditsis.statistics.null_distributions import METHODS, adjust_pvalues, reject_nulls
 
 
-@dataclass(frozen=True, eq=False)
-class ScreeningResult:
-    """The selected features, the scores, and a :class:`Round` for every step.
+@dataclass(frozen=True, eq=False, repr=False)
+class ScreeningResult(Output):
+    r"""The selected features, the scores, and a :class:`Round` for every step.
 
     Printing it shows the rounds as a table.
 
@@ -60,15 +35,15 @@ class ScreeningResult:
     scores : ndarray of shape (n_features,)
         Signed score of every feature from the last round it took part in.
     rounds : tuple of Round
-        What happened in each step.
+        Each step.
     last_round : ndarray of shape (n_features,)
         Index of the last round that each feature took part in.
     n_rows, n_features : int
         Shape of the data.
     effects : Effects or None
-        Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, in
-        the units of the data; see :class:`~banditsis.statistics.effects.Effects`. They are not corrected for
-        selection. The standard error is NaN if rows were sampled in strata. None for other statistics.
+        Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, not
+        corrected for selection; see :class:`~banditsis.statistics.effects.Effects`. The standard error is NaN
+        if rows were sampled in strata. None for other statistics.
     parameters : dict
         Settings of the run: statistic, row order, seed and so on.
     notes, details : tuple of str
@@ -81,21 +56,18 @@ class ScreeningResult:
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
     flags : dict of int to str
-        Features that look like a mistake: "possible leakage" for what may be made from the response, and
-        "distinct integers" for what may be an id; see :doc:`/tables`. Features of the first kind are not
-        counted among the clearly associated ones.
+        Features that look like a mistake: "possible leakage" for what may be made from the response, which is
+        not counted as clearly associated, and "distinct integers" for what may be an id; see :doc:`/tables`.
     cells_reread : int
-        Cells that were read again to check small p-values or to compute correlations among candidates; not
-        part of :attr:`cells_read`.
+        Cells that were read again to check small p-values or to compute correlations among candidates.
+    near_duplicates : dict of int to ndarray of int
+        For a selected feature, the candidates with \|r\| > 0.95 that it stands for.
+    correlation : ndarray of shape (selected, selected) or None
+        Correlations among the selected features; None if they were not computed.
     evidence : Evidence
         What floors, intervals and p-values are computed from, and why there are none.
     about : About
         The response, where the data came from, and when and with what the run was made.
-    near_duplicates : dict of int to ndarray of int
-        For a selected feature, the candidates with an absolute correlation above 0.95 that were not selected
-        because it stands for them.
-    correlation : ndarray of shape (selected, selected) or None
-        Correlations among the selected features; None if they were not computed.
 
     Examples
     --------
@@ -185,11 +157,7 @@ class ScreeningResult:
 
     @property
     def _tested(self) -> Array:
-        """Mask of the features that have a p-value.
-
-        These are the features of the last round if it read every row, or if it was the only round: then no
-        feature was selected by the rows that test it.
-        """
+        """Mask of the features that have a p-value: no feature was selected by the rows that test it."""
         last = len(self.rounds) - 1
         if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.evidence.by_evidence):
             return np.zeros(self.n_features, dtype=bool)
@@ -203,10 +171,7 @@ class ScreeningResult:
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, accurate far below 1e-300."""
-        return self._find_log10_pvalues()
-
-    def _find_log10_pvalues(self) -> Floats:
-        tested = self._tested  # apart from the property, which Python 3.11 computes in one thread at a time
+        tested = self._tested
         null = self.evidence.null_distribution
         if null is None or not tested.any():
             name = str(self.parameters.get("statistic", "pearson"))
@@ -230,32 +195,27 @@ class ScreeningResult:
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
         association. A constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are
         corrected, for which the features are read again; those of features that were not selected are NaN
-        unless p-values were requested (``pvalues=True``). The p-values are not adjusted for multiple testing;
-        see :attr:`qvalues` and :meth:`select`.
+        unless ``pvalues=True``. For multiple testing, see :attr:`qvalues` and :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
 
     @cached_property
-    def _log10_qvalues(self) -> Floats:
+    def log10_qvalues(self) -> Floats:
+        """Decimal logarithms of :attr:`qvalues`."""
         return adjust_pvalues(self.log10_pvalues)
 
     @property
     def qvalues(self) -> Floats:
-        """Adjusted p-values of Benjamini and Hochberg; NaN for features without a p-value.
-
-        The q-value of a feature is the smallest ``fdr`` at which :meth:`select` returns it. All features
-        count as tests.
-        """
-        return np.power(10.0, self._log10_qvalues)
+        """Adjusted p-values: the smallest ``fdr`` at which :meth:`select` returns a feature, or NaN."""
+        return np.power(10.0, self.log10_qvalues)
 
     @property
     def genomic_inflation(self) -> float:
         r"""Genomic inflation factor λ: the median χ² of all p-values, divided by the 0.455 of the null.
 
         About 1 if few features are associated and rows are independent given the covariates (Devlin and
-        Roeder 1999). Larger if covariates such as ancestry are missing, if rows are relatives, or if many
-        features are associated. Features with p-value 1 do not count; NaN if no other is left. An error is
-        raised if a feature has no p-value.
+        Roeder 1999); larger if covariates such as ancestry are missing or rows are relatives. Features with
+        p-value 1 do not count; NaN if no other is left. Raises if a feature has no p-value.
         """
         log10 = varied_log10_pvalues(self)
         if not log10.size:
@@ -266,17 +226,15 @@ class ScreeningResult:
     def select(self, fdr: float = 0.05, method: str = "bh") -> Indices:
         r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
-        All features count as tested. A feature without a p-value, such as one that an adaptive run dropped,
-        counts with p-value 1, so the selection is conservative.
+        All features count as tested, those without a p-value with p-value 1.
 
         Parameters
         ----------
         fdr : float
             False discovery rate, in (0, 1); with Holm and Bonferroni, the family-wise error rate.
         method : {"bh", "by", "holm", "bonferroni"}
-            Benjamini and Hochberg (1995), valid for independent and many dependent features; Benjamini and
-            Yekutieli (2001), valid for any dependence; Holm (1979) and Bonferroni, also valid for any
-            dependence, of which Holm rejects more.
+            Benjamini and Hochberg (1995), valid for independent and many dependent features. The others are
+            valid for any dependence: Benjamini and Yekutieli (2001), Holm (1979) and Bonferroni.
         """
         check_real("fdr", fdr, 0, 1)
         return reject_nulls(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
@@ -288,10 +246,9 @@ class ScreeningResult:
         If features were selected by false discovery rate, they are the selected features, which have that
         rate. Otherwise, with probability 95%, no feature without association is among them: if features have
         p-values, they are those with p ≤ 0.05 after Holm's correction for all features; if not, those whose
-        95% interval (:meth:`interval`), simultaneous for all features, does not contain 0. The spread of a
-        feature may depend on the response. If few rows J = E_x E_y / m of the m rows read are informative
-        about feature and response together, the normal quantile z becomes z + z² / (6 √J), by the skewness of
-        a Poisson distribution (Cornish and Fisher 1938).
+        95% interval (:meth:`interval`), simultaneous for all features, does not contain 0. If few rows
+        J = E_x E_y / m of the m rows read are informative about feature and response together, the normal
+        quantile z becomes z + z² / (6 √J), by the skewness of a Poisson distribution (Cornish, Fisher 1938).
         """
         if "fdr" in self.parameters:
             return self.selected
@@ -319,16 +276,8 @@ class ScreeningResult:
         uniform samples of a heavy-tailed response, 95% intervals cover in about 90% of the cases. Intervals
         are not corrected for selection: the largest scores tend to be too large.
 
-        Parameters
-        ----------
-        confidence : float
-            Coverage probability, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (selected, 2)
-            Lower and upper limits, in the order of ``selected``. An error is raised for other statistics, and
-            if the rows read are not a simple random sample.
+        Returns lower and upper limits in the order of ``selected``. Raises for other statistics, and if the
+        rows read are not a simple random sample.
         """
         check_real("confidence", confidence, 0, 1)
         if self.evidence.no_interval_reason is not None:
@@ -342,25 +291,23 @@ class ScreeningResult:
         the rows and the cutoff of every round, the variance inflation of the data, the kurtosis of the
         features, their spread in strata of the response, and the outliers of the response that were not read.
         It does not cover the features in :attr:`undecided`, and unless rows were sampled in strata without
-        covariates, none whose spread depends on the response. The floor of a run that reads every row is its
-        last cutoff. That of a run with ``min_correlation`` is at most this minimum, unless more features pass
-        than are to be kept. With missing values it refers to the score, which is r times the root of the
-        share of rows in which the feature is present.
+        covariates, none whose spread depends on the response. With missing values it refers to the score.
+        A run that reads every row has its last cutoff; one with ``min_correlation`` has at most this minimum,
+        unless more features pass than are to be kept.
 
         Parameters
         ----------
         confidence : float
             Probability that a feature at the floor was kept, in (0, 1).
         simultaneous : bool
-            Whether the probability is for all features together: that no feature at or above the floor was
-            lost.
+            Whether the probability is for all features together.
 
         Raises
         ------
         ValueError
-            If no floor is known, for the reason in :attr:`evidence`: for other statistics than Pearson and
-            two-class "anova" and "logistic", with sample weights, with missing values and covariates, if the
-            rows read are not a simple random sample, and with selection by false discovery rate.
+            If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic", with
+            sample weights, with missing values and covariates, if the rows read are not a simple random
+            sample, and with selection by false discovery rate.
         """
         check_real("confidence", confidence, 0, 1)
         if self.evidence.no_floor_reason is not None:
@@ -384,57 +331,15 @@ class ScreeningResult:
     def to_frame(self, *, all_features: bool = False) -> Any:
         """A pandas frame with one row per selected feature, best first.
 
-        With ``all_features``, every feature is listed, by rank. Intervals, effects and whether a feature is
-        clearly associated are only known of selected features.
+        With ``all_features``, every feature is listed, by rank; intervals, effects and whether it is clearly
+        associated are only known of selected features.
         """
         try:
             import pandas as pd
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'banditsis[frames]'") from None
-        table = describe_features(self, np.argsort(self.ranking)) if all_features else self.features
+        table = list_features(self, all_features)
         return pd.DataFrame({k: v.tolist() if v.dtype == object else v for k, v in table.columns.items()})
-
-    def to_json(self, *, full: bool = True) -> str:
-        """The result as JSON: selected features, rounds, parameters and versions.
-
-        The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
-        of 0 among the selected features is -1e308.
-
-        If ``full``, everything is stored, including the scores of all features (compressed), so
-        :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
-        """
-        from banditsis.results.json import to_record  # which imports this module
-
-        return json.dumps(to_record(self, full=full))
-
-    @classmethod
-    def from_json(cls, text: str) -> ScreeningResult:
-        """Read what :meth:`to_json` wrote; the result is equal in every field."""
-        from banditsis.results.json import from_record  # which imports this module
-
-        return from_record(json.loads(text))
-
-    def to_html(
-        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
-    ) -> str | None:
-        """A report in one HTML file that works offline: what was found, the features, and how.
-
-        The best 100,000 features are listed in a table that can be sorted, searched and saved as CSV.
-
-        Parameters
-        ----------
-        path : path, optional
-            The file to write, atomically; by default the text is returned.
-        title : str, optional
-            Heading of the report; by default it names the response.
-        X, y : optional
-            The data that were screened, and the response, as for :func:`screen`. At most 5,000 rows of the
-            best features are read for plots against the response, and for the correlations among the
-            features. Without ``y`` only the latter are shown.
-        """
-        from banditsis.show.report import write_report  # only needed here
-
-        return write_report([self], path, title, X, y)
 
     def plot(self) -> Any:
         """Draw the best features, and beside them the rounds; return the two Axes. Needs Matplotlib.
@@ -446,32 +351,32 @@ class ScreeningResult:
 
         return plot(self)
 
-    def _repr_html_(self) -> str:
-        from banditsis.show.report.notebook import summarize  # only needed in notebooks
-
-        return summarize(self)
-
     def __str__(self) -> str:
         lines = [
-            describe_best(self),
-            *filter(None, (describe_sign(self), describe_answer(self), describe_sampling(self))),
-            describe_floor(self),
+            sentences.describe_best(self),
+            sentences.describe_sign(self),
+            sentences.describe_answer(self),
+            sentences.describe_sampling(self),
+            sentences.describe_floor(self),
             *(f"note: {note}" for note in (*self.notes, *self.details)),
         ]
-        below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines)
         cells = f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells ({self.fraction_read:.2%})"
         above = [
             f"{len(self.selected):,} of {count(self.n_features, 'feature')} selected",
             f"read {cells} in {format_duration(self.seconds)}",
         ]
+        below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines if line)
         return "\n".join([*above, rounds_table(self.rounds), *below])
 
-    __repr__ = __str__
+    def _results(self) -> Sequence[ScreeningResult]:
+        return [self]
 
+    def _to_record(self, full: bool) -> dict[str, Any]:
+        return to_record(self, full)
 
-def strength(scores: Floats, one_sided: bool) -> Floats:
-    """The values that scores are compared by."""
-    return scores if one_sided else np.abs(scores)
+    @classmethod
+    def _from_record(cls, record: Mapping[str, Any]) -> ScreeningResult:
+        return cls(**decode_fields(record))
 
 
 def strength_of(result: ScreeningResult) -> Floats:

@@ -26,7 +26,7 @@ def describe_best(result: ScreeningResult) -> str:
     pairs = zip(best["name"], best.scores(3), strict=True)
     listed = ", ".join(f"{to_single_line(name)} ({score})" for name, score in pairs)
     more = ", …" if len(result.selected) > 5 else ""
-    return f"best: {listed}{more}" if listed else "no feature was selected"
+    return f"best: {listed}{more}" if listed else ""
 
 
 def count_associated(result: ScreeningResult) -> int | None:
@@ -36,16 +36,9 @@ def count_associated(result: ScreeningResult) -> int | None:
     return sum(result.flags.get(int(k)) != LEAKAGE for k in result.associated)
 
 
-def name_of_associated(result: ScreeningResult) -> str:
-    """What a legend calls the features in :attr:`ScreeningResult.associated`."""
-    return "discovery" if "fdr" in result.parameters else "clearly associated"
-
-
 def describe_answer(result: ScreeningResult) -> str:
     """How many of the selected features are clearly associated."""
     clear, n = count_associated(result), len(result.selected)
-    if clear is None:
-        return _describe_unknown(result)
     n_leaks = sum(result.flags.get(int(k)) == LEAKAGE for k in result.selected)
     leaks = f"{n_leaks:,} {LEAKAGE}" if n_leaks else ""
     if "fdr" in result.parameters:
@@ -55,24 +48,22 @@ def describe_answer(result: ScreeningResult) -> str:
         rate = format_share(result.parameters["fdr"])
         parts = [f"{found} at a false discovery rate of {rate}", leaks, untested if tested < p else ""]
     elif n == 0:
-        return "no feature was selected."
+        parts = ["no feature was selected"]
+    elif clear is None:
+        kind = STATISTICS.get(str(result.parameters.get("statistic")))
+        can_tell = kind is not None and kind.has_pvalues() and not result.parameters.get("pvalues")
+        option = "--pvalues" if result.about.command else "pvalues=True"
+        how = f": set {option} to test them" if can_tell else ""
+        parts = [
+            f"{count(n, 'feature')} selected",
+            f"which of them are clearly associated is not known{how}",
+        ]
     else:
         rest = n - clear - n_leaks
         others = f"all {n:,} are" if rest == n else f"the other {rest:,} {'is' if rest == 1 else 'are'}"
         noise = f"{others} indistinguishable from noise" if rest else ""
         parts = [f"{clear:,} of {n:,} clearly associated", leaks, noise]
     return "; ".join(filter(None, parts)) + "."
-
-
-def _describe_unknown(result: ScreeningResult) -> str:
-    """That it is not known which of the selected features are associated, and how to test them."""
-    if (n := len(result.selected)) == 0:
-        return "no feature was selected."
-    kind = STATISTICS.get(str(result.parameters.get("statistic")))
-    can_tell = kind is not None and kind.has_pvalues() and not result.parameters.get("pvalues")
-    option = "--pvalues" if result.about.command else "pvalues=True"
-    how = f": set {option} to test them" if can_tell else ""
-    return f"{count(n, 'feature')} selected; which of them are clearly associated is not known{how}."
 
 
 def describe_inflation(result: ScreeningResult) -> str:
@@ -122,10 +113,8 @@ def describe_sampling(result: ScreeningResult) -> str:
     sampled = [r for r in result.rounds if r.effective_rows != r.n_rows]
     if not sampled:
         return ""
-    rows, worth = sampled[-1].n_rows, sampled[-1].effective_rows
-    return (
-        f"sampling: rows were chosen by the response; {rows:,} of them are worth {worth:,.0f} uniform rows."
-    )
+    rows, worth = f"{sampled[-1].n_rows:,}", f"{sampled[-1].effective_rows:,.0f}"
+    return f"sampling: rows were chosen by the response; {rows} of them are worth {worth} uniform rows."
 
 
 def floor_condition(result: ScreeningResult) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, overload
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Floats, Indices
+from banditsis.core.arrays import Indices
 from banditsis.core.formatting import count, printable, short_labels, text_table
-from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.validation import check_choice, check_real
+from banditsis.results.output import Output, to_record
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 
 
-class ScreeningResults(Sequence[ScreeningResult]):
+class ScreeningResults(Output, Sequence[ScreeningResult]):
     """The results of several responses, by position or name. Printing them shows a table.
 
     Parameters
@@ -48,16 +46,7 @@ class ScreeningResults(Sequence[ScreeningResult]):
     def __len__(self) -> int:
         return len(self.results)
 
-    def __iter__(self) -> Iterator[ScreeningResult]:
-        return iter(self.results)
-
-    @overload
-    def __getitem__(self, key: int | str) -> ScreeningResult: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> ScreeningResults: ...
-
-    def __getitem__(self, key: int | str | slice) -> ScreeningResult | ScreeningResults:
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return ScreeningResults(self.results[key])
         if isinstance(key, str):
@@ -65,13 +54,6 @@ class ScreeningResults(Sequence[ScreeningResult]):
                 raise KeyError(f"no response is called {key!r}: there are {', '.join(self.names[:10])}.")
             key = self.names.index(key)
         return self.results[key]
-
-    @property
-    def pvalues(self) -> Floats:
-        """P-values of all responses, one line for each: :attr:`ScreeningResult.pvalues`."""
-        with Workers(min(count_jobs(None), 8)):  # more threads wait for each other
-            log10 = map_in_threads(ScreeningResult._find_log10_pvalues, self.results)
-        return np.power(10.0, np.stack(log10))
 
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
         """Features of each response that are significant if all tests of all responses count.
@@ -84,7 +66,7 @@ class ScreeningResults(Sequence[ScreeningResult]):
         check_real("fdr", fdr, 0, 1)
         log10 = [result.log10_pvalues for result in self.results]
         rejected = reject_nulls(np.concatenate(log10), fdr, check_choice("method", method, METHODS))
-        edges = np.cumsum([0, *(len(part) for part in log10)])
+        edges = np.cumsum([0, *map(len, log10)])
         return {
             name: rejected[(rejected >= low) & (rejected < high)] - low
             for name, low, high in zip(self.names, edges, edges[1:], strict=False)
@@ -98,39 +80,6 @@ class ScreeningResults(Sequence[ScreeningResult]):
         for name, frame in zip(self.names, frames, strict=True):
             frame.insert(0, "response", name)
         return pd.concat(frames, ignore_index=True)
-
-    def to_json(self, *, full: bool = True) -> str:
-        """All results as one JSON object; see :meth:`ScreeningResult.to_json`."""
-        from banditsis.results.json import to_record
-
-        records = [to_record(result, full=full) for result in self.results]
-        return json.dumps({"responses": dict(zip(self.names, records, strict=True))})
-
-    @classmethod
-    def from_json(cls, text: str) -> ScreeningResults:
-        """Read what :meth:`to_json` wrote."""
-        from banditsis.results.json import from_record
-
-        record = json.loads(text)
-        if "responses" not in record:
-            raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
-        return cls([from_record(record) for record in record["responses"].values()])
-
-    def to_html(
-        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
-    ) -> str | None:
-        """A report with an overview and a section for each response.
-
-        Parameters
-        ----------
-        path, title, X
-            As for :meth:`ScreeningResult.to_html`.
-        y : array-like of shape (n, responses), optional
-            The responses, in the order of the results.
-        """
-        from banditsis.show.report import write_report  # only needed here
-
-        return write_report(self.results, path, title, X, y)
 
     def overview(self) -> dict[str, list[str]]:
         """Columns with a value for each response: how many features were selected, and the best one."""
@@ -146,22 +95,26 @@ class ScreeningResults(Sequence[ScreeningResult]):
 
     def __str__(self) -> str:
         columns = self.overview()
+        head = f"{count(len(self), 'response')}, {describe_size(self.results)}"
         rows = list(zip(*columns.values(), strict=True))
-        head = f"{count(len(self), 'response')}, {describe_size(self)}"
         return printable(f"{head}\n{text_table(list(columns), rows, align='<>><')}")
 
-    __repr__ = __str__
+    def _results(self) -> Sequence[ScreeningResult]:
+        return self.results
 
-    def _repr_html_(self) -> str:
-        from banditsis.show.report.notebook import summarize_several  # only needed in notebooks
+    def _to_record(self, full: bool) -> dict[str, Any]:
+        records = [to_record(result, full) for result in self.results]
+        return {"responses": dict(zip(self.names, records, strict=True))}
 
-        return summarize_several(self)
+    @classmethod
+    def _from_record(cls, record: Mapping[str, Any]) -> ScreeningResults:
+        if "responses" not in record:
+            raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
+        return cls([ScreeningResult._from_record(one) for one in record["responses"].values()])
 
 
 def describe_size(results: Sequence[ScreeningResult]) -> str:
     """Rows and features of the data; rows without a response do not count, so responses may differ."""
     rows, features = [r.n_rows for r in results], [r.n_features for r in results]
-    return " × ".join(
-        f"{min(sizes):,} to {count(max(sizes), noun)}" if min(sizes) < max(sizes) else count(max(sizes), noun)
-        for noun, sizes in (("row", rows), ("feature", features))
-    )
+    fewest = f"{min(rows):,} to " if min(rows) < max(rows) else ""
+    return f"{fewest}{count(max(rows), 'row')} × {count(max(features), 'feature')}"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from banditsis.results.result import ScreeningResult
-from banditsis.results.sentences import name_of_associated
 
 
 def evidence_labels(result: ScreeningResult) -> dict[str, str]:
     """What a legend calls the marks of features, by their :attr:`Features.evidence`."""
     return {
-        "signal": name_of_associated(result),
+        "signal": "discovery" if "fdr" in result.parameters else "clearly associated",
         "noise": "indistinguishable from noise",
         "unknown": "score",
     }

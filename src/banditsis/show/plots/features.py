@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
 from banditsis.results.result import ScreeningResult, strength_of, varied_log10_pvalues
-from banditsis.results.sentences import describe_answer, name_of_associated
+from banditsis.results.sentences import describe_answer
 from banditsis.show.legend import evidence_labels, find_cutoffs
 from banditsis.show.plots.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
 
@@ -129,7 +129,7 @@ def manhattan(
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
     clear = result.selected if result.associated is None else result.associated
-    known = "selected" if result.associated is None else name_of_associated(result)
+    known = "selected" if result.associated is None else evidence_labels(result)["signal"]
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
     axes.scatter(x[clear], heights[clear], s=26, **ring)
     if result.has_pvalues:

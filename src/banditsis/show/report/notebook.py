@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from banditsis.core.formatting import ROUND_HEADS, count, round_rows
 from banditsis.plans.plan import TABLE_HEADS, Plan
@@ -20,24 +20,28 @@ STYLE = (
 )
 
 
-def summarize(result: ScreeningResult) -> str:
+def summarize(found: Any) -> str:
+    """The result of one response, or a table with a row for each of several."""
+    if isinstance(found, ScreeningResult):
+        return _wrap(_describe_one(found))
+    columns = overview_columns(found)
+    rows = zip(*columns.values(), strict=True)
+    return _wrap(
+        f"<p><b>{count(len(found), 'response')}</b>, {describe_size(found)}</p>{table(list(columns), rows)}"
+    )
+
+
+def _describe_one(result: ScreeningResult) -> str:
     """What was found, the best features, the share of cells read, the rounds, the floor and the notes."""
     n_more = len(result.selected) - MAX_SHOWN
     more = f"<p>… and {n_more:,} more</p>" if n_more > 0 else ""
     notes = [describe_sign(result), *(f"note: {note}" for note in result.notes)]
-    return _wrap(
+    return (
         f"{answer(result)}{features_table(result, MAX_SHOWN, max_length=48)}{more}"
         f"<details><summary>{count(len(result.rounds), 'round')}</summary>"
         f"{table(ROUND_HEADS, round_rows(result.rounds))}</details>"
         + "".join(f"<p>{escape_text(note)}</p>" for note in notes if note)
     )
-
-
-def summarize_several(results: Sequence[ScreeningResult]) -> str:
-    """A table with a row for each response."""
-    columns = overview_columns(results)
-    head = f"<p><b>{count(len(results), 'response')}</b>, {describe_size(results)}</p>"
-    return _wrap(head + table(list(columns), zip(*columns.values(), strict=True)))
 
 
 def summarize_plan(plan: Plan) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from banditsis.core.arrays import Indices
 from banditsis.core.formatting import printable
 from banditsis.results.features import describe_features
-from banditsis.results.json import to_finite
+from banditsis.results.output import to_lists
 from banditsis.results.result import ScreeningResult
 
 #: Maximum number of features in the tables of a report, of all responses together.
@@ -34,7 +34,7 @@ def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
         # Two digits of a p-value of 1e-5000 need more digits of its logarithm.
         "columns": {
             name: [_rounded(value, 8 if "log10" in name else 6) for value in values]
-            for name, values in features.to_lists().items()
+            for name, values in to_lists(features).items()
         },
     }
 
@@ -50,7 +50,6 @@ def _features_by_rank(result: ScreeningResult, max_listed: int) -> Indices:
 
 def _rounded(value: Any, digits: int) -> Any:
     """A value for JSON; few digits keep the page small."""
-    value = to_finite(value)
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 

@@ -1,37 +1,33 @@
-"""Results as plain data that JSON can hold, and back."""
+"""Results as JSON, as pages and in notebooks."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.results.features import COLUMNS
-from banditsis.results.result import About, Evidence, Round, ScreeningResult
+from banditsis.results.evidence import About, Evidence, Round
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
 
+if TYPE_CHECKING:
+    from banditsis.results.features import Features
+    from banditsis.results.result import ScreeningResult
+
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
-#: Attributes that describe a run and are readable as they are.
+#: Attributes of a result that are readable as they are, and those of its evidence.
 SUMMARY = (
-    *(
-        "n_rows",
-        "n_features",
-        "cells_read",
-        "fraction_read",
-        "cells_reread",
-        "parameters",
-        "notes",
-        "details",
-    ),
+    *("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread"),
+    *("parameters", "notes", "details"),
 )
-#: The same of its evidence.
 EVIDENCE = (
     *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "one_sided"),
     *("no_floor_reason", "no_interval_reason"),
@@ -42,10 +38,73 @@ CLASSES = {
 }
 
 
-def to_record(result: ScreeningResult, *, full: bool) -> dict[str, Any]:
-    """A result as plain data; see :meth:`ScreeningResult.to_json`."""
+class Output:
+    """Methods that write the result of one response, or those of several."""
+
+    def to_json(self, *, full: bool = True) -> str:
+        """JSON with the selected features, rounds, parameters and versions; of several responses, by name.
+
+        The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
+        of 0 among the selected features is -1e308.
+
+        If ``full``, everything is stored, including the scores of all features (compressed), so
+        :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
+        """
+        return json.dumps(self._to_record(full))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`to_json` wrote; the result is equal in every field."""
+        return cls._from_record(json.loads(text))
+
+    def to_html(
+        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
+    ) -> str | None:
+        """A report in one HTML file that works offline: what was found, the features, and how.
+
+        The best 100,000 features are listed in a table that can be sorted, searched and saved as CSV. The
+        report of several responses has an overview and a section for each.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write, atomically; by default the text is returned.
+        title : str, optional
+            Heading of the report; by default it names the response.
+        X, y : optional
+            The data that were screened, and the response or the responses, as for :func:`screen`. At most
+            5,000 rows of the best features are read for plots against the response, and for the correlations
+            among the features. Without ``y`` only the latter are shown.
+        """
+        from banditsis.show.report import write_report  # only needed here
+
+        return write_report(self._results(), path, title, X, y)
+
+    def _repr_html_(self) -> str:
+        from banditsis.show.report.notebook import summarize  # only needed in notebooks
+
+        return summarize(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _results(self) -> Sequence[ScreeningResult]:
+        raise NotImplementedError
+
+    def _to_record(self, full: bool) -> dict[str, Any]:
+        """The result as plain data."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_record(cls, record: Mapping[str, Any]) -> Self:
+        raise NotImplementedError
+
+
+def to_record(result: ScreeningResult, full: bool) -> dict[str, Any]:
+    """A result as plain data; see :meth:`Output.to_json`."""
+    columns = to_lists(result.features)
     record: dict[str, Any] = {
-        "features": _describe_selected(result),
+        "features": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "rounds": [dataclasses.asdict(r) for r in result.rounds],
         "detection_floor": None if result.evidence.no_floor_reason else result.detection_floor(),
         "undecided": result.undecided.tolist(),
@@ -53,13 +112,11 @@ def to_record(result: ScreeningResult, *, full: bool) -> dict[str, Any]:
         **{name: getattr(result.evidence, name) for name in EVIDENCE},
         **vars(result.about),
     }
-    if full:
-        record["fields"] = _encode_fields(result)
-    return record
+    return record | ({"fields": _encode_fields(result)} if full else {})
 
 
-def from_record(record: Mapping[str, Any]) -> ScreeningResult:
-    """The result that a full record was made from."""
+def decode_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the result that a full record was made from."""
     if "responses" in record:
         raise ValueError("this record has several responses: read it with ScreeningResults.from_json.")
     if "fields" not in record:
@@ -67,22 +124,15 @@ def from_record(record: Mapping[str, Any]) -> ScreeningResult:
             "this record describes the selected features only: store the result with to_json(), or "
             "--output FILE.json."
         )
-    return ScreeningResult(**{name: _decode(value) for name, value in record["fields"].items()})
+    return {name: _decode(value) for name, value in record["fields"].items()}
 
 
-def _describe_selected(result: ScreeningResult) -> list[dict[str, Any]]:
-    """The table of features; a column that the result does not have is null."""
-    columns = dict.fromkeys((*COLUMNS, "informative"), [None] * len(result.selected))
-    columns |= result.features.to_lists()
-    if result.evidence.informative is not None:
-        columns["informative"] = result.evidence.informative.tolist()
-    return [
-        dict(zip(columns, map(to_finite, row), strict=True)) for row in zip(*columns.values(), strict=True)
-    ]
+def to_lists(features: Features) -> dict[str, list[Any]]:
+    """The columns of a table for JSON, which has neither NaN nor infinity."""
+    return {name: list(map(_to_finite, values.tolist())) for name, values in features.columns.items()}
 
 
-def to_finite(value: Any) -> Any:
-    """A value for JSON, which has neither NaN nor infinity."""
+def _to_finite(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return None if np.isnan(value) else max(value, LOG_OF_ZERO)
