@@ -34,8 +34,8 @@ import numpy as np
 
 import banditsis
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.cli.errors import USER_ERRORS
 from banditsis.cli.info import run as run_info
+from banditsis.cli.terminal import USER_ERRORS
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
 from banditsis.formats.options import ReadOptions

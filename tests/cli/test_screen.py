@@ -265,7 +265,7 @@ def test_features_that_are_not_redundant(tmp_path):
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_all_features_are_written(folder, tmp_path, monkeypatch, ending):
     """With p-values of all, without selecting all; a few at a time, as for many features."""
-    monkeypatch.setattr("banditsis.cli.files.FEATURES_AT_ONCE", 7)
+    monkeypatch.setattr("banditsis.cli.output.FEATURES_AT_ONCE", 7)
     file = tmp_path / f"all.{ending}"
     result = screened(folder, "--exact", "--pvalues", "--keep", 2, "--output", file, "--all-features")
     assert result.exit_code == 0, result.stderr

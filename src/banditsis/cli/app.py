@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from banditsis import __version__
-from banditsis.cli.errors import exit_codes
 from banditsis.cli.options import OPTIONS
-from banditsis.cli.terminal import prepare_streams
+from banditsis.cli.terminal import exit_codes, prepare_streams
 
 
 class Command(click.Command):
@@ -86,7 +85,7 @@ _add(
 _add(
     "plan",
     "Show what a plan reads and what it detects, without data.",
-    *("n_rows", "n_features", "n_keep", *PLANNING, "dtype", "compare", "as_json"),
+    *("n_rows", "n_features", "n_keep", *PLANNING, "dtype", "as_json"),
     examples=(
         "--rows 1e6 --features 1e5 --keep 100",
         "--rows 1e6 --features 1e5 --keep 100 --budget 0.01",

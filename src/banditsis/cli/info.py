@@ -23,6 +23,8 @@ from banditsis.sources.base import Source, SourceView
 from banditsis.sources.tables import TableSource
 
 MAX_NAMES = 5
+#: What the record of a shuffled folder tells.
+SHUFFLED = ("seed", "source", "target", "stratum_sizes", "checksum", "head_sizes")
 
 
 def run(
@@ -35,16 +37,11 @@ def run(
 ) -> None:
     """Print what a file contains; ``verify`` reads a shuffled folder completely."""
     opened = open_dataset(data, target, ReadOptions(command_line=True, **reading))
-    source = opened.features
     if verify:
-        _verify(data, source)
-    record = {
-        **_describe(data, source),
-        "ids": opened.ids is not None,
-        "notes": list(source.notes),
-        "costs": _costs(source, keep),
-    }
-    record |= ({} if target is None else {"target": target}) | ({"verified": True} if verify else {})
+        _verify(data, opened.features)
+    record = _describe(data, opened.features) | {"ids": opened.ids is not None}
+    record |= {"costs": _costs(opened.features, keep)} | ({} if target is None else {"target": target})
+    record |= {"verified": True} if verify else {}
     if as_json:
         print_output(json.dumps(record, indent=2))
         return
@@ -85,10 +82,10 @@ def _describe(path: str, source: Source) -> dict[str, Any]:
         "shuffled": source.shuffled,
         "first_names": None if source.names is None else list(map(source.name, range(min(p, MAX_NAMES)))),
         "target": None,
+        "notes": list(source.notes),
     }
     if isinstance(source, ShuffledSource):
-        names = ("seed", "source", "target", "stratum_sizes", "checksum", "head_sizes")
-        record |= {name: getattr(source.record, name) for name in names}
+        record |= {name: getattr(source.record, name) for name in SHUFFLED}
     return record
 
 
@@ -114,10 +111,8 @@ def _memory_order(source: Source) -> str:
 def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
     """Cells, bytes and detection floor of some plans."""
     n, p = source.shape
-    if n < 4:
-        return []
-    d = default_size(n, p) if keep is None else keep
-    plans = {"exact": Plan.exact(n, p, d), "default": Plan.paper(n, p, d).with_few_steps()}
+    d = default_size(max(n, 3), p) if keep is None else keep
+    plans = {"exact": Plan.exact(n, p, d), "default": Plan.paper(n, p, d).with_few_steps()} if n >= 4 else {}
     if 0.01 * n >= 4:
         plans["optimal, 1%"] = Plan.optimal(n, p, d, 0.01)
     costs = []
@@ -141,22 +136,22 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
 def _lines(record: dict[str, Any]) -> dict[str, str]:
     """The record for readers."""
     height, width = record["chunk"]
-    names = ", ".join(map(to_single_line, record["first_names"] or ["none"]))
-    more = ", …" if record["first_names"] and record["n_features"] > MAX_NAMES else ""
-    no_target = "not given; if it is a column of the data, it counts as a feature: set --target"
+    names = [*map(to_single_line, record["first_names"] or ["none"])]
+    more = ["…"] if record["first_names"] and record["n_features"] > MAX_NAMES else []
     shuffled = "yes" if record["shuffled"] else "no; `banditsis shuffle` makes a shuffled copy"
     if "seed" in record:
         sizes = " and ".join(f"{size:,}" for size in record["stratum_sizes"])
         strata = f", in strata of {sizes} rows" if sizes else ""
         checked = " (verified)" if "verified" in record else ""
         shuffled = f"yes, from {record['source']} with seed {record['seed']}{strata}{checked}"
+    no_target = "not given; if it is a column of the data, it counts as a feature: set --target"
     return {
         "data": f"{record['path']} ({format_label(record['format'])})",
         "shape": f"{count(record['n_rows'], 'row')} × {count(record['n_features'], 'feature')}",
         "cells": f"{record['dtype']}, {format_bytes(record['bytes'])}",
         "stored by": f"{record['memory_order']}, in chunks of {height:,} × {width:,}",
         "shuffled": shuffled,
-        "names": names + more,
+        "names": ", ".join([*names, *more]),
         "sample ids": "yes" if record["ids"] else "no",
         "target": record["target"] or no_target,
         **({"note": " ".join(record["notes"])} if record["notes"] else {}),

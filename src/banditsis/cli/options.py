@@ -141,7 +141,6 @@ PARAMETERS: list[click.Parameter] = [
     _option("--jobs", "Threads.", type=int, show_default="all cores"),
     _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),
     _choice("--dtype", DTYPES, "Data type of the cells, for their size.", default="float32"),
-    _flag("--compare", "Add the comparison with other plans to JSON."),
 ]
 #: All parameters by name, and then those that differ between commands.
 OPTIONS = {parameter.name: parameter for parameter in PARAMETERS} | {

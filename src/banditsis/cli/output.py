@@ -1,34 +1,32 @@
-"""Results as text on standard output."""
+"""Results as text on standard output, and in files."""
 
 from __future__ import annotations
 
+import csv
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from banditsis.cli.terminal import line_width, print_output, table_of_columns
+from banditsis.cli.terminal import UsageError, line_width, print_output, table_of_columns
 from banditsis.core.arrays import Array
 from banditsis.core.formatting import (
     count,
+    encodable,
     format_duration,
+    replacing,
     round_share,
     rounds_table,
     to_single_line,
 )
 from banditsis.core.validation import find_missing
-from banditsis.results.features import Features
+from banditsis.results import sentences
+from banditsis.results.features import Features, list_features
 from banditsis.results.result import ScreeningResult
-from banditsis.results.sentences import (
-    describe_answer,
-    describe_floor,
-    describe_inflation,
-    describe_reading,
-    describe_response,
-    describe_run,
-    describe_sampling,
-    sentence,
-)
+from banditsis.results.several import ScreeningResults
 
 #: Features of one target, and of each of several.
 MAX_FEATURES, MAX_FEATURES_OF_SEVERAL = 20, 5
@@ -36,6 +34,8 @@ MAX_NOTES = 3
 MAX_CLASSES = 5
 #: How far names are shortened on a narrow terminal, and how long they are on a wide one.
 MIN_NAME, MAX_NAME = 16, 32
+#: Features that are made into text at once, which bounds the memory.
+FEATURES_AT_ONCE = 1 << 16
 
 
 def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose: bool) -> None:
@@ -49,10 +49,11 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
         if several:
             print_output("")
         _print_features(result, MAX_FEATURES_OF_SEVERAL if several else MAX_FEATURES, verbose)
-        inflation = describe_inflation(result) if "chromosome" in result.annotations else ""
-        lines = [describe_run(result), inflation, *(_describe_details(result, seconds) if verbose else ())]
-        for line in filter(None, [describe_answer(result), *(line for line in lines if line not in printed)]):
-            print_output(sentence(line), indent=0)
+        print_output(sentences.sentence(sentences.describe_answer(result)), indent=0)
+        lines = _describe_run(result, seconds, verbose)
+        for line in lines:
+            if line and line not in printed:
+                print_output(sentences.sentence(line), indent=0)
         notes = [*result.notes, *(result.details if verbose else ())]
         _print_notes([note for note in notes if note not in printed], result, verbose)
         printed |= {*lines, *notes}
@@ -60,7 +61,8 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
 
 def _print_features(result: ScreeningResult, limit: int, verbose: bool) -> None:
     """Print the target and the best features."""
-    print_output(to_single_line(f"{result.about.response}: {describe_response(result)}") + "\n", indent=2)
+    target = f"{result.about.response}: {sentences.describe_response(result)}"
+    print_output(to_single_line(target) + "\n", indent=2)
     if verbose:
         print_output(rounds_table(result.rounds) + "\n")
     if len(result.selected):
@@ -82,17 +84,23 @@ def features_table(features: Features, *, verbose: bool = False) -> str:
     return table_of_columns(columns, left=("feature", ""))
 
 
-def _describe_details(result: ScreeningResult, seconds: float) -> list[str]:
-    """What few readers need: the plan, the time, what sampled rows are worth, the floor of an exact run."""
+def _describe_run(result: ScreeningResult, seconds: float, verbose: bool) -> list[str]:
+    """What was read, and if ``verbose`` the plan, the time and what sampled rows are worth."""
+    inflation = sentences.describe_inflation(result) if "chromosome" in result.annotations else ""
+    lines = [sentences.describe_run(result), inflation]
+    if not verbose:
+        return lines
     seed = "" if result.is_exact else f", seed {result.parameters['seed']}"
     plan = f"plan {result.parameters['plan']!r} took {format_duration(seconds)}{seed}."
-    return [plan, describe_sampling(result), describe_floor(result) if result.is_exact else ""]
+    floor = sentences.describe_floor(result) if result.is_exact else ""
+    return [*lines, plan, sentences.describe_sampling(result), floor]
 
 
 def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:
     """Print the most important notes, except for what the first lines say."""
     told = ("skipped ",) if result.about.contents and not verbose else ()
-    left = [note for note in notes if note != describe_reading(result) and not note.startswith(told)]
+    reading = sentences.describe_reading(result)
+    left = [note for note in notes if note != reading and not note.startswith(told)]
     for note in left if verbose else left[:MAX_NOTES]:
         print_output(f"Note: {to_single_line(note)}", indent=6)
     if not verbose and (n_more := len(left) - MAX_NOTES) > 0:
@@ -104,8 +112,6 @@ def summarize_response(values: Array, by_class: bool = False) -> str:
 
     Numbers are classes if the statistic is ``by_class``.
 
-    Examples
-    --------
     >>> summarize_response(np.array(["No", "Yes", "No"])), summarize_response(np.array([1.0, 2.0, 6.0]))
     ('Yes 33%, No 67%', 'mean 3, from 1 to 6')
     """
@@ -120,3 +126,56 @@ def summarize_response(values: Array, by_class: bool = False) -> str:
     shares = [f"{labels[k]} {round_share(counts[k] / len(values))}" for k in order]
     more = f" and {len(shares) - MAX_CLASSES:,} more" if len(shares) > MAX_CLASSES else ""
     return ", ".join(shares[:MAX_CLASSES]) + more
+
+
+def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:
+    """Raise if a file cannot be written or would overwrite an input, before any data are read."""
+    if path.suffix.lower() not in suffixes:
+        raise UsageError(f"{option} {path} must end in {' or '.join(suffixes)}: the suffix sets the format.")
+    try:
+        tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=path.name).close()
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written: {error.strerror}.") from None
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder: give the name of a file.")
+    for given in inputs:
+        resolved = path.resolve()
+        is_within = given.resolve() in (resolved, *resolved.parents)
+        if is_within or (path.exists() and given.exists() and path.samefile(given)):
+            raise UsageError(f"{option} {path} would change the input {given}: choose another file.")
+
+
+def write_output(
+    result: ScreeningResult | ScreeningResults, path: Path, *, all_features: bool = False
+) -> None:
+    """Write the selected features, or all, as CSV or Parquet, or the whole result as JSON."""
+    suffix = path.suffix.lower()
+    with replacing(path) as part:
+        if suffix == ".json":
+            part.write_text(result.to_json() + "\n", encoding="utf-8")
+            return
+        table = _to_table(result, all_features)
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            pq.write_table(table, part)
+            return
+        with open(part, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(table.column_names)
+            for batch in table.to_batches(FEATURES_AT_ONCE):
+                writer.writerows(zip(*batch.to_pydict().values(), strict=True))
+
+
+def _to_table(result: ScreeningResult | ScreeningResults, all_features: bool) -> Any:
+    """The columns of :meth:`ScreeningResult.to_frame` as an Arrow table; several targets have their names."""
+    import pyarrow as pa
+
+    if isinstance(result, ScreeningResult):
+        return pa.table(dict(list_features(result, all_features).columns))
+    tables = []
+    for name, one in zip(result.names, result.results, strict=True):
+        features = list_features(one, all_features)
+        target = pa.repeat(encodable(name), len(features))
+        tables.append(pa.table({"target": target, **features.columns}))
+    return pa.concat_tables(tables, promote_options="permissive")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from banditsis.cli.errors import check_confidence, usage_errors
-from banditsis.cli.terminal import print_output, table_of_columns
+from banditsis.cli.terminal import check_confidence, print_output, table_of_columns, usage_errors
 from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
 from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan
@@ -38,20 +36,18 @@ def run(
     min_correlation: float | None,
     confidence: float | None,
     dtype: str,
-    compare: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print a plan and a comparison with others, which is part of JSON if ``compare``."""
+    """Print a plan and a comparison with others, or the plan as JSON."""
     with usage_errors():
         confidence = check_confidence(confidence, min_correlation)
-        plan = make_plan(
-            rows, features, keep, min_correlation=min_correlation, confidence=confidence, **options
-        )
+        options |= {"min_correlation": min_correlation, "confidence": confidence}
+        plan = make_plan(rows, features, keep, **options)
         itemsize = np.dtype(dtype).itemsize
         records = {name: to_record(other, itemsize) for name, other in compared_plans(plan).items()}
     if as_json:
-        print_output(json.dumps(records if compare else records["this plan"], indent=2))
+        print_output(json.dumps(records["this plan"], indent=2))
         return
     condition = f" if fewer than {plan.n_keep:,} others are about as strong" if plan.n_keep else ""
     explanation = (
@@ -64,7 +60,7 @@ def run(
 
 
 def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
-    """Return a plan as plain data, for JSON."""
+    """A plan as plain data, for JSON."""
     return {
         "name": plan.name,
         "n_rows": plan.n_rows,
@@ -90,32 +86,13 @@ def costs_table(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def compared_plans(plan: Plan) -> dict[str, Plan]:
-    """Return the plan, others of the same cost, and the exact one.
+    """The plan, others of the same cost, and the exact one.
 
     A guaranteed plan reads until its promise is kept, so a plan of the same cost promises something else.
     """
     n, p, d, cells = plan.n_rows, plan.n_features, plan.n_keep or 1, plan.cells
     plans = {"this plan": plan}
     if not plan.by_evidence:
-        plans["paper, same cost"] = paper_plan_within(n, p, d, cells)
         plans["optimal, same cost"] = Plan.optimal(n, p, d, cells)
         plans["subsample, same cost"] = Plan.subsample(n, p, d, cells // p)
     return plans | {"full SIS (exact)": Plan.exact(n, p, d)}
-
-
-def paper_plan_within(n: int, p: int, d: int, cells: int) -> Plan:
-    """Return the most expensive plan of the paper that reads at most this many cells.
-
-    Examples
-    --------
-    >>> paper_plan_within(10**6, 10**4, 50, 36_771_808) == Plan.paper(10**6, 10**4, 50, 0.7)
-    True
-    """
-    low, high = -20.0, 20.0  # log α; a larger α reads less
-    for _ in range(60):
-        middle = (low + high) / 2
-        if Plan.paper(n, p, d, math.exp(middle)).cells <= cells:
-            high = middle
-        else:
-            low = middle
-    return Plan.paper(n, p, d, math.exp(high))

@@ -12,12 +12,18 @@ from typing import Any
 import click
 import numpy as np
 
-from banditsis.cli.errors import INTERRUPTED, UsageError, check_confidence, fail, usage_errors
-from banditsis.cli.files import check_output, write_output
-from banditsis.cli.output import print_results, summarize_response
-from banditsis.cli.terminal import name_options, print_message, print_output
+from banditsis.cli.output import check_output, print_results, summarize_response, write_output
+from banditsis.cli.terminal import (
+    INTERRUPTED,
+    UsageError,
+    check_confidence,
+    fail,
+    name_options,
+    print_message,
+    print_output,
+    usage_errors,
+)
 from banditsis.core.compilation import clock
-from banditsis.core.parallel import Workers, count_jobs
 from banditsis.core.progress import DELAY_SECONDS, ProgressBar
 from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
@@ -34,10 +40,10 @@ from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics import find_statistic
 
-#: Options that say how to open the data, as for :func:`open_source`.
+#: Options for :func:`open_source`, for :func:`make_plan`, and for :func:`screen`.
 READING = ("columns", "drop", "id", "one_hot", "dates", "na", "memory_limit")
-#: Options that say what to read, as for :func:`~banditsis.plans.factory.make_plan`.
 PLANNING = ("exact", "alpha", "budget", "min_correlation", "confidence")
+SCREENING = ("statistic", "row_order", "sampling", "pvalues")
 #: Options of which only one can be set.
 EXCLUSIVE = (
     ("exact", "alpha", "budget", "min_correlation"),
@@ -93,20 +99,21 @@ def check_options(options: SimpleNamespace) -> None:
 
 
 def _input_files(options: SimpleNamespace) -> Iterator[Path]:
-    path = local_path(options.data)
-    if path is not None:
-        yield path
+    files: list[Any] = [local_path(options.data)]
     for given in filter(None, (*options.target, *options.covariates, options.weights)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
-            file = find_place(given).file
-            if isinstance(file, Path):
-                yield file
+            files.append(find_place(given).file)
+    return (file for file in files if isinstance(file, Path))
+
+
+def _pick(options: SimpleNamespace, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names}
 
 
 def _run(options: SimpleNamespace) -> None:
     path = options.data
     targets = list(options.target) or [_stored_target(path)]
-    opening = {name: getattr(options, name) for name in READING}
+    opening = _pick(options, READING)
     roles = {"covariates": options.covariates, "weights": options.weights}
     target = targets[0] if len(targets) == 1 else targets
     data = open_dataset(path, target, ReadOptions(**opening, command_line=True), **roles)
@@ -124,8 +131,7 @@ def _run(options: SimpleNamespace) -> None:
     together = results[0] if len(results) == 1 else ScreeningResults(results)
     try:
         if options.output is not None and not interrupted:
-            with Workers(count_jobs(options.jobs)):
-                write_output(together, options.output, all_features=options.all_features)
+            write_output(together, options.output, all_features=options.all_features)
         if options.report is not None and not interrupted:
             together.to_html(options.report, X=data.features, y=data.target)
     finally:  # a full disk must not hide the result
@@ -193,9 +199,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
                 data.features,
                 data.target,
                 lambda design: _make_plan(design, p, n_choose, options),
-                **{
-                    name: getattr(options, name) for name in ("statistic", "row_order", "sampling", "pvalues")
-                },
+                **_pick(options, SCREENING),
                 missing=missing,
                 covariates=data.covariates,
                 sample_weight=data.weights,
@@ -238,7 +242,7 @@ def _make_plan(design: SamplingDesign, p: int, n_choose: int | None, options: Si
             design.n_rows,
             p,
             keep if options.fdr is None else "fdr",
-            **{name: getattr(options, name) for name in PLANNING},
+            **_pick(options, PLANNING),
             rereads=find_statistic(options.statistic).rereads,
             pvalues=bool(options.pvalues),
             n_selected=n_choose,

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from banditsis.cli.errors import INTERRUPTED, fail
-from banditsis.cli.terminal import print_message
+from banditsis.cli.terminal import INTERRUPTED, fail, print_message
 from banditsis.core.formatting import format_bytes, format_duration
 from banditsis.core.progress import ProgressBar
 from banditsis.index.writer import shuffle

@@ -1,4 +1,4 @@
-"""Text on standard output and standard error: encoded, escaped, and robust against closed or full streams."""
+"""Text on standard output and standard error, and exit codes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,78 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from typing import TextIO
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import NoReturn, TextIO
 
 import click
 
 from banditsis.core.formatting import printable, text_table, wrap
+from banditsis.core.parallel import RoundError
 
+INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
 #: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
 CLOSED_PIPE = 141
+#: What the user can cause; any other error is a bug and keeps its traceback.
+USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError)
 #: Parameters that messages name and that are options of the commands.
 NAMED = ("dates", "missing", "one_hot", "pvalues", "row_order", "sampling", "statistic")
+
+
+class UsageError(ValueError):
+    """An option has an invalid value, or options cannot be combined."""
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn errors about values into usage errors, in code that checks options only."""
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UsageError(str(error)) from None
+
+
+def check_confidence(confidence: float | None, min_correlation: float | None) -> float:
+    """Return the confidence or its default. Raise if it is set without a minimum correlation."""
+    if confidence is not None and min_correlation is None:
+        raise UsageError("--confidence is the probability for --min-correlation: set that too, or omit it.")
+    return 0.95 if confidence is None else confidence
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Print an error as one line and exit with its code; set BANDITSIS_DEBUG=1 to see tracebacks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: print_message(f"warning: {_one_line(message)}")
+        try:
+            yield
+        except KeyboardInterrupt:
+            fail("interrupted.", INTERRUPTED)
+        except USER_ERRORS as error:
+            if os.environ.get("BANDITSIS_DEBUG"):
+                raise
+            fail(_describe(error), USAGE if isinstance(error, UsageError) else INVALID_INPUT)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Print an error message and exit."""
+    print_message(f"error: {name_options(message)}", indent=7)
+    raise click.exceptions.Exit(code) from None
+
+
+def _describe(error: Exception) -> str:
+    """The message of an error without line breaks."""
+    if isinstance(error, MemoryError):
+        return "not enough memory: set a memory limit, shuffle the data first, or use fewer rows."
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    return _one_line(error) or type(error).__name__
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())
 
 
 def prepare_streams() -> None:
@@ -57,8 +117,7 @@ def _print(text: str, stream: TextIO, indent: int | None) -> None:
     try:
         print(text, file=stream, flush=True)
     except OSError:
-        # Python flushes the rest at exit, and would fail again.
-        with open(os.devnull, "w") as nowhere:
+        with open(os.devnull, "w") as nowhere:  # or else Python flushes the rest at exit, and fails again
             os.dup2(nowhere.fileno(), stream.fileno())
         raise
 
@@ -77,8 +136,6 @@ def table_of_columns(columns: Mapping[str, Sequence[str]], left: Collection[str]
 def name_options(text: str) -> str:
     """Text with options as the command line has them, instead of parameters.
 
-    Examples
-    --------
     >>> name_options("year=2020/x.csv: set pvalues=True, or row_order='random'")
     'year=2020/x.csv: set --pvalues, or --row-order random'
     """
