@@ -25,8 +25,8 @@ from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.index.folder import read_record
-from banditsis.index.writer import shuffle
+from banditsis.index.folder import Folder, read_record
+from banditsis.index.writer import build_index
 from banditsis.sources.dask import FileOnWorkers
 
 
@@ -148,7 +148,7 @@ def bytes_read() -> int:
 
 
 def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
-    """A store made by `banditsis shuffle`, opened by the workers."""
+    """A store made by `banditsis index`, opened by the workers."""
     n, p = int(100_000 * scale), 5000
     X = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, p))
     y = np.random.default_rng(0).standard_normal(n)
@@ -156,10 +156,10 @@ def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
         X[start : start + 10_000] = normal_block(start, min(10_000, n - start), p)
         y[start : start + 10_000] += X[start : start + 10_000, [7, 1234]].sum(axis=1)
     np.save(folder / "y.npy", y)
-    store = shuffle(folder / "x.npy", folder / "x.shuffled", target=str(folder / "y.npy"), random_state=0)
+    store = build_index(folder / "x.npy", folder / "x.index", target=str(folder / "y.npy"), random_state=0)
     size = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     with cluster(2) as workers, Client(workers) as client:
-        source = FileOnWorkers(store, target=read_record(store).target)
+        source = FileOnWorkers(store, target=read_record(Folder.at(store)).target)
         plan = Plan.optimal(n, p, 50, 0.05)
         screen(source, source.y, plan)  # loads modules and opens files
         before = sum(client.run(bytes_read).values())
@@ -168,7 +168,7 @@ def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
     assert {7, 1234} <= set(result.selected.tolist())
     ratio = moved / size / plan.fraction
     yield Figure(
-        f"BanditSIS, store of {size / 1e9:.1f} GB made by `banditsis shuffle`: share of its bytes that "
+        f"BanditSIS, store of {size / 1e9:.1f} GB made by `banditsis index`: share of its bytes that "
         f"workers read, against the plan's share of the cells, {plan.fraction:.1%}",
         f"{ratio:.2f}×",
         "≤ 3×",

@@ -23,7 +23,7 @@ from sklearn.datasets import dump_svmlight_file
 from zarr.codecs import Crc32cCodec
 
 from banditsis import Plan, screen
-from banditsis.index.writer import shuffle
+from banditsis.index.writer import build_index
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # before files.py of this folder
 import files
@@ -108,7 +108,7 @@ def compressed(write: Callable[[Path], object]) -> Callable[[Path], object]:
 
 
 def folder(cells: Any, target: str | None = "x3", ids: list[str] | None = None) -> Callable[[Path], object]:
-    return lambda path: shuffle(pd.DataFrame(cells, ids, NAMES), path, target=target, random_state=1)
+    return lambda path: build_index(pd.DataFrame(cells, ids, NAMES), path, target=target, random_state=1)
 
 
 def write_result(path: Path) -> None:
@@ -218,9 +218,9 @@ CASES = {
     "AnnData zarr": anndata_zarr_case(X),
     "AnnData zarr CSR": anndata_zarr_case(SPARSE, "csr_matrix"),
     "AnnData zarr CSC on disk": anndata_zarr_case(SPARSE, "csc_matrix", **ON_DISK),
-    "shuffled": Case("x.shuffled", folder(X), *FOLDER, weight=2),
-    "shuffled, ids": Case("x.shuffled", folder(X, ids=IDS), *FOLDER, weight=2),
-    "shuffled, no target": Case("x.shuffled", folder(X, None), *FOLDER[:2]),
+    "shuffled": Case("x.index", folder(X), *FOLDER, weight=2),
+    "shuffled, ids": Case("x.index", folder(X, ids=IDS), *FOLDER, weight=2),
+    "shuffled, no target": Case("x.index", folder(X, None), *FOLDER[:2]),
     "hdf5": Case("x.h5", lambda path: files.write_hdf5(X, NAMES), *HDF5),
     "hdf5, chunks": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, chunks=(64, 5)), *HDF5),
     "hdf5, gzip": Case("x.h5", lambda path: files.write_hdf5(X, NAMES, **PACKED), *HDF5, weight=2),

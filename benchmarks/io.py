@@ -1,4 +1,4 @@
-"""Reading from disk: shuffled stores, Parquet, PLINK, sparse matrices, interruptions and invalid files.
+"""Reading from disk: indexes, Parquet, PLINK, sparse matrices, interruptions and invalid files.
 
 python benchmarks/io.py [--gigabytes 20] [--folder FOLDER] [--only NAME …]
 
@@ -23,7 +23,7 @@ import numpy as np
 
 import io_data
 from banditsis.index.folder import verify
-from banditsis.index.reader import ShuffledSource
+from banditsis.index.reader import IndexSource
 from io_faults import faults
 from reporting import Figure, at_least, at_most, collect, table
 
@@ -54,7 +54,7 @@ def cat(path: Path) -> float:
 def store(folder: Path, gigabytes: float) -> Iterator[Figure]:
     """The paper's plan and exact screening of a shuffled store."""
     p = max(50, min(COLUMNS, int(gigabytes * 1e9 / 4 / ROWS)))
-    path = io_data.make_store(folder / "x.shuffled", ROWS, p)
+    path = io_data.make_store(folder / "x.index", ROWS, p)
     runs: dict[str, list[dict[str, float]]] = {"exact": [], "bandit": []}
     reading = []
     for _ in range(3):  # in turns, so slow periods affect all of them
@@ -128,11 +128,11 @@ def plink(folder: Path, gigabytes: float) -> Iterator[Figure]:
 
 
 def kills(folder: Path, gigabytes: float) -> Iterator[Figure]:
-    """Kill shuffle at ten random times, and run the same command again."""
+    """Kill the building of an index at ten random times, and run the same command again."""
     X = np.random.default_rng(0).standard_normal((40_000, 301)).astype("f4")
     np.save(folder / "x.npy", X)
-    data, path = folder / "x.npy", folder / "killed.shuffled"
-    command = banditsis("shuffle", data, path, "--seed", 1, "--memory-limit", "17MB", "--quiet")
+    data, path = folder / "x.npy", folder / "killed.index"
+    command = banditsis("index", data, "--out", path, "--seed", 1, "--memory-limit", "17MB", "--quiet")
     started = time.perf_counter()
     subprocess.run(command, check=True)
     seconds = time.perf_counter() - started
@@ -145,16 +145,16 @@ def kills(folder: Path, gigabytes: float) -> Iterator[Figure]:
         process.wait()
         finished = path.exists()  # before the kill
         subprocess.run(command, check=not finished, stderr=subprocess.DEVNULL)
-        source = ShuffledSource(path)
+        source = IndexSource(path)
         correct = np.array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
-        n_correct += correct and not verify(path, source.record)
+        n_correct += correct and not verify(path)
     yield Figure(
-        "kill -9 during `shuffle`, the same command again: complete and correct",
+        "kill -9 during `index`, the same command again: complete and correct",
         f"{n_correct} of 10",
         "10 of 10",
         n_correct == 10,
     )
-    for left in (path, *folder.glob("killed.shuffled.*")):
+    for left in (path, *folder.glob("killed.index.*")):
         shutil.rmtree(left)
     data.unlink()
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.formats.registry import is_shuffled
+from banditsis.formats.registry import is_index
 from banditsis.index.folder import CELLS, HEAD, Folder, Record
-from banditsis.index.strata import count_head_rows
+from banditsis.index.order import count_head_rows
 
 SIGNALS = 10
 
 
 def make_store(path: Path, n: int, p: int) -> Path:
-    """A shuffled folder of normal float32 noise with a target, written as `banditsis shuffle` writes.
+    """An index of normal float32 noise with a target, written as `banditsis index` writes.
 
     Independent rows are in random order already, so no source data are needed.
     """
-    if is_shuffled(path):
+    if is_index(path):
         return path
     rng = np.random.default_rng(0)
     (n_head,) = heads = count_head_rows([n])

@@ -17,7 +17,7 @@ settings.load_profile("repeatable")
 
 @pytest.fixture
 def scratch(tmp_path_factory, monkeypatch):
-    """Tables of text that do not fit in memory are converted, as they are for ``shuffle``."""
+    """Tables of text that do not fit in memory are converted, as they are for ``build_index``."""
     defaults = ReadOptions._field_defaults | {"scratch": tmp_path_factory.mktemp("scratch")}
     monkeypatch.setattr(ReadOptions.__new__, "__defaults__", tuple(defaults.values()))
 

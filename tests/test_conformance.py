@@ -14,7 +14,7 @@ from scipy import sparse
 
 import files
 from banditsis import SIS, Interactions, Plan, open_source, screen
-from banditsis.index.writer import shuffle
+from banditsis.index.writer import build_index
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.views import ColumnSubset, RowSubset
@@ -105,15 +105,15 @@ def _file(write, *args, **options):
     return lambda x: build(x is GAPS)
 
 
-def _write_shuffled(X, names):
+def _write_index(X, names):
     """A store whose rows lie in the order of X, since they were in the inverse order before."""
     before = np.empty_like(X)
     before[np.random.default_rng(0).permutation(len(X))] = X
-    return shuffle(open_source(before, names), files.new_path("data.shuffled"), random_state=0)
+    return build_index(open_source(before, names), files.new_path("data.index"), random_state=0)
 
 
 FILES = {
-    "shuffled": _file(_write_shuffled),
+    "index": _file(_write_index),
     "Parquet": _file(files.write_parquet),
     "folder of Parquet": _file(files.write_parquet_folder),
     "Feather": _file(files.write_feather),

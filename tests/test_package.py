@@ -167,14 +167,14 @@ for name in [name for name in vars(mmap) if name.startswith("MADV_")]:
     delattr(mmap, name)
 import numpy as np
 from pathlib import Path
-from banditsis import BanditSIS, open_source, shuffle
+from banditsis import BanditSIS, open_source, build_index
 from banditsis.formats import checks
 checks.PROC = Path("nowhere")
 folder = Path({str(tmp_path)!r})
 X = np.random.default_rng(0).standard_normal((6000, 2000), dtype=np.float32)
 np.save(folder / "x.npy", X)
 np.savetxt(folder / "x.csv", X[:500, :5], delimiter=",", header="a,b,c,d,e", comments="")
-store = open_source(shuffle(folder / "x.npy", folder / "x.zarr", random_state=0))
+store = open_source(build_index(folder / "x.npy", folder / "x.zarr", random_state=0))
 for source, y in (
     (open_source(folder / "x.npy"), X[:, 3]),
     (open_source(folder / "x.csv"), X[:500, 3]),

@@ -251,5 +251,5 @@ else:
 #     banditsis screen cohort --target samples.txt:height --covariates samples.txt \
 #         --exact --pvalues --keep 50 --output all.csv --all-features --report hits.html
 #
-# For cohorts so large that reading all genotypes takes too long, shuffle the file once with
-# ``banditsis shuffle``. ``BanditSIS`` then reads a small part of it.
+# For cohorts so large that reading all genotypes takes too long, index the file once with
+# ``banditsis index``. ``BanditSIS`` then reads a small part of it.

@@ -4,7 +4,7 @@ Larger than memory, then on a cluster
 
 A company has a table of customers with hundreds of features, in a file that does not fit into memory, and a
 target for each of its 20 products: whether the customer bought it. Which features go with which product?
-This tutorial shuffles the file once. After that, all targets are screened from a small part of the bytes.
+This tutorial indexes the file once. After that, all targets are screened from a small part of the bytes.
 Then the workers of a Dask cluster do the same.
 
 The data are simulated. To keep this page quick to build, the file has only 0.4 GB. The memory that the steps
@@ -58,7 +58,7 @@ PROCESS = """
 import json, sys, time
 from pathlib import Path
 import numpy as np, pyarrow.parquet
-from banditsis import SIS, BanditSIS, Plan, open_data, screen, shuffle
+from banditsis import SIS, BanditSIS, Plan, open_data, screen, build_index
 
 def count(file, key):
     return int(Path("/proc/self", file).read_text().split(key + ":")[1].split()[0])
@@ -72,7 +72,7 @@ started, read, memory = time.perf_counter(), count("io", "rchar"), count("status
 seconds, read = time.perf_counter() - started, count("io", "rchar") - read
 print(json.dumps([seconds, read / 1e6, (count("status", "VmHWM") - memory) / 1e3, answer]))
 """
-store = folder / "customers.shuffled"
+store = folder / "customers.index"
 measured = {}
 
 
@@ -125,14 +125,14 @@ print(f"share of the cells read: {groups.fraction_read:.0%}")
 #
 # Shuffle once
 # ------------
-# ``shuffle`` writes the rows in random order to a folder, within a memory limit, here 100 MiB.
+# ``build_index`` writes the rows in random order to a folder, within a memory limit, here 100 MiB.
 # Then the first rows of the folder are a random sample. The first rows are stored row by row,
 # later ones column by column, because later rounds need few features.
 
 run(
     "shuffle",
     """
-answer = str(shuffle(table, store, random_state=0, memory_limit=100 * 2**20))
+answer = str(build_index(table, store, random_state=0, memory_limit=100 * 2**20))
 """,
 )
 one = run(

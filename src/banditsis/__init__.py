@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from banditsis.estimators import BanditSIS as BanditSIS
     from banditsis.formats.opening import open_source as open_source
     from banditsis.formats.targets import open_data as open_data
-    from banditsis.index.writer import shuffle as shuffle
+    from banditsis.index.writer import build_index as build_index
     from banditsis.iterative import IterativeSIS as IterativeSIS
     from banditsis.plans.design import SamplingDesign as SamplingDesign
     from banditsis.plans.plan import Plan as Plan
@@ -38,10 +38,10 @@ _HOME = {
     "SamplingDesign": "plans.design",
     "ScreeningResult": "results.result",
     "ScreeningResults": "results.several",
+    "build_index": "index.writer",
     "open_data": "formats.targets",
     "open_source": "formats.opening",
     "screen": "screening",
-    "shuffle": "index.writer",
 }
 #: Modules that are loaded on first use.
 _MODULES = {"datasets": "datasets", "plots": "show.plots"}

@@ -152,7 +152,7 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
         ("screen", path, "--target", "y", "--output", folder / HOSTILE),
         ("screen", path, "--target", "y", "--keep", HOSTILE),
         ("screen", path, "--target", "y", "--budget", HOSTILE),
-        ("shuffle", path, folder / f"{HOSTILE}.shuffled", "--target", "y"),
+        ("index", path, "--out", folder / f"{HOSTILE}.index", "--target", "y"),
         ("plan", "--rows", 10, "--features", 10, "--keep", 1, "--dtype", HOSTILE),
     ):
         result = run(*command)

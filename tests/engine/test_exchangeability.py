@@ -174,7 +174,7 @@ def test_unsuitable_orders_are_never_silent(kind, row_order):
         assert message in result.notes
         assert message in " ".join(str(result).split())
         assert message in ScreeningResult.from_json(result.to_json()).notes
-        assert "banditsis shuffle" in message
+        assert "banditsis index" in message
         assert "random row order" in message
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import files
-from banditsis import Plan, ScreeningResult, open_data, open_source, screen, shuffle
+from banditsis import Plan, ScreeningResult, build_index, open_data, open_source, screen
 from banditsis.cli.app import app
 from banditsis.formats.plink import read_entries
 
@@ -45,7 +45,7 @@ def write_bed():
 
 
 def write_store():
-    return shuffle(write_bed(), files.new_path("data.shuffled"), random_state=0)
+    return build_index(write_bed(), files.new_path("data.index"), random_state=0)
 
 
 any_file = pytest.mark.parametrize("write", [write_bed, write_store])
@@ -152,7 +152,7 @@ def test_a_prefix_stands_for_the_files(tmp_path):
     assert json.loads(by_prefix)["features"] == json.loads(by_name)["features"]
     assert json.loads(by_prefix)["parameters"]["missing"] == "pairwise"
     assert "3 features" in CliRunner().invoke(app, ["info", str(prefix)]).stdout
-    store = shuffle(prefix, tmp_path / "x.shuffled", target="phenotype")
+    store = build_index(prefix, tmp_path / "x.index", target="phenotype")
     record = json.loads(CliRunner().invoke(app, ["screen", str(store), *command[2:]]).stdout)
     assert record["parameters"]["missing"] == "pairwise"
     with pytest.raises(FileNotFoundError, match="does not exist"):

@@ -16,7 +16,7 @@ import zarr
 from bed_reader import to_bed
 
 import files
-from banditsis import Plan, open_data, open_source, screen, shuffle
+from banditsis import Plan, build_index, open_data, open_source, screen
 from banditsis.formats.arrow import CELLS_AT_ONCE
 from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
@@ -315,11 +315,11 @@ def test_a_table_without_a_header():
 def test_a_table_larger_than_memory_is_shuffled_first(tmp_path, monkeypatch):
     path = files.write_csv(X, NAMES)
     with pytest.raises(
-        ValueError, match=rf"GB that may be used: convert it .*`banditsis shuffle {path} data\.shuf"
+        ValueError, match=rf"GB that may be used: convert it .*`banditsis index {path} --out data\.ind"
     ):
         open_source(path, memory_limit=1000)
     monkeypatch.setattr("banditsis.index.writer.MIN_MEMORY", 1000)
-    folder = shuffle(path, tmp_path / "data.shuffled", target="b", memory_limit=1000, random_state=0)
+    folder = build_index(path, tmp_path / "data.index", target="b", memory_limit=1000, random_state=0)
     source, y, *_ = open_data(folder, target="b")
     rows = source.original_rows
     np.testing.assert_array_equal(source.read(slice(0, 90), None), np.delete(X, 1, axis=1)[rows])

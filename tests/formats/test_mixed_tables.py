@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from banditsis import SIS, BanditSIS, Plan, open_data, open_source, screen, shuffle
+from banditsis import SIS, BanditSIS, Plan, build_index, open_data, open_source, screen
 from banditsis.cli.app import app
 from banditsis.formats.options import ReadOptions, choose_columns
 from banditsis.sources.views import ColumnSubset
@@ -122,7 +122,7 @@ def test_names_numbers_patterns_and_lists():
 def test_columns_of_matrices_count_the_target(tmp_path):
     X = np.random.default_rng(0).standard_normal((50, 6))
     np.save(tmp_path / "x.npy", X)
-    for data in (X, tmp_path / "x.npy", shuffle(X, tmp_path / "x.shuffled", random_state=0)):
+    for data in (X, tmp_path / "x.npy", build_index(X, tmp_path / "x.index", random_state=0)):
         source, y, *_ = open_data(data, target="2", columns=["1", "2", "4"])
         assert [source.name(j) for j in range(2)] == ["x0", "x3"]
         assert source.shape == (50, 2)
@@ -131,7 +131,9 @@ def test_columns_of_matrices_count_the_target(tmp_path):
 
 def test_a_store_holds_the_chosen_columns(tmp_path):
     FRAME.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.out", target="spent", drop="noise_*", one_hot=True)
+    path = build_index(
+        tmp_path / "x.parquet", tmp_path / "x.out", target="spent", drop="noise_*", one_hot=True
+    )
     assert open_source(path).names == ["city=Bonn", "city=Oslo", "city=Rome", *NUMERIC[:3]]
 
 

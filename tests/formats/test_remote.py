@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from moto.server import ThreadedMotoServer
 
 import files
-from banditsis import Plan, open_data, open_source, screen, shuffle
+from banditsis import Plan, build_index, open_data, open_source, screen
 from banditsis.cli.app import app
 
 # fsspec keeps its connections until they are collected.
@@ -111,8 +111,10 @@ def test_the_command_line_takes_urls(bucket, stored, tmp_path):
         assert CliRunner().invoke(app, command).stdout.startswith(f"{url}: 400 rows, ")
         described = json.loads(CliRunner().invoke(app, ["info", url, "--json"]).stdout)
         assert (described["path"], described["n_rows"]) == (url, 400)
-    store = tmp_path / "x.shuffled"
-    done = CliRunner().invoke(app, ["shuffle", f"{bucket}/x.csv", str(store), "--target", "y", "--quiet"])
+    store = tmp_path / "x.index"
+    done = CliRunner().invoke(
+        app, ["index", f"{bucket}/x.csv", "--out", str(store), "--target", "y", "--quiet"]
+    )
     assert done.exit_code == 0, done.stderr
     assert open_source(store).shape == (400, 30)
     done = CliRunner().invoke(app, ["screen", f"{bucket}/none.csv", "--target", "y"])
@@ -158,8 +160,10 @@ def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
     done = CliRunner().invoke(app, [*command, "--covariates", f"{bucket}/y.csv.gz:age", "--json"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["features"][0]["name"] == "8"
-    store = tmp_path / "x.shuffled"
-    done = CliRunner().invoke(app, ["shuffle", command[1], str(store), "--target", command[3], "--quiet"])
+    store = tmp_path / "x.index"
+    done = CliRunner().invoke(
+        app, ["index", command[1], "--out", str(store), "--target", command[3], "--quiet"]
+    )
     assert done.exit_code == 0, done.stderr
     with pytest.raises(FileNotFoundError, match=r"s3://data/none\.csv does not exist or is not readable"):
         open_data(X, target=f"{bucket}/none.csv:y")
@@ -174,13 +178,13 @@ def test_a_part_of_a_file_in_a_bucket(bucket, tmp_path):
     assert described["format"] == "hdf5"
 
 
-def test_a_shuffled_store_in_a_bucket(bucket, tmp_path):
-    local = shuffle(X, tmp_path / "s.shuffled", random_state=0)
-    s3fs.S3FileSystem().put(str(local), f"{bucket}/s.shuffled", recursive=True)
-    source = open_source(f"{bucket}/s.shuffled")
+def test_an_index_in_a_bucket(bucket, tmp_path):
+    local = build_index(X, tmp_path / "s.index", random_state=0)
+    s3fs.S3FileSystem().put(str(local), f"{bucket}/s.index", recursive=True)
+    source = open_source(f"{bucket}/s.index")
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X[source.original_rows])
     few = np.array([0, 1])
     np.testing.assert_array_equal(source.read(slice(5, 300), few), X[source.original_rows[5:300]][:, few])
-    done = CliRunner().invoke(app, ["info", f"{bucket}/s.shuffled", "--verify"])
+    done = CliRunner().invoke(app, ["info", f"{bucket}/s.index", "--verify"])
     assert done.exit_code == 0, done.stderr
     assert "(verified)" in done.stdout

@@ -9,7 +9,7 @@ import zarr
 
 from banditsis import Plan, open_data, open_source, screen
 from banditsis.formats.targets import find_place
-from banditsis.index.writer import shuffle
+from banditsis.index.writer import build_index
 from banditsis.sources.views import RowSubset
 from side_files import read_target
 
@@ -342,7 +342,7 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
 def test_a_path_as_target(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N))
     np.testing.assert_array_equal(open_data(X, target=tmp_path / "y.npy")[1], range(N))
-    store = shuffle(X, tmp_path / "x.shuffled", target=tmp_path / "y.npy", random_state=0)
+    store = build_index(X, tmp_path / "x.index", target=tmp_path / "y.npy", random_state=0)
     np.testing.assert_array_equal(open_data(store, target="y")[1], open_source(store).original_rows)
 
 
@@ -444,7 +444,8 @@ def test_a_key_of_a_shuffled_store(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame.assign(y=frame["a"] * 2)[::-1].to_csv(tmp_path / "t.csv", index=False)
     source, y, *_ = open_data(
-        shuffle(tmp_path / "x.csv", tmp_path / "x.shuffled", random_state=0), target=f"{tmp_path / 't.csv'}:y"
+        build_index(tmp_path / "x.csv", tmp_path / "x.index", random_state=0),
+        target=f"{tmp_path / 't.csv'}:y",
     )
     assert [source.name(j) for j in range(2)] == ["a", "b"]
     np.testing.assert_array_equal(y, 2 * source.read(slice(0, N), None)[:, 0])

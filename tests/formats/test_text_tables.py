@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from banditsis import open_data, open_source, shuffle
+from banditsis import build_index, open_data, open_source
 from side_files import read_target
 
 
@@ -47,9 +47,9 @@ def test_well_compressed_text_is_not_held_in_memory(suffix, tmp_path):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](b"a,b,c,d\n" + b"1.000000,0,2.0000,0\n" * 100_000))
     needs = r"needs more memory than the 0\.003 GB that may be used"
-    with pytest.raises(ValueError, match=rf"{needs}: .*`banditsis shuffle {path} data\.shuffled`"):
+    with pytest.raises(ValueError, match=rf"{needs}: .*`banditsis index {path} --out data\.index`"):
         open_source(path, memory_limit=3_000_000)
-    folder = shuffle(path, tmp_path / "data.shuffled", memory_limit=16_000_000)
+    folder = build_index(path, tmp_path / "data.index", memory_limit=16_000_000)
     assert open_source(folder).shape == (100_000, 4)
 
 

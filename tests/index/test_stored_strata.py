@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from banditsis import BanditSIS, Plan, ScreeningResult, open_data, open_source, screen
-from banditsis.index.folder import read_record, verify
-from banditsis.index.reader import ShuffledSource
-from banditsis.index.strata import count_head_rows, order_rows
-from banditsis.index.writer import shuffle
+from banditsis.index.folder import Folder, read_record, verify
+from banditsis.index.order import count_head_rows, order_rows
+from banditsis.index.reader import IndexSource
+from banditsis.index.writer import build_index
 from banditsis.sources.array import ArraySource
 
 LEAST = 1 << 24  # the smallest memory limit
@@ -26,9 +26,9 @@ def rare(n, n_cases, rng):
 def write(folder, X, y, name="x", **options):
     """A store in strata of y."""
     np.save(folder / f"{name}_y.npy", y)
-    return ShuffledSource(
-        shuffle(
-            X, folder / f"{name}.shuffled", target=str(folder / f"{name}_y.npy"), random_state=1, **options
+    return IndexSource(
+        build_index(
+            X, folder / f"{name}.index", target=str(folder / f"{name}_y.npy"), random_state=1, **options
         )
     )
 
@@ -63,7 +63,7 @@ def test_rows_are_stored_by_distance_from_the_mean(stored):
     for part in np.split(rows, np.cumsum(sizes)[:-1]):  # random in each stratum
         if len(part) > 30:
             assert abs(np.corrcoef(part, np.arange(len(part)))[0, 1]) < 4 / np.sqrt(len(part))
-    assert verify(source.folder.where, source.record) == []
+    assert verify(source.parts[0].folder.where) == []
 
 
 def test_blocks_of_several_strata_are_those_of_the_array(stored):
@@ -105,8 +105,8 @@ def test_rows_without_a_value_are_the_last_stratum(tmp_path, labels):
     frame = pd.DataFrame(rng.standard_normal((1000, 3)), columns=list("abc"))
     frame["y"] = np.array(labels, dtype=object)[kinds] if labels[0] == "no" else np.array(labels)[kinds]
     frame.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.shuffled", target="y", random_state=0)
-    store = ShuffledSource(path)
+    path = build_index(tmp_path / "x.parquet", tmp_path / "x.index", target="y", random_state=0)
+    store = IndexSource(path)
     assert store.stratum_sizes == (900, 30, 70)
     np.testing.assert_array_equal(kinds[store.original_rows], np.repeat([0, 1, 2], [900, 30, 70]))
     source, y, *_ = open_data(path, target="y")
@@ -126,18 +126,18 @@ def test_every_stratum_has_first_rows(sizes):
 @pytest.mark.parametrize("sizes", [[990, 9], [990, 10.0], [1000, 0], [1010, -10], ["990", 10], 1000, None])
 def test_strata_that_are_not_those_of_the_rows_are_noticed(tmp_path, sizes):
     rng = np.random.default_rng(0)
-    path = Path(write(tmp_path, rng.standard_normal((1000, 3)), rare(1000, 10, rng)).folder.where)
-    record = read_record(path)
+    path = Path(write(tmp_path, rng.standard_normal((1000, 3)), rare(1000, 10, rng)).parts[0].folder.where)
+    record = read_record(Folder.at(path))
     object.__setattr__(record, "stratum_sizes", sizes)
     record.write(path)
-    with pytest.raises(ValueError, match=r"not a valid shuffled folder.* shuffle the data again"):
+    with pytest.raises(ValueError, match=r"not a valid index.* build it again"):
         open_source(path)
 
 
 def test_a_folder_of_another_version_is_to_be_written_again(tmp_path, monkeypatch):
-    path = shuffle(np.eye(50), tmp_path / "x.shuffled", random_state=0)
-    monkeypatch.setattr("banditsis.index.folder.VERSION", 5)
-    with pytest.raises(ValueError, match=r"version 4 of the layout.* shuffle the data again"):
+    path = build_index(np.eye(50), tmp_path / "x.index", random_state=0)
+    monkeypatch.setattr("banditsis.index.folder.VERSION", 6)
+    with pytest.raises(ValueError, match=r"version 5 of the layout.* build it again"):
         open_source(path)
 
 
@@ -228,7 +228,7 @@ def test_a_target_of_some_rows_is_joined_by_id(tmp_path):
     frame.index = [f"s{k}" for k in range(2000)]
     frame["y"] = (frame["a"] > 2.2).astype(float)
     frame.to_parquet(tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.shuffled", target="y", random_state=0)
+    path = build_index(tmp_path / "x.parquet", tmp_path / "x.index", target="y", random_state=0)
     z = (frame["b"] + rng.standard_normal(2000)).sample(1500, random_state=0)
     z.rename("z").to_frame().rename_axis("id").reset_index().to_csv(tmp_path / "z.csv", index=False)
     source, stored, *_ = open_data(path, target=f"{tmp_path / 'z.csv'}:z")
@@ -294,7 +294,7 @@ def test_few_rows_find_the_features_of_a_rare_class(tmp_path):
     y = (risk > np.quantile(risk, 0.995)).astype(float)
     in_strata, plain = (
         write(tmp_path, X, y),
-        ShuffledSource(shuffle(X, tmp_path / "plain.shuffled", random_state=1)),
+        IndexSource(build_index(X, tmp_path / "plain.index", random_state=1)),
     )
     assert in_strata.stratum_sizes == (19_900, 100)
     found = []

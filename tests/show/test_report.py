@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen, shuffle
+from banditsis import SIS, BanditSIS, Interactions, Plan, build_index, open_source, screen
 from banditsis.results.evidence import About, Evidence
 from banditsis.results.features import describe_features
 from banditsis.results.sentences import describe_answer, describe_floor
@@ -208,7 +208,7 @@ def test_shows_rounds_settings_and_reliability(result):
 
 
 def test_all_settings_have_labels(tmp_path):
-    store = open_source(shuffle(X, tmp_path / "x.shuffled", random_state=0))
+    store = open_source(build_index(X, tmp_path / "x.index", random_state=0))
     results = [
         SIS(3, avoid_redundancy=True).fit(X, Y, sample_weight=np.arange(2000)).result_,
         SIS("fdr", pvalues=True).fit(Interactions(X[:, :5]), Y).result_,

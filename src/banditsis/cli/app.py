@@ -70,12 +70,16 @@ _add(
     ),
 )
 _add(
-    "shuffle",
-    "Copy the data with their rows in random order. Screening the copy reads only its first rows.\n\n"
-    "With --target, rows are in strata of it, so few rows find even the features of a rare class.\n\n"
-    f"{ABOUT_DATA}\n\nDESTINATION is the folder to write, such as data.shuffled.",
-    *("data", "destination", "target", *READING, "id", "random_state", "force", "quiet"),
-    examples=("data.parquet data.shuffled", "x.bed x.shuffled --target pheno.csv:CD8 --seed 1"),
+    "index",
+    "Build an index of the data once: it answers for any target after reading 3% of the bytes.\n\n"
+    "With --target, plans that sample rows also find the features of a rare class in few rows.\n\n"
+    f"{ABOUT_DATA}",
+    *("data", "out", "append", "target", *READING, "id", "random_state", "force", "quiet"),
+    examples=(
+        "data.parquet --out data.index",
+        "x.bed --out x.index --target pheno.csv:CD8 --seed 1",
+        "march.parquet --append data.index",
+    ),
 )
 _add(
     "info",

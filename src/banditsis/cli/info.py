@@ -11,20 +11,20 @@ import numpy as np
 from banditsis.cli.plan import costs_table
 from banditsis.cli.terminal import print_output
 from banditsis.core.formatting import count, format_bytes, to_single_line
-from banditsis.core.progress import ProgressBar, add_up
+from banditsis.core.progress import ProgressBar
 from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label
 from banditsis.formats.targets import open_dataset
 from banditsis.index.folder import verify as find_damaged_files
-from banditsis.index.reader import ShuffledSource
+from banditsis.index.reader import IndexSource
 from banditsis.plans.plan import Plan, default_size
 from banditsis.sources.base import Source, SourceView
 from banditsis.sources.tables import TableSource
 
 MAX_NAMES = 5
-#: What the record of a shuffled folder tells.
-SHUFFLED = ("seed", "source", "target", "stratum_sizes", "checksum", "head_sizes")
+#: What the records of an index tell.
+RECORD = ("seed", "source", "checksum", "head_sizes")
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     as_json: bool = False,
     **reading: Any,
 ) -> None:
-    """Print what a file contains; ``verify`` reads a shuffled folder completely."""
+    """Print what a file contains; ``verify`` reads an index completely."""
     opened = open_dataset(data, target, ReadOptions(command_line=True, **reading))
     if verify:
         _verify(data, opened.features)
@@ -53,15 +53,14 @@ def run(
 
 
 def _verify(path: str, source: Source) -> None:
-    if not isinstance(source, ShuffledSource):
-        raise ValueError(f"{path} has no checksums: only folders written by `banditsis shuffle` have them.")
-    total = sum(written.size for written in source.record.files.values())
+    if not isinstance(source, IndexSource):
+        raise ValueError(f"{path} has no checksums: only indexes have them.")
     with ProgressBar("verifying", "bytes") as bar:
-        damaged = find_damaged_files(path, source.record, add_up(bar, total))
+        damaged = find_damaged_files(path, bar)
     if damaged:
         files = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
         raise ValueError(
-            f"{path} is damaged: the checksum of {files} is wrong; shuffle the data again, with --force."
+            f"{path} is damaged: the checksum of {files} is wrong; build it again, with --force."
         )
 
 
@@ -84,8 +83,10 @@ def _describe(path: str, source: Source) -> dict[str, Any]:
         "target": None,
         "notes": list(source.notes),
     }
-    if isinstance(source, ShuffledSource):
-        record |= {name: getattr(source.record, name) for name in SHUFFLED}
+    if isinstance(source, IndexSource):
+        records = [part.record for part in source.parts]
+        record |= {name: [getattr(part, name) for part in records] for name in RECORD}
+        record |= {"target": source.target, "stratum_sizes": source.stratum_sizes}
     return record
 
 
@@ -100,7 +101,7 @@ def _stored_dtypes(source: Source) -> dict[np.dtype, int]:
 
 def _memory_order(source: Source) -> str:
     """Whether the cells of a row or of a column are stored together."""
-    if isinstance(source, ShuffledSource):
+    if isinstance(source, IndexSource):
         return "rows first, then columns"
     if source.by_row is not None:
         return "rows" if source.by_row else "columns"
@@ -138,12 +139,12 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
     height, width = record["chunk"]
     names = [*map(to_single_line, record["first_names"] or ["none"])]
     more = ["…"] if record["first_names"] and record["n_features"] > MAX_NAMES else []
-    shuffled = "yes" if record["shuffled"] else "no; `banditsis shuffle` makes a shuffled copy"
+    shuffled = "yes" if record["shuffled"] else "no; `banditsis index` makes a copy that is"
     if "seed" in record:
         sizes = " and ".join(f"{size:,}" for size in record["stratum_sizes"])
         strata = f", in strata of {sizes} rows" if sizes else ""
         checked = " (verified)" if "verified" in record else ""
-        shuffled = f"yes, from {record['source']} with seed {record['seed']}{strata}{checked}"
+        shuffled = f"yes, from {' and '.join(record['source'])}{strata}{checked}"
     no_target = "not given; if it is a column of the data, it counts as a feature: set --target"
     return {
         "data": f"{record['path']} ({format_label(record['format'])})",

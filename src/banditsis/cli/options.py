@@ -60,7 +60,8 @@ STATISTICS = (
 PARAMETERS: list[click.Parameter] = [
     # What to open, and how.
     click.Argument(["data"]),  # not of type click.Path, because it may be a URL
-    click.Argument(["destination"], type=Path),
+    _option("--out", "The index to write, such as data.index.", type=Path),
+    _option("--append", "An index of the same features, to which the rows are added.", type=Path),
     _option("--target", "Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."),
     _option("--columns", "Features to use: names, 1-based numbers or patterns (snp_*).", multiple=True),
     _option("--drop", "Columns not to use, as for --columns.", multiple=True),
@@ -135,8 +136,8 @@ PARAMETERS: list[click.Parameter] = [
     _flag("--json", "Print JSON only.", "as_json"),
     _flag("--quiet", "Print warnings and errors only.", "-q"),
     _flag("--verbose", "Also print the rounds, intervals, q-values and all notes.", "-v"),
-    _flag("--force", "Replace an existing shuffled folder."),
-    _flag("--verify", "Read a shuffled folder completely and check its checksums."),
+    _flag("--force", "Replace an existing index."),
+    _flag("--verify", "Read an index completely and check its checksums."),
     # Where to compute, and what to plan for.
     _option("--jobs", "Threads.", type=int, show_default="all cores"),
     _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),

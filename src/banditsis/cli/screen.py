@@ -147,11 +147,11 @@ def _run(options: SimpleNamespace) -> None:
 
 
 def _stored_target(path: str) -> str:
-    """The name of the target that a shuffled folder contains."""
-    if find_format(path) == "shuffled":
-        from banditsis.index.folder import read_record
+    """The name of the target that an index contains."""
+    if find_format(path) == "index":
+        from banditsis.index.reader import IndexSource
 
-        if (target := read_record(path).target) is not None:
+        if (target := IndexSource(path).target) is not None:
             return target
     raise UsageError(
         f"no target: set --target to the name of a column of {path}, to another file or to FILE:COLUMN."

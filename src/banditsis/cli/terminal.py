@@ -71,7 +71,7 @@ def fail(message: str, code: int) -> NoReturn:
 def _describe(error: Exception) -> str:
     """The message of an error without line breaks."""
     if isinstance(error, MemoryError):
-        return "not enough memory: set a memory limit, shuffle the data first, or use fewer rows."
+        return "not enough memory: set a memory limit, index the data first, or use fewer rows."
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
     return _one_line(error) or type(error).__name__

@@ -139,7 +139,7 @@ def warn_if_not_exchangeable(
     message = (
         f"The rows are not in random order: {difference} more than chance allows. Screening only "
         f"{'some blocks' if row_order == 'blocks' else 'the first rows'} can give wrong answers. Use random "
-        "row order, read all rows, or shuffle the file once with `banditsis shuffle`."
+        "row order, read all rows, or index the file once with `banditsis index`."
     )
     warn_user(message)
     return [message]

@@ -80,7 +80,7 @@ def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -
         return []
     at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
     note = f"{stored}; reading whole blocks{at_least} takes {taken} of the cells instead of {planned}."
-    return [note + ("" if source.shuffled else " Run `banditsis shuffle` once to read less.")]
+    return [note + ("" if source.shuffled else " Run `banditsis index` once to read less.")]
 
 
 def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:

@@ -134,7 +134,7 @@ class _TooLargeError(ValueError):
     def __init__(self, path: Path, allowed: int) -> None:
         super().__init__(
             f"{path} needs more memory than the {allowed / 1e9:.3g} GB that may be used: convert it once "
-            f"with `banditsis shuffle {path} {path.name.split('.')[0]}.shuffled`, or raise the memory limit."
+            f"with `banditsis index {path} --out {path.name.split('.')[0]}.index`, or raise the memory limit."
         )
 
 

@@ -120,7 +120,7 @@ def join(data: Opened, side: Side) -> tuple[Indices, str, str]:
 
 
 def _join_by_order(data: Opened, side: Side, data_have_ids: bool) -> tuple[Indices, str]:
-    """Take rows in their order; for a shuffled store, this is the order before shuffling."""
+    """Take rows in their order; for an index, this is the order before it was built."""
     path = side.file.where
     if data_have_ids != bool(side.ids):
         has, lacks = (f"{path} has", "the data have")

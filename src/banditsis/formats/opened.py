@@ -107,7 +107,7 @@ class Opened(ABC):
 
     @property
     def original_rows(self) -> Indices | None:
-        """The row number of each row before a shuffle; None for data that were not shuffled."""
+        """The row number of each row before it was indexed; None for other data."""
         return None
 
     @abstractmethod
@@ -232,7 +232,7 @@ class OpenedMatrix(Opened):
 
     @cached_property
     def _stored(self) -> Any:
-        """The shuffled folder that the features are from."""
+        """The index that the features are from."""
         source: Any = self._all
         while isinstance(source, (RowSubset, ColumnSubset)):
             source = source.base

@@ -51,7 +51,7 @@ FORMATS = {
     "arrow": Format("Arrow or Feather", "arrow:open_arrow", (".arrow", ".feather", ".ipc"), b"ARROW1"),
     "csv": Format("CSV", "csv:open_csv", TEXT),
     "zarr": Format("Zarr", "zarr:open_zarr", (".zarr",)),
-    "shuffled": Format("shuffled folder", "banditsis.index.reader:open_shuffled", (".shuffled",)),
+    "index": Format("index", "banditsis.index.reader:open_index", (".index",)),
     "hdf5": Format("HDF5", "hdf5:open_hdf5", (".h5", ".hdf5", ".nc"), b"\x89HDF\r\n\x1a\n"),
     "h5ad": Format("AnnData (.h5ad)", "hdf5:open_hdf5", (".h5ad",), b"\x89HDF\r\n\x1a\n"),
     "plink": Format("PLINK", "plink:open_plink", (".bed",), b"\x6c\x1b"),
@@ -59,8 +59,8 @@ FORMATS = {
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
 SIGNATURES = {format.signature: name for name, format in reversed(FORMATS.items()) if format.signature}
 SIGNATURES |= {signature: label for label, signature in COMPRESSIONS.values()}
-#: The file that describes a prepared folder, and its key for the version of the layout.
-META, PREPARED = "meta.json", "banditsis_shuffled"
+#: The file that describes an index, and its key for the version of the layout.
+META, PREPARED = "meta.json", "banditsis_index"
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -210,10 +210,10 @@ def match_content(head: bytes) -> str | None:
 
 def _folder_format(path: Path) -> str:
     """A folder is a Zarr store, or contains Parquet, Arrow or CSV files."""
-    if is_shuffled(path):
-        return "shuffled"
+    if is_index(path):
+        return "index"
     if path.name.endswith(".partial") and (path / "scratch").is_dir():
-        raise ValueError(f"{path} is an unfinished shuffle: delete it, and run `banditsis shuffle` again.")
+        raise ValueError(f"{path} is an unfinished index: delete it, and run `banditsis index` again.")
     if any((path / name).exists() for name in ZARR_METADATA):
         return "zarr"
     if path.suffix.lower() == ".zarr":  # without its metadata
@@ -229,8 +229,8 @@ def _folder_format(path: Path) -> str:
     )
 
 
-def is_shuffled(path: Path) -> bool:
-    """Whether a folder is one that ``banditsis shuffle`` wrote."""
+def is_index(path: Path) -> bool:
+    """Whether a folder is one that ``banditsis index`` wrote."""
     try:
         return PREPARED in json.loads((path / META).read_bytes())
     except (OSError, ValueError, TypeError, RecursionError):

@@ -23,10 +23,10 @@ PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aioh
 def open_url(url: str, options: ReadOptions) -> Opened:
     """Open a remote file.
 
-    Only the requested parts of a Zarr array or of a shuffled folder are read. Files of other formats are
+    Only the requested parts of a Zarr array or of an index are read. Files of other formats are
     copied to this machine, and the copy is removed with the source.
     """
-    if find_format(url) in ("shuffled", "zarr"):
+    if find_format(url) in ("index", "zarr"):
         connect("/".join(filter(None, map(str, split_path(url)))))
         return open_file(url, options)
     outer, inner = split_path(url)

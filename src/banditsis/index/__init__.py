@@ -1,1 +1,1 @@
-"""The prepared copy of a data set: rows in random order, so the first of them are a random sample."""
+"""The index of a data set: its rows in random order, and one bit for each cell."""

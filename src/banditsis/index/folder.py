@@ -1,4 +1,4 @@
-"""The files of a prepared folder, local or behind a URL, and ``meta.json``, which describes them."""
+"""The files of an index, local or behind a URL, and ``meta.json``, which describes them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from banditsis.core.arrays import Array
 from banditsis.formats.registry import META, PREPARED, is_url
 from banditsis.formats.remote import connect
 
-VERSION = 4
-CELLS, HEAD = "columns.npy", "head.npy"
+VERSION = 5
+CELLS, HEAD, BITS, MOMENTS = "columns.npy", "head.npy", "bits.npy", "moments.npy"
+#: how the name of a folder with appended rows begins, within the index
+PART = "part_"
 ANNOTATION = "annotation_"  # how the name of a file with an annotation of the features begins
 
 
@@ -60,11 +62,16 @@ class Folder(NamedTuple):
                 check, size = zlib.crc32(data, check), size + len(data)
         return Written(size, check)
 
+    def parts(self) -> list[Folder]:
+        """This folder, and those of the rows that were appended."""
+        found = [self]
+        while self.size(f"{PART}{len(found)}/{META}") is not None:
+            found.append(self._replace(where=self.path(f"{PART}{len(found)}")))
+        return found
+
     def error(self, reason: object) -> ValueError:
         """The error for a folder that cannot be used."""
-        return ValueError(
-            f"{self.where} is not a valid shuffled folder, or is damaged: {reason}; shuffle the data again."
-        )
+        return ValueError(f"{self.where} is not a valid index, or is damaged: {reason}; build it again.")
 
 
 class Written(NamedTuple):
@@ -76,7 +83,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """Description of a prepared folder."""
+    """Description of an index."""
 
     shape: tuple[int, int]
     #: seed of the row order
@@ -120,9 +127,8 @@ class Record:
             raise ValueError(f"it has no values of its target {self.target!r}")
 
 
-def read_record(where: object) -> Record:
-    """Read the description of a prepared folder, and check that all its files have the right size."""
-    folder = Folder.at(where)
+def read_record(folder: Folder) -> Record:
+    """Read the description of a folder, and check that all its files have the right size."""
     try:
         with folder.open(META) as file:
             fields = json.loads(file.read())
@@ -145,13 +151,15 @@ def read_record(where: object) -> Record:
     return record
 
 
-def verify(where: object, record: Record, tick: Callable[[int], None] = lambda size: None) -> list[str]:
-    """Read all files of a prepared folder, and return the names of those with a wrong checksum."""
-    folder, wrong = Folder.at(where), []
-    for name, written in record.files.items():
-        if folder.checksum(name) != written:
-            wrong.append(name)
-        tick(written.size)
+def verify(where: object, tick: Callable[[int, int], None] = lambda done, total: None) -> list[str]:
+    """Read all files of an index, and return those with a wrong checksum; ``tick`` is called with bytes."""
+    parts = Folder.at(where).parts()
+    files = [(part, name, written) for part in parts for name, written in read_record(part).files.items()]
+    total, done, wrong = sum(written.size for *_, written in files), 0, []
+    for part, name, written in files:
+        if part.checksum(name) != written:
+            wrong.append(part.path(name).removeprefix(f"{parts[0].where}/"))
+        tick(done := done + written.size, total)
     return wrong
 
 

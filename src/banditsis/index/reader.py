@@ -1,62 +1,56 @@
-"""Prepared folders, written by ``banditsis shuffle``: plain ``.npy`` files with rows in random order.
+"""Indexes, which ``banditsis index`` writes: plain ``.npy`` files with rows in random order.
 
 ``columns.npy`` has all rows, column by column. ``head.npy`` has the first rows of each stratum again, row by
-row: every plan begins with a few times √n rows of all features. Numbers of rows, the target and the like are
-further ``.npy`` files, text is a list in a ``.json`` file, and ``meta.json`` describes them.
+row: plans that sample rows begin with a few times √n rows of all features. ``bits.npy`` and ``moments.npy``
+are described in :mod:`banditsis.index.sketch`. Numbers of rows, the target and the like are further ``.npy``
+files, text is a list in a ``.json`` file, and ``meta.json`` describes them. Rows that were appended are
+folders of the same kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, as_slice, count_rows
+from banditsis.core.arrays import (
+    Array,
+    Columns,
+    Indices,
+    Rows,
+    as_indices,
+    as_slice,
+    count_rows,
+    split_at,
+    take,
+)
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
-from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, read_record, read_vector
-from banditsis.index.remote import RemoteArray
+from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, Folder, read_record, read_vector
+from banditsis.index.sketch import Part, Sketch
 from banditsis.sources.base import Calibration, Source, SumContext, calibrate, pilot_rows, summing_dtype
+from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import MappedSource
 from banditsis.statistics.weights import Weights
 
 BLOCK = 1 << 13  # rows that a worker of a cluster reads at least
+MAX_GAP = 1 << 16  # bytes between two ranges that are read, because another request would take longer
 
 
-class ShuffledSource(Source):
-    """A prepared folder: a source of all rows, by column, and one of the first rows of each stratum, by row.
+class StoredRows:
+    """The cells of one folder: all rows by column, and the first rows of each stratum by row."""
 
-    Parameters
-    ----------
-    where : path or URL
-        The folder.
-    """
-
-    shuffled = True
-    by_row = False
-
-    def __init__(self, where: object) -> None:
-        self.folder, self.record = Folder.at(where), read_record(where)
-        record = self.record
-        self._cells, self._head = (_open_array(self.folder, name) for name in (CELLS, HEAD))
-        shapes = self._cells.shape, self._head.shape
-        if shapes != (record.shape, (sum(record.head_sizes), record.shape[1])):
-            raise self.folder.error(f"arrays of shapes {shapes}")
-        self.shape, self.dtype, self.chunk = record.shape, self._cells.dtype, self._cells.chunk
-        self.names = self.read_vector("names").tolist() if record.find("names") else None
-        self.stratum_sizes = record.stratum_sizes
-        self.annotations = {
-            Path(name).stem.removeprefix(ANNOTATION): self.read_vector(Path(name).stem)
-            for name in record.files
-            if name.startswith(ANNOTATION)
-        }
-
-    @cached_property
-    def original_rows(self) -> Indices:
-        """Row number of each row in the original data."""
-        return self.read_vector("original_rows").astype(np.intp)
+    def __init__(self, folder: Folder) -> None:
+        self.folder, self.record = folder, read_record(folder)
+        self.cells, self._head = (_open_array(folder, name) for name in (CELLS, HEAD))
+        shapes = self.cells.shape, self._head.shape
+        if shapes != (self.record.shape, (sum(self.record.head_sizes), self.record.shape[1])):
+            raise folder.error(f"arrays of shapes {shapes}")
+        self.stratum_sizes = self.record.stratum_sizes or self.record.shape[:1]
 
     @cached_property
     def _head_rows(self) -> Indices:
@@ -65,9 +59,81 @@ class ShuffledSource(Source):
         heads = zip(starts, self.record.head_sizes, strict=True)
         return np.concatenate([np.arange(start, start + size) for start, size in heads])
 
+    def place(self, rows: Rows, columns: Columns | slice) -> tuple[Source, Rows]:
+        """The source that has some cells, and the numbers of the rows in it."""
+        n_columns = self.record.shape[1] if columns is None else count_rows(columns)
+        if 2 * n_columns >= self.record.shape[1] and count_rows(rows) <= len(self._head_rows):
+            wanted = as_indices(rows)
+            found = np.minimum(np.searchsorted(self._head_rows, wanted), len(self._head_rows) - 1)
+            if np.array_equal(self._head_rows[found], wanted):
+                return self._head, as_slice(found)
+        return self.cells, rows  # the columns have fewer bytes than the rows, or the head lacks some
+
+    def bits(self) -> Part:
+        """The bits of the cells."""
+        arrays = [_open_array(self.folder, name) for name in (BITS, MOMENTS)]
+        return Part(*arrays, self.record.seed, self.record.shape[0])
+
+
+class IndexSource(Source):
+    """The rows of an index and of those appended to it, or of several indexes, one after the other.
+
+    Parameters
+    ----------
+    folders : sequence of path or URL
+        Indexes of the same features.
+    """
+
+    shuffled = True
+    by_row = False
+
+    def __init__(self, *folders: object) -> None:
+        self.parts = [StoredRows(part) for where in folders for part in Folder.at(where).parts()]
+        first = self.parts[0]
+        self._edges = np.cumsum([0, *(part.record.shape[0] for part in self.parts)])
+        self.shape = int(self._edges[-1]), first.record.shape[1]
+        self.dtype, self.chunk = first.cells.dtype, first.cells.chunk
+        names = [_read_names(part) for part in self.parts]
+        for part, found in zip(self.parts, names, strict=True):
+            if (found, part.record.shape[1], part.cells.dtype) != (names[0], self.shape[1], self.dtype):
+                raise ValueError(
+                    f"{part.folder.where} and {first.folder.where} have different features: their names, "
+                    "number and type must be the same, in the same order."
+                )
+        self.names = names[0]
+        sizes = [size for part in self.parts for size in part.stratum_sizes]
+        self.stratum_sizes = tuple(sizes) if len(sizes) > 1 else ()
+        self.annotations = {
+            Path(name).stem.removeprefix(ANNOTATION): read_vector(first.folder, first.record, Path(name).stem)
+            for name in first.record.files
+            if name.startswith(ANNOTATION)
+        }
+
+    @cached_property
+    def original_rows(self) -> Indices:
+        """Row number of each row in the original data, and in those that were appended to them."""
+        return self.read_vector("original_rows").astype(np.intp) + np.repeat(
+            self._edges[:-1], np.diff(self._edges)
+        )
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """The bits of all features."""
+        return Sketch([part.bits() for part in self.parts])
+
+    @property
+    def target(self) -> str | None:
+        """Name of the target; None if some rows have none, or another one."""
+        targets = {part.record.target for part in self.parts}
+        return targets.pop() if len(targets) == 1 else None
+
+    def has(self, name: str) -> bool:
+        """Whether all rows have ids."""
+        return all(part.record.find(name) for part in self.parts)
+
     def read_vector(self, name: str) -> Array:
-        """Read names, ids, target, original_rows or an annotation."""
-        return read_vector(self.folder, self.record, name)
+        """Read ids, target or original_rows."""
+        return np.concatenate([read_vector(part.folder, part.record, name) for part in self.parts])
 
     def row_number(self, row: int) -> int:
         return int(self.original_rows[row])
@@ -76,22 +142,26 @@ class ShuffledSource(Source):
         """Where blocks of rows begin that workers of a cluster may read, and where the last one ends."""
         return np.append(np.arange(0, self.shape[0], BLOCK), self.shape[0])
 
-    def _place(self, rows: Rows, columns: Columns | slice) -> tuple[Source, Rows]:
-        """The source that has some cells, and the numbers of the rows in it."""
-        n_columns = self.shape[1] if columns is None else count_rows(columns)
-        if 2 * n_columns >= self.shape[1] and count_rows(rows) <= len(self._head_rows):
-            wanted = as_indices(rows)
-            found = np.minimum(np.searchsorted(self._head_rows, wanted), len(self._head_rows) - 1)
-            if np.array_equal(self._head_rows[found], wanted):
-                return self._head, as_slice(found)
-        return self._cells, rows  # the columns have fewer bytes than the rows, or the head lacks some
+    def _split(self, rows: Rows) -> Iterator[tuple[StoredRows, Rows]]:
+        """The folders that have some rows, and the numbers of the rows in each."""
+        if len(self.parts) == 1 or not count_rows(rows):
+            yield self.parts[0], rows
+            return
+        for k, some in split_at(rows, self._edges):
+            start = int(self._edges[k])
+            inside = slice(some.start - start, some.stop - start) if isinstance(some, slice) else some - start
+            yield self.parts[k], inside
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        part, rows = self._place(rows, columns)
-        return part.read(rows, columns)
+        placed = (part.place(some, columns) for part, some in self._split(rows))
+        blocks = [source.read(some, columns) for source, some in placed]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
-        return self._cells.read_columns(rows, columns)
+        parts = [part.cells.read_columns(some, columns) for part, some in self._split(rows)]
+        return (
+            parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+        )
 
     def calibrate(self, rows: Rows) -> Calibration:
         return calibrate(self, rows, pilot_rows(self, rows), summing_dtype(self.dtype))
@@ -99,14 +169,65 @@ class ShuffledSource(Source):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        part, rows = self._place(rows, columns)
-        part.add_sums(rows, edges, columns, weights, context)
+        if len(self.parts) == 1:
+            source, rows = self.parts[0].place(rows, columns)
+            source.add_sums(rows, edges, columns, weights, context)
+            return
+        for g, (start, stop) in enumerate(pairwise(edges.tolist())):
+            inside = context._replace(out=context.out[g : g + 1])
+            for part, some in self._split(take(rows, start, stop)):
+                end = start + count_rows(some)
+                source, some = part.place(some, columns)
+                weights_of_part = weights.part(slice(start, end))
+                source.add_sums(some, np.array([0, end - start]), columns, weights_of_part, inside)
+                start = end
 
     def release(self) -> None:
-        self._cells.release()
+        for part in self.parts:
+            part.cells.release()
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return self._cells.bytes_touched(n_rows, n_columns, scattered=scattered)
+        shares = np.diff(self._edges) / self.shape[0]
+        return sum(
+            part.cells.bytes_touched(round(n_rows * share), n_columns, scattered=scattered)
+            for part, share in zip(self.parts, shares.tolist(), strict=True)
+        )
+
+
+def _read_names(part: StoredRows) -> list[str] | None:
+    return read_vector(part.folder, part.record, "names").tolist() if part.record.find("names") else None
+
+
+class RemoteArray(BlockSource):
+    """A two-dimensional ``.npy`` file in a file system of fsspec, of which byte ranges are read."""
+
+    def __init__(self, files: Any, url: str) -> None:
+        self.files, self.url = files, url
+        with files.open(url, "rb", block_size=1 << 12) as file:
+            np.lib.format.read_magic(file)
+            (n, p), by_column, self.dtype = np.lib.format.read_array_header_1_0(file)
+            self._offset = file.tell()
+        self.shape, self.by_row = (n, p), not by_column
+        self.chunk = (n, 1) if by_column else (1, p)
+
+    def read(self, rows: Rows, columns: Columns | slice) -> Array:
+        columns = slice(0, self.shape[1]) if columns is None else columns
+        lines, cells = map(as_indices, (rows, columns) if self.by_row else (columns, rows))
+        block = np.empty((len(lines), len(cells)), self.dtype)
+        if block.size:
+            pitch, first, last = self.shape[int(bool(self.by_row))] * self.dtype.itemsize, cells[0], cells[-1]
+            starts = self._offset + lines * pitch + first * self.dtype.itemsize
+            stops = starts + (last + 1 - first) * self.dtype.itemsize
+            # Lines that are close together are one request.
+            edges = np.flatnonzero(starts[1:] - stops[:-1] > MAX_GAP) + 1
+            begin, end = starts[np.append(0, edges)], stops[np.append(edges - 1, len(lines) - 1)]
+            urls = [self.url] * len(begin)
+            parts = self.files.cat_ranges(urls, begin.tolist(), end.tolist(), on_error="raise")
+            for data, group in zip(parts, np.split(np.arange(len(lines)), edges), strict=True):
+                for line in group:
+                    at = int(starts[line] - starts[group[0]])
+                    block[line] = np.frombuffer(data, self.dtype, last + 1 - first, at)[cells - first]
+        return block if self.by_row else block.T
 
 
 def _open_array(folder: Folder, name: str) -> Source:
@@ -123,10 +244,10 @@ def _open_array(folder: Folder, name: str) -> Source:
     return source
 
 
-def open_shuffled(path: Path | str, options: ReadOptions) -> OpenedMatrix:
-    """Open a folder that ``banditsis shuffle`` wrote, with its target and ids."""
-    source = ShuffledSource(path)
-    target = source.record.target
-    stored = {} if target is None else {target: lambda: source.read_vector("target")}
-    ids = (lambda: source.read_vector("ids")) if source.record.find("ids") else None
-    return OpenedMatrix(source, path, options, ids, stored)
+def open_index(path: Path | str | Sequence[Path | str], options: ReadOptions) -> OpenedMatrix:
+    """Open an index, or several of the same features as one, with target and ids."""
+    paths = [path] if isinstance(path, (str, Path)) else path
+    source = IndexSource(*paths)
+    stored = {} if source.target is None else {source.target: lambda: source.read_vector("target")}
+    ids = (lambda: source.read_vector("ids")) if source.has("ids") else None
+    return OpenedMatrix(source, " and ".join(map(str, paths)), options, ids, stored)

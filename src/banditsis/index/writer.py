@@ -1,9 +1,10 @@
-"""Write the rows of data in random order to a prepared folder."""
+"""Build an index: write the rows of data in random order, and their bits."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,24 +15,26 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import format_bytes
+from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
 from banditsis.formats.opening import open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.formats.registry import META, find_prefix, is_shuffled, local_path
+from banditsis.formats.registry import META, find_prefix, is_index, local_path
 from banditsis.formats.stores import to_text
 from banditsis.formats.targets import find_place, read_columns
-from banditsis.index.folder import ANNOTATION, CELLS, HEAD, Folder, Record
-from banditsis.index.reader import ShuffledSource
-from banditsis.index.strata import count_head_rows, order_rows
+from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, PART, Folder, Record
+from banditsis.index.order import count_head_rows, order_rows
+from banditsis.index.reader import IndexSource
+from banditsis.index.sketch import N_MOMENTS, WORD, encode_panel, make_blocks
 from banditsis.sources.base import Source
 
-__all__ = ["shuffle"]
+__all__ = ["build_index"]
 
 DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 16_000_000
 
 
-def shuffle(
+def build_index(
     data: Any,
     destination: str | os.PathLike[str],
     *,
@@ -42,37 +45,43 @@ def shuffle(
     one_hot: bool | int = False,
     dates: str = "skip",
     na: Patterns = (),
+    append: bool = False,
     force: bool = False,
     memory_limit: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
 ) -> Path:
-    """Write the rows of data in random order to a folder that is fast to screen.
+    """Build an index of the features, which answers for any response after reading 3% of the bytes.
 
-    The folder has plain ``.npy`` files: the first rows by row, and all rows by column, with names, target,
-    ids, seed and checksums. It appears under its name when it is complete.
+    The index is a folder of plain ``.npy`` files with one bit for each cell, all rows in random order, names,
+    target, ids and checksums; see :doc:`/indexes`. It appears under its name when it is complete. For the
+    Pearson correlation and other linear statistics, :class:`BanditSIS` finds candidates by the bits and reads
+    only these in full. Other statistics and plans read rows from the random order.
 
     With a target, rows are stored in strata: those of a rare class, or far from the mean, are separate from
-    the others, so fewer rows are needed to screen for this target. The order in each stratum is random, and
-    other targets are screened as precisely as without strata. If strata would not make samples more precise,
-    the order of all rows is random.
+    the others, so plans that sample rows need fewer of them for this target. The order in each stratum is
+    random, and other targets are screened as precisely as without strata. If strata would not make samples
+    more precise, the order of all rows is random.
 
     Parameters
     ----------
     data : path, array-like of shape (n, p), frame or Source
-        The rows to shuffle.
+        The rows to index.
     destination : path
-        The folder to write, such as ``x.shuffled``.
+        The folder to write, such as ``x.index``.
     target : str, optional
         The target to store, and to make strata from, as in :func:`open_data`.
     columns, drop, id, one_hot, dates, na
         Which columns to use, and how, as in :func:`open_source`.
+    append : bool
+        Whether the rows are added to an existing index of the same features. By default they have the same
+        target. Nothing that is there is written again.
     force : bool
-        Whether to replace a folder that an earlier call wrote.
+        Whether to replace an index that an earlier call wrote.
     memory_limit : int, optional
         Approximate memory to use in bytes, in addition to 24 bytes per row; 1 GiB by default.
     random_state : int, Generator or RandomState, optional
-        Seed of the row order.
+        Seed of the row order and of the bits.
     progress : bool or callable, optional
         By default a bar appears on a terminal after two seconds. A callable is called with the number of
         bytes moved and the total.
@@ -85,18 +94,25 @@ def shuffle(
     Examples
     --------
     >>> import numpy as np, tempfile
-    >>> from banditsis import open_source
+    >>> from banditsis import BanditSIS, open_source
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((20_000, 300), dtype=np.float32)
+    >>> y = X[:, 7] - X[:, 42] + rng.standard_normal(20_000)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = shuffle(np.arange(20.0).reshape(10, 2), f"{folder}/x.shuffled", random_state=0)
+    ...     path = build_index(X, f"{folder}/x.index", random_state=0)
     ...     source = open_source(path)
-    ...     print(source.shape, source.shuffled, source.read(slice(0, 3), None)[:, 0])
-    (10, 2) True [ 8. 12.  4.]
+    ...     BanditSIS(2).fit(source, y[source.original_rows]).result_.selected
+    array([ 7, 42])
     """
     destination = Path(destination)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     if memory < MIN_MEMORY:
         raise ValueError(f"the memory limit must be at least {MIN_MEMORY:,} bytes (16 MB), got {memory:,}.")
-    _check_destination(data, destination, force)
+    existing = IndexSource(destination) if append else None
+    if existing is None:
+        _check_destination(data, destination, force)
+    elif force:
+        raise ValueError("an index is either replaced or appended to: set force or append, not both.")
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
     options = check_options(
         columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory
@@ -105,10 +121,17 @@ def shuffle(
     folder.mkdir()  # raises if it exists, so what is removed below is ours
     try:
         (folder / "scratch").mkdir()
+        target = target if target is not None or existing is None else existing.target
         opened = _open(data, target, options._replace(scratch=folder / "scratch"))
-        with report_progress(progress, "shuffling", "bytes") as report:
-            _write_folder(opened, seed, memory, folder, report)
+        if existing is not None:
+            _check_same_features(opened.source, existing)
+        with report_progress(progress, "indexing", "bytes") as report, Workers(count_jobs(None)):
+            dtype = opened.source.dtype if existing is None else existing.dtype
+            _write_folder(opened, np.dtype(dtype), seed, memory, folder, report)
         shutil.rmtree(folder / "scratch")
+        if existing is not None:
+            os.rename(folder, destination / f"{PART}{len(existing.parts)}")  # raises if it exists by now
+            return destination
         _check_destination(data, destination, force)  # again, because writing takes a while
         _move(folder, destination)
     finally:
@@ -116,11 +139,28 @@ def shuffle(
     return destination
 
 
+def _check_same_features(source: Source, existing: IndexSource) -> None:
+    """Raise if rows of a source cannot be appended to an index."""
+    own, other = (None if names is None else list(names) for names in (source.names, existing.names))
+    if own != other or source.shape[1] != existing.shape[1]:
+        pairs = zip(own or (), other or (), strict=False)
+        different = next((f": {a!r} instead of {b!r}" for a, b in pairs if a != b), "")
+        raise ValueError(
+            f"the new rows have {source.shape[1]:,} features, and the index {existing.shape[1]:,}: they must "
+            f"have the same names, in the same order{different}."
+        )
+    if not np.can_cast(source.dtype, existing.dtype):
+        raise ValueError(
+            f"the new rows are {source.dtype}, which the {existing.dtype} of the index cannot hold: convert "
+            f"them to {existing.dtype} first."
+        )
+
+
 def _check_destination(data: Any, destination: Path, force: bool) -> None:
     """Raise if the folder cannot be written, or has something that may not be replaced."""
     if destination.name in ("", ".."):
         raise ValueError(
-            f"{destination} is not a name for a folder: use, for example, {destination / 'data.shuffled'}."
+            f"{destination} is not a name for a folder: use, for example, {destination / 'data.index'}."
         )
     if not destination.absolute().parent.is_dir():
         raise FileNotFoundError(
@@ -128,7 +168,7 @@ def _check_destination(data: Any, destination: Path, force: bool) -> None:
         )
     path = local_path(data)
     if path is not None and destination.exists() and path.resolve().is_relative_to(destination.resolve()):
-        raise ValueError(f"{destination} contains the data to be shuffled: choose another name.")
+        raise ValueError(f"{destination} contains the data to be indexed: choose another name.")
     if not destination.exists() and not destination.is_symlink():
         return
     if not force:
@@ -136,24 +176,26 @@ def _check_destination(data: Any, destination: Path, force: bool) -> None:
             f"{destination} exists: choose another name, or replace it (--force, force=True)."
         )
     # Only a folder that an earlier call wrote, without files of the user, is replaced.
-    is_ours = is_shuffled(destination) and not destination.is_symlink()
-    if not is_ours or {entry.name for entry in destination.iterdir()} - {META, *_list_files(destination)}:
+    if destination.is_symlink() or not _is_ours(destination):
         raise FileExistsError(
-            f"{destination} is not a shuffled folder, or has other files, and is not replaced: choose "
-            "another name."
+            f"{destination} is not an index, or has other files, and is not replaced: choose another name."
         )
 
 
-def _list_files(folder: Path) -> list[str]:
-    """The files that a prepared folder should have, even if it is damaged."""
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder has only files that an index should have, even if it is damaged."""
+    if not is_index(folder):
+        return False
     try:
-        return list(json.loads((folder / META).read_text(encoding="utf-8"))["files"])
+        files = {META, *json.loads((folder / META).read_text(encoding="utf-8"))["files"]}
     except (ValueError, KeyError, TypeError):
-        return []
+        files = {META}
+    others = [entry for entry in folder.iterdir() if entry.name not in files]
+    return all(re.fullmatch(rf"{PART}\d+", entry.name) and _is_ours(entry) for entry in others)
 
 
 class Data(NamedTuple):
-    """The data to shuffle."""
+    """The data to index."""
 
     source: Source
     name: str
@@ -170,8 +212,8 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     places = [] if target is None else [find_place(str(target), opened.names)]
     (columns,), _ = read_columns(opened, [places])
     source = opened.source()
-    if isinstance(source, ShuffledSource):
-        raise ValueError(f"{name} is shuffled already: shuffle the original data again.")
+    if isinstance(source, IndexSource):
+        raise ValueError(f"{name} is an index already: index the original data.")
     for column in columns:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
         if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
@@ -181,7 +223,7 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
 
 
 def _write_folder(
-    data: Data, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
+    data: Data, dtype: np.dtype, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
 ) -> None:
     n, p = data.source.shape
     order, sizes = order_rows(n, data.y, np.random.default_rng(seed))
@@ -196,8 +238,8 @@ def _write_folder(
         if values is not None:
             _write_vector(folder, name, np.asarray(values))
     starts = np.cumsum([0, *sizes[:-1]])
-    first = np.concatenate([order[a : a + rows] for a, rows in zip(starts, heads, strict=True)])
-    _write_cells(data.source, order, first, memory, folder, report)
+    first = np.concatenate([np.arange(a, a + rows) for a, rows in zip(starts, heads, strict=True)])
+    _write_cells(data.source, dtype.newbyteorder("="), order, first, seed, memory, folder, report)
     names = sorted(file.name for file in folder.iterdir() if file.is_file())
     files = {name: Folder(str(folder)).checksum(name) for name in names}
     Record((n, p), seed, data.name, data.target, tuple(sizes), tuple(heads), files).write(folder)
@@ -206,7 +248,7 @@ def _write_folder(
 def _write_vector(folder: Path, name: str, values: Array) -> None:
     """Write numbers as ``.npy``, and text as a list in JSON with null for missing values."""
     if values.dtype.kind in "cmMV":
-        raise ValueError(f"a shuffled folder cannot hold values of {values.dtype}: use numbers or text.")
+        raise ValueError(f"an index cannot hold values of {values.dtype}: use numbers or text.")
     if values.dtype.kind in "OUST":
         texts = [None if value is None or value != value else to_text(value) for value in values.tolist()]
         (folder / f"{name}.json").write_text(json.dumps(texts), encoding="utf-8")
@@ -216,20 +258,22 @@ def _write_vector(folder: Path, name: str, values: Array) -> None:
 
 def _write_cells(
     source: Source,
+    dtype: np.dtype,
     order: Indices,
     first: Indices,
+    seed: int,
     memory: int,
     folder: Path,
     report: Callable[[int, int], None],
 ) -> None:
-    """Write all rows by column in an order, and the first ones by row, some columns at a time."""
-    (n, p), dtype = source.shape, np.dtype(source.dtype).newbyteorder("=")
+    """Write all rows by column in an order, the first ones by row, and their bits, some columns at a time."""
+    (n, p), blocks = source.shape, make_blocks(source.shape[0])
     size, width = n * p * dtype.itemsize, max(1, min(p, memory // 4 // (n * dtype.itemsize)))
     panels = [slice(low, min(low + width, p)) for low in range(0, p, width)]
     share = source.bytes_touched(n, width, scattered=False) / source.bytes_touched(n, p, scattered=False)
     # Otherwise each byte is read, written and read again.
     is_direct = len(panels) * share <= 3
-    _check_disk_space(folder, (1 + (not is_direct)) * size + len(first) * p * dtype.itemsize)
+    _check_disk_space(folder, (1 + (not is_direct)) * size + (len(first) * dtype.itemsize + n // 8) * p)
     tick = add_up(report, size if is_direct else 2 * size)
     if not is_direct:
         for _, block in _read_blocks(source, slice(0, p), memory):
@@ -237,7 +281,15 @@ def _write_cells(
                 with open(folder / "scratch" / f"panel_{panel.start}", "ab") as file:
                     file.write(np.ascontiguousarray(block[:, panel], dtype).data)
             tick(block.size * dtype.itemsize)
-    head = np.lib.format.open_memmap(folder / HEAD, "w+", dtype, (len(first), p))
+    shapes = {
+        HEAD: (dtype, len(first)),
+        BITS: (np.uint64, sum(block.size for block in blocks) // WORD),
+        MOMENTS: (np.float64, N_MOMENTS * len(blocks)),
+    }
+    head, bits, moments = (
+        np.lib.format.open_memmap(folder / name, "w+", kind, (lines, p))
+        for name, (kind, lines) in shapes.items()
+    )
     with open(folder / CELLS, "xb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
@@ -250,18 +302,20 @@ def _write_cells(
                 path = folder / "scratch" / f"panel_{panel.start}"
                 cells[:] = np.fromfile(path, dtype).reshape(n, -1).T
                 path.unlink()
-            for column in cells:
-                file.write(column[order].data)
+            map_in_threads(lambda column: np.copyto(column, column[order]), cells)
+            file.write(cells.data)
+            encode_panel(cells, blocks, seed, bits[:, panel], moments[:, panel])
             head[:, panel] = cells[:, first].T
             tick(cells.nbytes)
-    head.flush()
+    for array in (head, bits, moments):
+        array.flush()
 
 
 def _check_disk_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
-            f"shuffling needs about {format_bytes(needed)} of disk space, and {format_bytes(free)} are "
+            f"the index needs about {format_bytes(needed)} of disk space, and {format_bytes(free)} are "
             f"available for {folder.parent}: choose another disk."
         )
 

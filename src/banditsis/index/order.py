@@ -1,4 +1,4 @@
-"""The order of the rows of a prepared folder: random, in strata of the target if samples are then better."""
+"""The order of the rows of an index: random, in strata of the target if samples are then better."""
 
 from __future__ import annotations
 

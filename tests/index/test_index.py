@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.index.folder import Written, read_record, verify
-from banditsis.index.reader import ShuffledSource
-from banditsis.index.writer import shuffle
+from banditsis.index.folder import Folder, Written, read_record, verify
+from banditsis.index.reader import IndexSource
+from banditsis.index.writer import build_index
 from banditsis.sources.views import RowSubset
 from files import open_file
 
@@ -43,8 +43,8 @@ DATA = {
 def stored(request, tmp_path_factory):
     """An array, and the folder that it was shuffled into."""
     X = DATA[request.param]()
-    path = shuffle(X, tmp_path_factory.mktemp("folder") / "x.shuffled", random_state=3, memory_limit=LEAST)
-    return X, ShuffledSource(path)
+    path = build_index(X, tmp_path_factory.mktemp("folder") / "x.index", random_state=3, memory_limit=LEAST)
+    return X, IndexSource(path)
 
 
 def test_every_row_is_there_once_and_in_its_place(stored):
@@ -53,34 +53,34 @@ def test_every_row_is_there_once_and_in_its_place(stored):
     np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
     assert source.row_number(2) == source.original_rows[2]
     assert source.dtype == X.dtype.newbyteorder("=")
-    folder = Path(source.folder.where)
+    folder = Path(source.parts[0].folder.where)
     np.testing.assert_array_equal(np.load(folder / "columns.npy"), X[source.original_rows])
     np.testing.assert_array_equal(
-        np.load(folder / "head.npy"), X[source.original_rows[: source.record.head_sizes[0]]]
+        np.load(folder / "head.npy"), X[source.original_rows[: source.parts[0].record.head_sizes[0]]]
     )
-    assert verify(folder, source.record) == []
-    assert [path.name for path in Path(source.folder.where).parent.iterdir()] == ["x.shuffled"]
+    assert verify(folder) == []
+    assert [path.name for path in Path(source.parts[0].folder.where).parent.iterdir()] == ["x.index"]
 
 
 @pytest.fixture
 def copied(stored):
     """An array, and its shuffled folder in a file system of fsspec."""
     files = fsspec.filesystem("memory")
-    files.put(stored[1].folder.where, "/bucket/x.shuffled", recursive=True)
-    yield stored[0], open_source("memory://bucket/x.shuffled")
+    files.put(stored[1].parts[0].folder.where, "/bucket/x.index", recursive=True)
+    yield stored[0], open_source("memory://bucket/x.index")
     files.rm("/bucket", recursive=True)
 
 
 def test_a_folder_behind_a_url_is_read_by_ranges(copied, monkeypatch):
     X, source = copied
     n, p = X.shape
-    ranges, read = [], source.folder.remote.cat_ranges
+    ranges, read = [], source.parts[0].folder.remote.cat_ranges
 
     def cat_ranges(paths, starts, ends, **options):
         ranges.extend(zip(starts, ends, strict=True))
         return read(paths, starts, ends, **options)
 
-    monkeypatch.setattr(source.folder.remote, "cat_ranges", cat_ranges)
+    monkeypatch.setattr(source.parts[0].folder.remote, "cat_ranges", cat_ranges)
     shuffled = X[source.original_rows]
     np.testing.assert_array_equal(source.read(slice(2, 9), None), shuffled[2:9])
     few = np.array([0, p - 1])
@@ -95,7 +95,7 @@ def test_a_folder_behind_a_url_is_read_by_ranges(copied, monkeypatch):
         plan = Plan(n, p, ((n // 2, p), (n, 1)))
         found, expected = (screen(data, y, plan, row_order="stored") for data in (source, shuffled))
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
-    assert verify("memory://bucket/x.shuffled", source.record) == []
+    assert verify("memory://bucket/x.index") == []
 
 
 def test_blocks_are_those_of_the_array(stored):
@@ -111,11 +111,9 @@ def test_blocks_are_those_of_the_array(stored):
 
 def test_the_order_is_uniform_and_comes_from_the_seed(tmp_path):
     X = np.arange(1000.0).reshape(-1, 1)
-    orders = [shuffle(X, tmp_path / f"{k}.shuffled", random_state=k) for k in (0, 1)]
-    again = shuffle(X, tmp_path / "again.shuffled", random_state=1)
-    first, second, third = (
-        ShuffledSource(path).read(slice(0, 1000), None)[:, 0] for path in (*orders, again)
-    )
+    orders = [build_index(X, tmp_path / f"{k}.index", random_state=k) for k in (0, 1)]
+    again = build_index(X, tmp_path / "again.index", random_state=1)
+    first, second, third = (IndexSource(path).read(slice(0, 1000), None)[:, 0] for path in (*orders, again))
     assert (second == third).all()
     assert np.mean(first == second) < 0.02
     assert abs(np.corrcoef(first, np.arange(1000))[0, 1]) < 0.1
@@ -126,14 +124,14 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
 
     frame = pd.DataFrame(normal(200, 3, "f8"), columns=["a", "b c", "größe"])
     frame.to_csv(tmp_path / "x.csv", index=False)
-    path = shuffle(tmp_path / "x.csv", tmp_path / "x.shuffled", target="größe", random_state=0)
+    path = build_index(tmp_path / "x.csv", tmp_path / "x.index", target="größe", random_state=0)
     source, y, *_ = open_data(path, target="größe")
     assert list(source.names) == ["a", "b c"]
     np.testing.assert_allclose(y, frame["größe"].to_numpy()[source.original_rows])
     np.testing.assert_allclose(
         source.read(slice(0, 200), None), frame[["a", "b c"]].to_numpy()[source.original_rows]
     )
-    record = read_record(path)
+    record = read_record(Folder.at(path))
     assert (record.target, record.seed, record.source) == ("größe", 0, "x.csv")
     with pytest.raises(ValueError, match="no column 'grosse'"):
         open_file(path, ["grosse"])
@@ -145,10 +143,10 @@ def test_outliers_of_another_response_are_read_from_a_store(tmp_path, with_targe
     X, y = normal(20_000, 20), rng.standard_normal(20_000)
     np.save(tmp_path / "y.npy", rng.standard_normal(20_000))
     target = {"target": str(tmp_path / "y.npy")} if with_target else {}
-    source = ShuffledSource(shuffle(X, tmp_path / "x.shuffled", random_state=0, **target))
+    source = IndexSource(build_index(X, tmp_path / "x.index", random_state=0, **target))
     rows = source.original_rows[-3:]
     y[rows], X[rows, 0] = 60.0, 25.0
-    source = ShuffledSource(shuffle(X, tmp_path / "again.shuffled", random_state=0, **target))
+    source = IndexSource(build_index(X, tmp_path / "again.index", random_state=0, **target))
     plan = Plan.guaranteed(20_000, 20, None, 0.15)
     result = screen(source, y[source.original_rows], plan, random_state=0)
     assert result.selected.tolist() == [0]
@@ -156,31 +154,31 @@ def test_outliers_of_another_response_are_read_from_a_store(tmp_path, with_targe
 
 
 def test_nothing_is_replaced_without_force(tmp_path):
-    path = shuffle(normal(50, 3), tmp_path / "x.shuffled", random_state=0)
+    path = build_index(normal(50, 3), tmp_path / "x.index", random_state=0)
     with pytest.raises(FileExistsError, match="--force"):
-        shuffle(normal(50, 3), path)
+        build_index(normal(50, 3), path)
     other = normal(60, 3)
-    shuffle(other, path, random_state=1, force=True)
-    assert ShuffledSource(path).shape == (60, 3)
+    build_index(other, path, random_state=1, force=True)
+    assert IndexSource(path).shape == (60, 3)
     (path / "columns.npy").unlink()
-    shuffle(other, path, random_state=1, force=True)  # a damaged one too
+    build_index(other, path, random_state=1, force=True)  # a damaged one too
 
 
-@pytest.mark.parametrize("kind", ["folder", "file", "shuffled folder with another file", "link"])
+@pytest.mark.parametrize("kind", ["folder", "file", "index with another file", "link"])
 def test_what_a_user_made_is_never_replaced(tmp_path, kind):
     path = tmp_path / "precious"
     if kind == "file":
         path.write_text("years")
     elif kind == "link":
-        path.symlink_to(shuffle(normal(50, 3), tmp_path / "x.shuffled"))
+        path.symlink_to(build_index(normal(50, 3), tmp_path / "x.index"))
     else:
         if kind != "folder":
-            shuffle(normal(50, 3), path)
+            build_index(normal(50, 3), path)
         path.mkdir(exist_ok=True)
         (path / "thesis.txt").write_text("years")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(FileExistsError, match="is not replaced"):
-        shuffle(normal(60, 3), path, force=True)
+        build_index(normal(60, 3), path, force=True)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -192,7 +190,7 @@ class TornError(Exception):
 @pytest.mark.parametrize("name", ["by row", "by column"])
 def test_an_interrupted_shuffle_leaves_nothing(tmp_path, name, share):
     X, shares = DATA[name](), []
-    path = shuffle(X[:50], tmp_path / "x.shuffled", random_state=0)
+    path = build_index(X[:50], tmp_path / "x.index", random_state=0)
 
     def stop(done, total):
         shares.append(done / total)
@@ -200,10 +198,10 @@ def test_an_interrupted_shuffle_leaves_nothing(tmp_path, name, share):
             raise TornError
 
     with pytest.raises(TornError):
-        shuffle(X, path, memory_limit=LEAST, progress=stop, force=True)
+        build_index(X, path, memory_limit=LEAST, progress=stop, force=True)
     assert shares == sorted(shares)
     assert list(tmp_path.iterdir()) == [path]
-    assert ShuffledSource(path).shape == (50, 301)
+    assert IndexSource(path).shape == (50, 301)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -211,11 +209,11 @@ def test_an_interrupted_shuffle_leaves_nothing(tmp_path, name, share):
 def test_a_shuffle_that_is_stopped_is_started_again(tmp_path, sent):
     X = normal(20_000, 301)
     np.save(tmp_path / "x.npy", X)
-    data, path = tmp_path / "x.npy", tmp_path / "x.shuffled"
+    data, path = tmp_path / "x.npy", tmp_path / "x.index"
     options = ["--seed", "1", "--memory-limit", "17MB", "--quiet"]
-    command = [sys.executable, "-m", "banditsis.cli.app", "shuffle", data, path, *options]
+    command = [sys.executable, "-m", "banditsis.cli.app", "index", data, "--out", path, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not list(tmp_path.glob("x.shuffled.*.partial/scratch/panel_0")):
+    while process.poll() is None and not list(tmp_path.glob("x.index.*.partial/scratch/panel_0")):
         time.sleep(0.01)
     process.send_signal(sent)
     _, said = process.communicate()
@@ -227,58 +225,58 @@ def test_a_shuffle_that_is_stopped_is_started_again(tmp_path, sent):
         assert list(tmp_path.iterdir()) == [data]
     else:
         (partial,) = tmp_path.glob("*.partial")
-        with pytest.raises(ValueError, match="unfinished shuffle: delete it"):
+        with pytest.raises(ValueError, match="unfinished index: delete it"):
             open_source(partial)
     subprocess.run(command, check=True)
-    source = ShuffledSource(path)
+    source = IndexSource(path)
     np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
 
 
 def test_two_shuffles_at_once_do_not_mix(tmp_path):
-    X, path = normal(500, 3), tmp_path / "x.shuffled"
+    X, path = normal(500, 3), tmp_path / "x.index"
 
     def shuffle_too(done, total):
         if not path.exists():
-            shuffle(X[:100], path, random_state=2)
+            build_index(X[:100], path, random_state=2)
 
     with pytest.raises(FileExistsError, match="exists"):
-        shuffle(X, path, progress=shuffle_too)
-    assert ShuffledSource(path).shape == (100, 3)
+        build_index(X, path, progress=shuffle_too)
+    assert IndexSource(path).shape == (100, 3)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_damage_is_found(tmp_path):
-    path = shuffle(normal(3000, 20), tmp_path / "x.shuffled", random_state=0)
+    path = build_index(normal(3000, 20), tmp_path / "x.index", random_state=0)
     cells = path / "columns.npy"
     content = cells.read_bytes()
     cells.write_bytes(content[:200] + b"\x00\x01" + content[202:])
-    source = ShuffledSource(path)  # the size is right
-    assert verify(path, source.record) == ["columns.npy"]
+    IndexSource(path)  # the size is right
+    assert verify(path) == ["columns.npy"]
     cells.write_bytes(content[:-8])
     with pytest.raises(ValueError, match=r"damaged: .*columns\.npy has .* bytes instead of"):
-        ShuffledSource(path)
+        IndexSource(path)
     cells.unlink()
     with pytest.raises(ValueError, match="is missing"):
         open_source(path)
     meta = json.loads((path / "meta.json").read_text())
     meta.pop("head_sizes")
     (path / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(ValueError, match="not a valid shuffled folder"):
+    with pytest.raises(ValueError, match="not a valid index"):
         open_source(path)
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, force):
-    path = shuffle(normal(50, 2), tmp_path / "x.shuffled", random_state=0)
-    before = ShuffledSource(path).read(slice(0, 50), None)
-    (tmp_path / "link.shuffled").symlink_to(path)
-    for data in (path, str(path), tmp_path / "link.shuffled"):
-        with pytest.raises(ValueError, match=r"x\.shuffled contains the data"):
-            shuffle(data, tmp_path / "x.shuffled", force=force)
-    np.testing.assert_array_equal(ShuffledSource(path).read(slice(0, 50), None), before)
+    path = build_index(normal(50, 2), tmp_path / "x.index", random_state=0)
+    before = IndexSource(path).read(slice(0, 50), None)
+    (tmp_path / "link.index").symlink_to(path)
+    for data in (path, str(path), tmp_path / "link.index"):
+        with pytest.raises(ValueError, match=r"x\.index contains the data"):
+            build_index(data, tmp_path / "x.index", force=force)
+    np.testing.assert_array_equal(IndexSource(path).read(slice(0, 50), None), before)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"\. is not a name .*data\.shuffled"):
-        shuffle(path, ".", force=force)
+    with pytest.raises(ValueError, match=r"\. is not a name .*data\.index"):
+        build_index(path, ".", force=force)
 
 
 @pytest.mark.parametrize("labels", [["no", "yes", None], ["", "yes", None], ["", "_", None]], ids=str)
@@ -289,14 +287,14 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     y = np.array(labels, dtype=object)[np.arange(300) % 3]
     columns = {f"x{j}": normal(300, 1, "f8")[:, 0] for j in range(4)}
     pq.write_table(pa.table({**columns, "y": pa.array(y, pa.string())}), tmp_path / "x.parquet")
-    path = shuffle(tmp_path / "x.parquet", tmp_path / "x.shuffled", target="y", random_state=0)
-    np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y[ShuffledSource(path).original_rows])
+    path = build_index(tmp_path / "x.parquet", tmp_path / "x.index", target="y", random_state=0)
+    np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y[IndexSource(path).original_rows])
     source, kept, *_ = open_data(path, target="y")
     assert source.shape == (200, 4)
     assert set(kept) == set(labels[:2])
-    with pytest.raises(ValueError, match="shuffled already"):
-        shuffle(path, tmp_path / "again.shuffled")
-    assert not (tmp_path / "again.shuffled").exists()
+    with pytest.raises(ValueError, match="an index already"):
+        build_index(path, tmp_path / "again.index")
+    assert not (tmp_path / "again.index").exists()
 
 
 def contents(path):
@@ -316,7 +314,7 @@ def write_small_store(folder, cells):
     frame.index = [f"s{k}" for k in range(len(cells))]
     frame["y"] = np.arange(len(cells)) % 7
     frame.to_parquet(folder / "x.parquet")
-    return shuffle(folder / "x.parquet", folder / "x.shuffled", target="y", random_state=1)
+    return build_index(folder / "x.parquet", folder / "x.index", target="y", random_state=1)
 
 
 def test_every_changed_digit_of_the_metadata_is_noticed(tmp_path):
@@ -326,7 +324,7 @@ def test_every_changed_digit_of_the_metadata_is_noticed(tmp_path):
     text = file.read_text()
     for k in [k for k, letter in enumerate(text) if letter.isdigit()]:
         file.write_text(text[:k] + str((int(text[k]) + 1) % 10) + text[k + 1 :])
-        with pytest.raises(ValueError, match="shuffle the data again"):
+        with pytest.raises(ValueError, match="build it again"):
             contents(path)
     file.write_text(text)
     found, found_cells = contents(path)
@@ -346,12 +344,12 @@ def test_a_changed_vector_is_noticed_when_it_is_read(tmp_path, name):
 
 @pytest.mark.parametrize("dtype", ["O", "complex64", "V8", "datetime64[ns]", "U4"])
 def test_only_numbers_are_cells(tmp_path, dtype):
-    path = shuffle(normal(300, 5), tmp_path / "x.shuffled", random_state=0)
-    record = read_record(path)
+    path = build_index(normal(300, 5), tmp_path / "x.index", random_state=0)
+    record = read_record(Folder.at(path))
     np.save(path / "columns.npy", np.zeros((300, 5), dtype))
     record.files["columns.npy"] = Written((path / "columns.npy").stat().st_size, 0)
     record.write(path)
-    with pytest.raises(ValueError, match="not a valid shuffled folder"):
+    with pytest.raises(ValueError, match="not a valid index"):
         open_source(path)
 
 
@@ -359,7 +357,7 @@ def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
     X = normal(100, 3)
     np.save(tmp_path / "y.npy", np.arange(50.0))
     part = RowSubset(open_source(X), np.arange(50, 100))
-    path = shuffle(part, tmp_path / "x.shuffled", target=str(tmp_path / "y.npy"), random_state=0)
+    path = build_index(part, tmp_path / "x.index", target=str(tmp_path / "y.npy"), random_state=0)
     source = open_source(path)
     assert sorted(source.original_rows) == list(range(50))
     np.testing.assert_array_equal(source.read(slice(0, 50), None), X[50:][source.original_rows])
@@ -367,8 +365,8 @@ def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
 
 def test_a_folder_names_only_its_own_target(tmp_path):
     """Else a folder from elsewhere could make a run read any file or address."""
-    path = shuffle(normal(50, 3), tmp_path / "x.shuffled", random_state=0)
-    record = dataclasses.replace(read_record(path), target="https://example.com/y.csv")
+    path = build_index(normal(50, 3), tmp_path / "x.index", random_state=0)
+    record = dataclasses.replace(read_record(Folder.at(path)), target="https://example.com/y.csv")
     record.write(path)
     with pytest.raises(ValueError, match="no values of its target"):
         open_source(path)

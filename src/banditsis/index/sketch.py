@@ -1,0 +1,216 @@
+"""The bits of an index: what they say about products of features with any columns.
+
+Rows are divided into blocks. In a block, a feature is centred, its rows get random signs and are rotated by a
+Hadamard transform, twice. Whatever its distribution was, its coordinates are then like normal numbers, and
+their signs, one bit each, tell their direction well. With Σz² and Σ|z| of a block, its product with a query q
+that is rotated in the same way is estimated without bias by ``Σz² / Σ|z| · Σ sign(z) q`` (Gao and Long 2024,
+RaBitQ). Given data, only the rotation is random, so the variance of the estimate is known whatever the data
+are: of c = Σ|z| / √(B Σz²), with B rows in a block, it is ``Σz² Σq² (1 - c²) / (c² (B - 1))``, which is about
+(π/2 - 1) Σz² Σq² / B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banditsis import kernels
+from banditsis.core.arrays import Array, Floats
+from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.sources.base import Source
+
+#: Rows of a block, of the smallest full one, and of the smallest.
+BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
+N_MOMENTS, WIDTH = 5, 16  # of the kernels, which are not imported to read a folder
+#: Bytes of bits that threads share before they wait for each other.
+BYTES_AT_ONCE, MIN_FEATURES = 1 << 28, 256
+
+
+class Block(NamedTuple):
+    """A block of consecutive rows, which are rotated together, filled up with zeros."""
+
+    number: int
+    start: int
+    stop: int
+    size: int
+    #: line of the bits with its first word
+    word: int
+
+
+def make_blocks(n: int) -> list[Block]:
+    """Divide n rows into blocks of a power of two; only the last one is filled up.
+
+    Examples
+    --------
+    >>> [(block.stop, block.size) for block in make_blocks(20_000)]
+    [(8192, 8192), (16384, 8192), (18432, 2048), (19456, 1024), (20000, 1024)]
+    """
+    blocks, start, word = list[Block](), 0, 0
+    while start < n:
+        left = n - start
+        full = left >= SMALL_BLOCK
+        size = min(BLOCK, 1 << (left.bit_length() - 1)) if full else max(WORD, 1 << (left - 1).bit_length())
+        blocks.append(Block(len(blocks), start, min(n, start + size), size, word))
+        start, word = start + size, word + size // WORD
+    return blocks
+
+
+def draw_signs(seed: int, block: Block) -> Array:
+    """The signs before both rotations of a block, shape (2, size): the same in every version of NumPy."""
+    words = np.random.PCG64([seed, block.number]).random_raw(2 * block.size // WORD)
+    bits = np.unpackbits(words.astype("<u8").view(np.uint8)).reshape(2, block.size)
+    return 2 * bits.astype(np.float32) - 1
+
+
+def encode_panel(columns: Array, blocks: Sequence[Block], seed: int, code: Array, moments: Floats) -> None:
+    """Fill the bits (words, features) and moments (5 × blocks, features) of some features, one a line."""
+
+    def encode_block(block: Block) -> None:
+        signs = draw_signs(seed, block)
+        for low in range(0, len(columns), WIDTH):
+            part = slice(low, low + WIDTH)
+            cells = columns[part, block.start : block.stop]
+            cells = cells.astype(np.float32) if cells.dtype == np.float16 else cells
+            bits = np.empty((block.size // WORD, len(cells)), np.uint64)
+            found = np.empty((N_MOMENTS, len(cells)))
+            kernels.bits.encode(cells, signs, bits, found)
+            code[block.word : block.word + len(bits), part] = bits
+            moments[N_MOMENTS * block.number : N_MOMENTS * (block.number + 1), part] = found
+
+    map_in_threads(encode_block, blocks)
+
+
+class Part(NamedTuple):
+    """The bits of one folder."""
+
+    bits: Source
+    moments: Source
+    seed: int
+    n_rows: int
+
+    def read_moments(self, block: Block) -> Array:
+        """The moments of a block."""
+        return _read(self.moments, slice(N_MOMENTS * block.number, N_MOMENTS * (block.number + 1)))
+
+
+def _read(array: Source, lines: slice) -> Array:
+    return np.ascontiguousarray(array.read(lines, slice(0, array.shape[1])))
+
+
+class Queries(NamedTuple):
+    """Queries in one block, rotated and rounded."""
+
+    #: bits, (queries, 6, words)
+    planes: Array
+    #: what :func:`~banditsis.kernels.bits.add_block` needs of each query
+    numbers: Floats
+
+
+class Estimates(NamedTuple):
+    """What bits say about all features, by feature in the last dimension."""
+
+    #: estimates of Σ x·q for each query, and the variances of their errors
+    products: Floats
+    variances: Floats
+    #: Σ(x - mean)² over present cells, which is exact, and the number of missing cells
+    squares: Floats
+    missing: Floats
+
+
+class Sketch:
+    """The bits of all features in one or several folders, whose rows follow each other."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self.n_features = parts[0].bits.shape[1]
+        starts = np.cumsum([0, *(part.n_rows for part in parts)]).tolist()
+        self.n_rows = starts[-1]
+        self._blocks = [
+            (part, start, block)
+            for part, start in zip(parts, starts, strict=False)
+            for block in make_blocks(part.n_rows)
+        ]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that an estimate reads."""
+        return sum(
+            array.shape[0] * array.shape[1] * 8 for part in self.parts for array in (part.bits, part.moments)
+        )
+
+    def estimate(
+        self, compute: Callable[[slice], Floats], workers: Workers, tick: Callable[[int], None]
+    ) -> Estimates:
+        """Estimate the products of all features with the columns that ``compute`` returns for rows.
+
+        The columns must have mean 0 over all rows. ``tick`` is called with numbers of rows.
+        """
+        queries = self._rotate(compute)
+        m, p = len(queries[0].planes), self.n_features
+        shift = self.parts[0].read_moments(self._blocks[0][2])[0].copy()
+        shift[~np.isfinite(shift)] = 0.0
+        out, width = np.zeros((2 * m + 4, p)), max(MIN_FEATURES, -(-p // (4 * workers.n_jobs)))
+        step = max(1, BYTES_AT_ONCE // (BLOCK // 8 * p))
+
+        def add(group: Sequence[tuple[Any, ...]], start: int) -> None:
+            columns = start, min(start + width, p)
+            for given in group:
+                kernels.bits.add_block(*given[:2], shift, columns, *given[2:], out)
+
+        for first in range(0, len(queries), step):
+            some = self._blocks[first : first + step]
+            group = [
+                (*self._read_block(*given), *query)
+                for given, query in zip(some, queries[first : first + step], strict=True)
+            ]
+            workers.run((add, group, start) for start in range(0, p, width))
+            tick(sum(block.stop - block.start for _, _, block in some))
+        first, second, squares, missing = out[2 * m :]
+        present = self.n_rows - missing
+        squares = squares + np.maximum(second - first * (first / np.maximum(present, 1.0)), 0.0)
+        return Estimates(out[:m], out[m : 2 * m], squares, missing)
+
+    @staticmethod
+    def _read_block(part: Part, start: int, block: Block) -> tuple[Array, Array, int]:
+        """Bits, moments and number of rows of a block."""
+        words = slice(block.word, block.word + block.size // WORD)
+        return _read(part.bits, words), part.read_moments(block), block.stop - block.start
+
+    def _rotate(self, compute: Callable[[slice], Floats]) -> list[Queries]:
+        """Rotate the queries as the features of each block, and round them."""
+
+        def rotate(part: Part, start: int, block: Block) -> Queries:
+            values = compute(slice(start + block.start, start + block.stop))
+            return _round(values, draw_signs(part.seed, block))
+
+        return map_in_threads(lambda given: rotate(*given), self._blocks)
+
+
+def _round(values: Floats, signs: Array) -> Queries:
+    """Rotate and round the queries in a block of rows, shape (rows, queries)."""
+    mean, m, size = values.mean(axis=0), values.shape[1], signs.shape[1]
+    rotated, centred = np.empty((m, size), np.float32), values - mean
+    scale = np.maximum(np.abs(centred).max(axis=0), np.finfo(float).tiny)
+    for low in range(0, m, WIDTH):
+        part = slice(low, min(low + WIDTH, m))
+        tile = np.zeros((size, WIDTH), np.float32)
+        tile[: len(values), : part.stop - low] = (
+            centred[:, part] / scale[part] * signs[0, : len(values), None]
+        )
+        kernels.bits.transform(tile)
+        tile *= signs[1][:, None] / np.float32(size)
+        kernels.bits.transform(tile)
+        rotated[part] = tile[:, : part.stop - low].T
+    n_bits = kernels.bits.QUERY_BITS
+    lowest, highest = rotated.min(axis=1).astype(float), rotated.max(axis=1).astype(float)
+    step = np.maximum((highest - lowest) / (2**n_bits - 1), np.finfo(np.float32).tiny)
+    levels = np.rint((rotated - lowest[:, None]) / step[:, None]).astype(np.uint8)
+    rounded = lowest[:, None] + step[:, None] * levels
+    bits = (levels[:, None] >> np.arange(n_bits, dtype=np.uint8)[:, None]) & 1
+    planes = np.packbits(bits, axis=-1, bitorder="little").view(np.uint64)
+    error = np.square(rounded - rotated).sum(axis=1) * scale**2
+    squares = np.square(centred).sum(axis=0)
+    numbers = [lowest * scale, step * scale, rounded.sum(axis=1) * scale, squares, error, mean]
+    return Queries(planes, np.stack(numbers, axis=1))
