@@ -71,8 +71,8 @@ class StoredRows:
 
     def bits(self) -> Part:
         """The bits of the cells."""
-        arrays = [_open_array(self.folder, name) for name in (BITS, MOMENTS)]
-        return Part(*arrays, self.record.seed, self.record.shape[0])
+        bits, moments = (_open_array(self.folder, name) for name in (BITS, MOMENTS))
+        return Part(bits, moments, self.record.seed, self.record.shape[0])
 
 
 class IndexSource(Source):
@@ -112,9 +112,8 @@ class IndexSource(Source):
     @cached_property
     def original_rows(self) -> Indices:
         """Row number of each row in the original data, and in those that were appended to them."""
-        return self.read_vector("original_rows").astype(np.intp) + np.repeat(
-            self._edges[:-1], np.diff(self._edges)
-        )
+        starts = np.repeat(self._edges[:-1], np.diff(self._edges))
+        return np.asarray(self.read_vector("original_rows") + starts, np.intp)
 
     @cached_property
     def sketch(self) -> Sketch:

@@ -281,7 +281,7 @@ def _write_cells(
                 with open(folder / "scratch" / f"panel_{panel.start}", "ab") as file:
                     file.write(np.ascontiguousarray(block[:, panel], dtype).data)
             tick(block.size * dtype.itemsize)
-    shapes = {
+    shapes: dict[str, tuple[Any, int]] = {
         HEAD: (dtype, len(first)),
         BITS: (np.uint64, sum(block.size for block in blocks) // WORD),
         MOMENTS: (np.float64, N_MOMENTS * len(blocks)),

@@ -75,7 +75,7 @@ def centre(column: Array, moments: Floats) -> float:
         z = scale * (np.float64(column[i]) - mean)
         squares += z * z if z == z else 0.0
     moments[SQUARES] = squares / scale / scale
-    return scale
+    return float(scale)
 
 
 @elementwise
