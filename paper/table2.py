@@ -19,7 +19,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from banditsis.core.arrays import Array, Indices
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
-from banditsis.sources.interactions.source import Interactions
+from banditsis.sources.interactions import Interactions
 from banditsis.sources.views import RowSubset
 from paper import output
 from paper.movielens import (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from banditsis.results.several import ScreeningResults as ScreeningResults
     from banditsis.screening import screen as screen
     from banditsis.show import plots as plots
-    from banditsis.sources.interactions.source import Interactions as Interactions
+    from banditsis.sources.interactions import Interactions as Interactions
 
 __version__ = "1.0.0rc1"
 
@@ -31,7 +31,7 @@ __version__ = "1.0.0rc1"
 _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
-    "Interactions": "sources.interactions.source",
+    "Interactions": "sources.interactions",
     "Interrupted": "results.result",
     "IterativeSIS": "iterative",
     "Plan": "plans.plan",

@@ -14,7 +14,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
 from banditsis.core.alignment import align_rows
-from banditsis.core.arrays import Array, Floats
+from banditsis.core.arrays import Array
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     check_flag,
@@ -160,7 +160,7 @@ class Screener(SelectorMixin, BaseEstimator):
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
         X = open_source(X) if is_dask(X) or is_labelled(X) or is_on_gpu(X) else X
-        self._means, self._encoding = (X.means, X.encoding) if isinstance(X, Source) else (None, None)
+        self._encoding = X.encoding if isinstance(X, Source) else None
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
@@ -226,7 +226,6 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _read_selected(self, source: Source) -> Array:
         """All rows of the selected columns of a source: by name if they have names, else by position."""
-        _check_means(self._means, source)
         selected, n = self.get_support(indices=True), source.shape[0]
         if self._results[0].names is None or source.names is None:
             _check_n_features(self, source, reset=False)
@@ -309,23 +308,6 @@ def check_columns(y: Any, statistic: StatisticLike) -> None:
     shape = np.asarray(y).shape
     if find_statistic(statistic).n_columns == 1 and (len(shape) != 2 or shape[1] == 1):
         column_or_1d(y, warn=True)
-
-
-def _check_means(fitted: Floats | None, source: Source) -> None:
-    """Check that features are centred as in the fit; otherwise they are different features."""
-    if fitted is None and source.means is None:
-        return
-    if fitted is None:
-        raise ValueError(
-            "the features are centred here, but were not when the selector was fitted: pass the rows as "
-            "Interactions(X, center=False)."
-        )
-    if source.means is None or not np.array_equal(fitted, source.means):
-        how = "not centred" if source.means is None else "centred by other means"
-        raise ValueError(
-            f"the features are {how}, but were centred when the selector was fitted: pass the rows as "
-            "Interactions(X, center=fitted.means), where fitted is the source of the fit."
-        )
 
 
 class SIS(Screener):

@@ -186,19 +186,6 @@ def test_forms_and_dtypes_of_the_columns(form, dtype):
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_centred_columns(dtype):
-    x = (X + 5).astype(dtype)
-    x[:, 2] = 0.1
-    source = Interactions(x, center=True)
-    built = build(x.astype(float) - np.where(np.arange(M) == 2, x[0], x.mean(axis=0, dtype=float)))
-    scores = compare(source, built, Y[:, 0], 1e-9 if dtype == "f8" else 1e-4).scores
-    assert abs(scores[M:]).max() > 0.5
-    assert {scores[k] for k, name in enumerate(source.names) if "x2" in name.split(" × ")} == {0.0}
-    part = RowSubset(source, np.arange(0, N, 2))  # the means are still those of all rows
-    np.testing.assert_allclose(part.read(slice(0, 5), None), built[0:10:2], rtol=1e-4, atol=1e-5)
-
-
 def test_any_source_can_be_the_base():
     frame = pd.DataFrame(X[:, :10], columns=[f"gene {j}" for j in range(10)])
     for base in (frame, open_source(frame), RowSubset(open_source(frame), np.arange(N))):
@@ -255,10 +242,6 @@ def test_nan_is_found_and_named():
         (lambda: Interactions(X[:, :1], main_effects=False), "no pairs"),
         (lambda: Interactions(X, names=iter("ab")), r"2 names.* 70 columns"),
         (lambda: Interactions(open_source(X), names="ab"), r"2 names.* 70 columns"),
-        (lambda: Interactions(GAP, center=True), r"center=True.*'x5'"),
-        (lambda: Interactions(X, center=[1.0, 2.0, 3.0]), r"70 columns.*\(3,\)"),
-        (lambda: Interactions(X[:, :2], center=[0.0, np.nan]), "finite mean for each.* with NaN"),
-        (lambda: Interactions(X[:0], center=True), r"no rows.*center=source\.means"),
     ],
 )
 def test_arguments_that_do_not_fit_raise(make, message):
@@ -275,36 +258,15 @@ def test_a_note_says_where_everything_would_be_as_fast():
     assert some < wide.bytes_touched(13_815, 636_756, scattered=False) / 10
 
 
-def test_new_rows_are_centred_by_the_means_of_the_fit():
-    """Products of new rows, by hand; other means, or none, make other features and raise."""
-    fitted = Interactions(X[:300, :9], center=True)
-    selector = SIS(5).fit(fitted, Y[:300, 0])
-    new = X[300:, :9]
-    kept = selector.transform(Interactions(new, center=fitted.means))
-    built = build(new - X[:300, :9].mean(axis=0))[:, selector.get_support(indices=True)]
-    np.testing.assert_allclose(kept, built, rtol=1e-9)
-    for center, message in ((True, "centred by other means"), (False, "are not centred")):
-        with pytest.raises(ValueError, match=message + r".*center=fitted\.means"):
-            selector.transform(Interactions(new, center=center))
-    plain = SIS(5).fit(Interactions(X[:300, :9]), Y[:300, 0])
-    with pytest.raises(ValueError, match=r"are centred here, but were not.*center=False"):
-        plain.transform(Interactions(new, center=fitted.means))
-    assert SIS(5).fit(RowSubset(fitted, np.arange(200)), Y[:200, 0]).transform(fitted).shape == (300, 5)
-
-
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
-@pytest.mark.parametrize(("dtype", "size", "remedy"), [("f4", 1e25, ".*float64"), ("f8", 1e100, "")])
-def test_products_that_overflow_raise(dtype, size, remedy, missing):
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e25), ("f8", 1e100), ("f8", 1e200)])
+def test_products_that_overflow_raise(dtype, size, missing):
     """In any row, and in new rows; the columns themselves may be as large."""
-    message = rf"overflow {np.dtype(dtype)}: rescale 'x[01]' and 'x[01]'{remedy}"
     x = X[:, :5].astype(dtype)
     x[7, 0] = size
     assert np.isfinite(Interactions(x).read(slice(0, 10), None)).all()
-    with pytest.raises(ValueError, match=r"rescale 'x0'(,|\.)"):
+    with pytest.raises(ValueError, match=r"column 'x0².* rescale"):
         screen(Interactions(x, squares=True), Y[:, 0], Plan.exact(N, 20, 2), missing=missing)
-    x[300, 1] = -size
-    with pytest.raises(ValueError, match=message):
+    x[7, 1] = -size
+    with pytest.raises(ValueError, match=r"column 'x0 × x1'.* rescale"):
         screen(Interactions(x), Y[:, 0], Plan.exact(N, 15, 2), missing=missing)
-    selector = SIS(15, missing=missing).fit(Interactions(X[:, :5].astype(dtype)), Y[:, 0])
-    with pytest.raises(ValueError, match=message):
-        selector.transform(Interactions(x))

@@ -203,7 +203,7 @@ def test_every_source_gives_the_same(tmp_path):
         found = screen(other, y, Plan.exact(500, 300, 1), statistic="logistic", pvalues=True, n_jobs=2)
         np.testing.assert_allclose(found.log10_pvalues, expected.log10_pvalues, rtol=1e-6, atol=1e-9)
         assert found.cells_reread == expected.cells_reread
-    pairs = Interactions(x[:, :20], center=False)
+    pairs = Interactions(x[:, :20])
     products = np.column_stack([x[:, :20], *(x[:, i] * x[:, j] for i in range(20) for j in range(i + 1, 20))])
     found = screen(pairs, y, Plan.exact(*pairs.shape, 1), statistic="logistic", pvalues=True)
     np.testing.assert_allclose(

@@ -161,7 +161,7 @@ def _stored_target(path: str) -> str:
 def _wrap(source: Source, options: SimpleNamespace, opening: dict[str, Any]) -> Source:
     """The features for interactions or for a cluster, whose workers open the data themselves."""
     if options.interactions:
-        from banditsis.sources.interactions.source import Interactions
+        from banditsis.sources.interactions import Interactions
 
         products = Interactions(source)
         products.notes = [*source.notes, *products.notes]

@@ -489,7 +489,7 @@ def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool
                 f"{where}: set missing='pairwise' to ignore missing values, or impute them first, for "
                 "example with sklearn.impute.SimpleImputer."
             )
-        raise ValueError(f"{where}: drop or replace it.")
+        raise ValueError(f"{where}: drop{', rescale' if source.recipe else ''} or replace it.")
     if columns is not None:
         wider = "" if source.dtype == np.float64 else ", or pass X as float64"
         raise ValueError(

@@ -151,8 +151,6 @@ class Source(ABC):
     uses_blas: bool = False
     #: Name of the file, or other data, that the source was opened from.
     label: str = ""
-    #: What is subtracted from the columns that features are made of; None if nothing is.
-    means: Floats | None = None
     #: Column and level of each feature if some columns are one-hot encoded; the level of a number is None.
     encoding: Sequence[tuple[str, object]] | None = None
     #: What else is known about the features, such as the chromosome: a value for each, by name of the column.

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
-from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows, split_groups
-from banditsis.sources.interactions import gram
-from banditsis.sources.interactions.columns import BaseColumns, find_overflow
-from banditsis.sources.interactions.features import PairCalibration, PairNames, PairOrder, calibrate_pairs
+from banditsis.core.parallel import map_in_threads
+from banditsis.core.validation import is_on_gpu, to_memory
+from banditsis.sources import pair_sums
+from banditsis.sources.array import check_names
+from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows, split_groups, summing_dtype
 from banditsis.statistics.weights import Weights
 
 BYTES_PER_SECOND = 30e9  # converts seconds of arithmetic to bytes
+#: Cells of the columns that are held at once, and rows that a thread reads at once.
+BLOCK_CELLS, THREAD_ROWS = 1 << 23, 256
 
 
 class Interactions(Source):
@@ -40,16 +42,6 @@ class Interactions(Source):
         Whether the columns themselves are also features.
     squares : bool
         Whether the square of each column is a feature.
-    center : bool or array-like of shape (m,)
-        Whether the mean over all rows is subtracted from each column before multiplying. Products of centred
-        columns are different features with different scores: they are not correlated with y only because one
-        of their columns is. An array is subtracted instead of the means; ``center=source.means`` makes the
-        features of ``source`` from new rows.
-
-    Attributes
-    ----------
-    means : ndarray of shape (m,) or None
-        The values that are subtracted from the columns; None if the columns are not centred.
 
     Examples
     --------
@@ -74,25 +66,29 @@ class Interactions(Source):
         *,
         main_effects: bool = True,
         squares: bool = False,
-        center: bool | ArrayLike = False,
     ) -> None:
-        self.base = BaseColumns(X, names, center)
-        source, m = self.base.source, self.base.n_columns
-        self.order = PairOrder.make(m, main_effects, squares)
-        self.shape = (source.shape[0], int(self.order.offsets[-1]))
+        from banditsis.formats.opening import is_sparse, open_source  # formats import sources
+
+        # All columns of some rows are read, so a sparse matrix is stored by row.
+        source = open_source(X.tocsr() if is_sparse(X) else to_memory(X) if is_on_gpu(X) else X)
+        self.base, (n, m) = source, source.shape
+        self.order = pair_sums.PairOrder.make(m, main_effects, squares)
+        self.shape = (n, int(self.order.offsets[-1]))
         if self.shape[1] == 0:
             raise ValueError(f"X has {m} column(s), which give no pairs: pass at least two columns.")
-        self.dtype, self.means = self.base.dtype, self.base.means
+        self.dtype = summing_dtype(source.dtype)
         self.block_rows, self.chunk = source.block_rows, (source.block_rows, 1)
         self.shuffled, self.stratum_sizes = source.shuffled, source.stratum_sizes
-        self.names = PairNames(self.base.names, self.order)
-        self.recipe = _recipe(main_effects, squares, center)
+        base_names = source.names if names is None else check_names(list(names), m)
+        self.names = pair_sums.PairNames(base_names, self.order)
+        options = {"main_effects=False": not main_effects, "squares=True": squares}
+        self.recipe = f"Interactions({', '.join(['X', *(text for text, given in options.items() if given)])})"
 
     def row_number(self, row: int) -> int:
-        return self.base.source.row_number(row)
+        return self.base.row_number(row)
 
     def block_edges(self) -> Indices:
-        return self.base.source.block_edges()
+        return self.base.block_edges()
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         if columns is None or isinstance(columns, slice):
@@ -104,21 +100,24 @@ class Interactions(Source):
         kernels.interactions.multiply(block, first, second, out)
         return out
 
-    def _read_base(self, rows: Rows, columns: Columns) -> Array:
-        """Base columns, none of whose products overflows."""
-        block = self.base.read(rows, columns)
-        found = find_overflow(block, squares=self.order.lead == 0)
-        if len(found):
-            numbers = found if columns is None else columns[found]
-            names = " and ".join(dict.fromkeys(repr(self.base.name(int(k))) for k in numbers))
-            wider = "" if self.dtype == np.float64 else ", or pass X as float64"
-            raise ValueError(f"products overflow {self.dtype}: rescale {names}{wider}.")
+    def _read_base(self, rows: Rows, columns: Columns = None) -> Array:
+        """Some rows of some base columns, read by all threads."""
+        if columns is not None and len(columns) == self.base.shape[1]:
+            columns = None
+        n_columns = self.base.shape[1] if columns is None else len(columns)
+        block = np.empty((count_rows(rows), n_columns), self.dtype)
+        step = max(THREAD_ROWS, min(self.base.block_rows, len(block)))
+
+        def fill(i: int) -> None:
+            block[i : i + step] = self.base.read(take(rows, i, i + step), columns)
+
+        map_in_threads(fill, range(0, len(block), step))
         return block
 
-    def calibrate(self, rows: Rows) -> PairCalibration:
+    def calibrate(self, rows: Rows) -> pair_sums.PairCalibration:
         """Shift columns, and the products whose variance unshifted sums would lose, by pilot means."""
         pilot = spread(rows, PILOT_ROWS) if self.block_rows == 1 else pilot_rows(self, rows)
-        return calibrate_pairs(self.base.read(pilot).astype(np.float64), self.order, self.dtype)
+        return pair_sums.calibrate_pairs(self._read_base(pilot).astype(np.float64), self.order, self.dtype)
 
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
@@ -130,45 +129,42 @@ class Interactions(Source):
     def _add_group(self, rows: Rows, columns: Columns, weights: Weights, context: SumContext) -> None:
         """Add the sums of some rows, each feature in the way that is faster."""
         calibration, out, workers, tick = context
-        assert isinstance(calibration, PairCalibration)
+        assert isinstance(calibration, pair_sums.PairCalibration)
         by_pair = weights.n_presence > 0 or self._is_faster_by_pair(count_rows(rows), out.shape)
         chosen = np.arange(self.shape[1]) if columns is None else columns
         single = slice(None) if by_pair else self.order.single(columns, calibration.flat)
         used, first, second = self.order.used_columns(chosen[single])
         shift = calibration.shift[chosen[single]]
-        triangle = None if by_pair else gram.Triangle.make(self.order, columns)
+        triangle = None if by_pair else pair_sums.Triangle.make(self.order, columns)
         single_sums = out[:, single]
-        for run in self.base.runs(rows):
+        for run in self._runs(rows):
             part = weights.part(run)
             block = self._read_base(take(rows, run.start, run.stop), used if by_pair else None)
             if triangle is not None:
-                gram.add_products(block.astype(calibration.dtype, copy=False), part, triangle, out, workers)
+                products = block.astype(calibration.dtype, copy=False)
+                pair_sums.add_products(products, part, triangle, out, workers)
                 block = block[:, used]
             if len(shift):
-                gram.add_pairs(block, first, second, shift, part, single_sums, workers)
+                pair_sums.add_pairs(block, first, second, shift, part, single_sums, workers)
             tick(len(block) * out.shape[1])
         out[:, single] = single_sums
+
+    def _runs(self, rows: Rows) -> Iterator[slice]:
+        """Positions of runs of rows that fit in memory, of equal length and, if possible, of whole blocks."""
+        n, fitting = count_rows(rows), max(1, BLOCK_CELLS // self.base.shape[1])
+        height = max(fitting, min(self.base.block_rows, 8 * fitting))
+        step = max(1, -(-n // max(1, -(-n // height))))
+        for i in range(0, n, step):
+            yield slice(i, min(i + step, n))
 
     def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, ...]) -> bool:
         """Whether summing so few features one by one is faster than multiplying all columns."""
         n_lines, p = shape
-        by_pair, by_product = gram.expected_seconds(n_rows, self.base.n_columns, p, self.dtype, n_lines)
+        by_pair, by_product = pair_sums.expected_seconds(n_rows, self.base.shape[1], p, self.dtype, n_lines)
         return by_pair < by_product
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """The time of the arithmetic, which costs more than reading, expressed in bytes."""
-        seconds = min(gram.expected_seconds(n_rows, self.base.n_columns, n_columns, self.dtype))
+        seconds = min(pair_sums.expected_seconds(n_rows, self.base.shape[1], n_columns, self.dtype))
         # Callers count scattered bytes twice, but the time does not depend on the order of rows.
         return BYTES_PER_SECOND * seconds / (2 if scattered else 1)
-
-
-def _recipe(main_effects: bool, squares: bool, center: bool | ArrayLike) -> str:
-    """The call that makes these features, as code; given means are called ``means``."""
-    given_means = not isinstance(center, bool | np.bool_)
-    options = {
-        "main_effects=False": not main_effects,
-        "squares=True": squares,
-        "center=True": not given_means and center,
-        "center=means": given_means,
-    }
-    return f"Interactions({', '.join(['X', *(option for option, given in options.items() if given)])})"

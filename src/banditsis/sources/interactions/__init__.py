@@ -1,1 +1,0 @@
-"""Products of columns as features that are never stored."""
