@@ -6,6 +6,8 @@ i, with column ``i + lead`` (``lead`` is 0 with squares, 1 without).
 
 from __future__ import annotations
 
+from typing import Any
+
 from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, unfused_reduction
 
@@ -21,77 +23,59 @@ def multiply(block: Array, first: Array, second: Array, out: Array) -> None:
 
 @unfused_reduction
 def moments(
-    base: Array, first: Array, second: Array, shift: Array, w: Array, fourth: Array | None, out: Array
-) -> None:
-    """Add ``Σz, Σzw, Σz²`` with ``z = x·x' - shift`` to ``out`` (lines, pairs); ``base`` is (columns, rows).
-
-    ``Σz⁴`` is added to ``fourth`` (pairs,) unless it is None; Numba compiles the two cases separately.
-    """
-    for t in range(first.size):
-        a, b, s = base[first[t]], base[second[t]], shift[t]
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(w.size):
-            z = a[k] * b[k] - s
-            s0 += z
-            s1 += z * w[k]
-            u = z * z
-            s2 += u
-            if fourth is not None:
-                s3 += u * u
-        out[0, t] += s0
-        out[1, t] += s1
-        out[2, t] += s2
-        if fourth is not None:
-            fourth[t] += s3
-
-
-@unfused_reduction
-def weighted_moments(
     base: Array,
     first: Array,
     second: Array,
     shift: Array,
     linear: Array,
-    v: Array,
-    presence: Array,
+    v: Array | None,
+    presence: Array | None,
     work: Array,
     fourth: Array | None,
     out: Array,
 ) -> None:
-    """Add the lines that :class:`Weights` promises; ``linear`` and ``presence`` are (columns, rows).
+    """Add the lines that :class:`Weights` promises to ``out`` (lines, pairs), with ``z = x·x' - shift``.
 
-    If ``presence`` has columns, missing cells are left out of all sums. ``work`` is scratch (2, rows).
+    ``base``, ``linear`` and ``presence`` are (columns, rows). Missing cells are left out if there is
+    ``presence``. ``Σz⁴`` is added to ``fourth``. ``work`` is scratch (2, rows). Numba compiles each
+    combination of what is None separately.
     """
-    q, z, present = linear.shape[0], work[0], work[1]
+    q, weights, z, present = linear.shape[0], linear[0], work[0], work[1]
     for t in range(first.size):
         a, b, s = base[first[t]], base[second[t]], shift[t]
-        for k in range(v.size):
-            z[k] = a[k] * b[k] - s
-        if presence.shape[0] > 0:
-            for k in range(v.size):
-                present[k] = 1.0 if z[k] == z[k] else 0.0
-                z[k] = z[k] if z[k] == z[k] else 0.0
-        s0, s2, s3 = 0.0, 0.0, 0.0
-        for k in range(v.size):
-            u = z[k] * z[k]
-            s0 += v[k] * z[k]
-            s2 += v[k] * u
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for k in range(weights.size):
+            x = a[k] * b[k] - s
+            if presence is not None:
+                present[k] = 1.0 if x == x else 0.0
+                x = x if x == x else 0.0
+            z[k] = x
+            weighted = x if v is None else v[k] * x
+            s0 += weighted
+            s1 += weights[k] * x
+            s2 += weighted * x
             if fourth is not None:
-                s3 += u * u
+                square = x * x
+                s3 += square * square
         out[0, t] += s0
+        out[1, t] += s1
         out[q + 1, t] += s2
         if fourth is not None:
             fourth[t] += s3
-        for j in range(q):
-            w, total = linear[j], 0.0
-            for k in range(v.size):
-                total += w[k] * z[k]
-            out[j + 1, t] += total
-        for j in range(presence.shape[0]):
-            w, total = presence[j], 0.0
-            for k in range(v.size):
-                total += w[k] * present[k]
-            out[q + 2 + j, t] += total
+        for j in range(1, q):
+            out[j + 1, t] += _product(linear[j], z)
+        if presence is not None:
+            for j in range(presence.shape[0]):
+                out[q + 2 + j, t] += _product(presence[j], present)
+
+
+@unfused_reduction
+def _product(a: Array, b: Array) -> Any:
+    """``Σab``."""
+    total = 0.0
+    for k in range(a.size):
+        total += a[k] * b[k]
+    return total
 
 
 @elementwise

@@ -300,12 +300,6 @@ def _add_moments(
     base: Floats, first: Indices, second: Indices, shift: Floats, weights: Weights, out: Floats
 ) -> None:
     """Add the sums of a few rows of some features."""
-    linear, fourth = np.ascontiguousarray(weights.linear.T), out[-1] if weights.fourth else None
-    if weights.is_plain:
-        kernels.interactions.moments(base, first, second, shift, linear[0], fourth, out)
-        return
-    n = base.shape[1]
-    v = np.ones(n) if weights.v is None else np.ascontiguousarray(weights.v)
-    presence = np.empty((0, n)) if weights.presence is None else np.ascontiguousarray(weights.presence.T)
-    arguments = linear, v, presence, np.empty((2, n))
-    kernels.interactions.weighted_moments(base, first, second, shift, *arguments, fourth, out)
+    linear, v, presence = (None if w is None else np.ascontiguousarray(w.T) for w in weights.arrays)
+    work, fourth = np.empty((2, base.shape[1])), out[-1] if weights.fourth else None
+    kernels.interactions.moments(base, first, second, shift, linear, v, presence, work, fourth, out)
