@@ -151,7 +151,7 @@ def _make_features(
     n: int, p: int, rng: np.random.Generator, dtype: DTypeLike, scale: Any = 1.0, shift: Any = 0.0
 ) -> Array:
     """Return rows ``scale · z + shift`` with z ~ N(0, Σ)."""
-    from banditsis.kernels.autoregressive import autoregress  # loads Numba
+    from banditsis.kernels.cells import autoregress  # loads Numba
 
     kind: Any = np.dtype(dtype)
     if kind not in (np.float64, np.float32):

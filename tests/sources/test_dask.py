@@ -375,7 +375,7 @@ def test_a_worker_killed_in_each_round_changes_nothing(client):
 
 COMPILE = """
 import numpy as np
-from banditsis.kernels.gather import gather
+from banditsis.kernels.cells import gather
 tile = np.empty((2, 2))
 gather(np.arange(9.0), np.array([0, 3]), np.array([0, 2]), 0, tile)
 print(tile.tolist())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, screen
-from banditsis.kernels import half
+from banditsis.kernels.cells import convert_half
 
 rng = np.random.default_rng(5)
 X = rng.standard_normal((600, 70)).astype(np.float16)
@@ -18,7 +18,7 @@ LABELS = np.digitize(Y, [-1.0, 1.0])
 def test_every_number_is_converted_exactly():
     bits = np.arange(1 << 16, dtype=np.uint16)
     tile = np.empty((1, bits.size), np.float32)
-    half.convert(bits, np.array([0]), tile)
+    convert_half(bits, np.array([0]), tile)
     expected = bits.view(np.float16).astype(np.float32)
     np.testing.assert_array_equal(tile[0], expected)
     known = ~np.isnan(expected)

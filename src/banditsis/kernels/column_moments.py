@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.kernels.cells import gather
 from banditsis.kernels.compile import LEAST_FOURTH, inlined_reduction, reduction
-from banditsis.kernels.gather import gather
 
 PANEL = 2048
 
@@ -114,3 +114,39 @@ def sum_fourth(flat: Array, start: int, m: int, s: float) -> float:
         u = np.float64(z * z) if z == z else 0.0
         total += u * u
     return total
+
+
+@reduction
+def pairwise_moments(flat: Array, starts: Array, shift: Array, y: Array, values: Array, out: Array) -> None:
+    """As :func:`banditsis.kernels.row_moments.pairwise_moments`; two columns share what is loaded of rows."""
+    zero, one = shift.dtype.type(0), shift.dtype.type(1)
+    for k in range(0, starts.size, 2):
+        other = min(k + 1, starts.size - 1)  # a single column is taken twice
+        sa, sb = shift[k], shift[other]
+        for i in range(0, y.size, PANEL):
+            stop = min(i + PANEL, y.size)
+            w, e, f, g = y[i:stop], values[0, i:stop], values[1, i:stop], values[2, i:stop]
+            a, b = flat[starts[k] + i : starts[k] + stop], flat[starts[other] + i : starts[other] + stop]
+            a0, a1, a2, a3, a4, a5 = zero, zero, zero, zero, zero, zero
+            b0, b1, b2, b3, b4, b5 = zero, zero, zero, zero, zero, zero
+            for t in range(stop - i):
+                za, zb = a[t] - sa, b[t] - sb
+                ma, mb = one if za == za else zero, one if zb == zb else zero
+                za, zb = za if za == za else zero, zb if zb == zb else zero
+                a0 += za
+                b0 += zb
+                a1 += za * w[t]
+                b1 += zb * w[t]
+                a2 += za * za
+                b2 += zb * zb
+                a3 += ma * e[t]
+                b3 += mb * e[t]
+                a4 += ma * f[t]
+                b4 += mb * f[t]
+                a5 += ma * g[t]
+                b5 += mb * g[t]
+            for line, total in enumerate((a0, a1, a2, a3, a4, a5)):
+                out[line, k] += total
+            if other > k:
+                for line, total in enumerate((b0, b1, b2, b3, b4, b5)):
+                    out[line, other] += total

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise
-from banditsis.kernels.sorting import Scratch, argsort
+from banditsis.kernels.sorting import Scratch, argsort, end_of_ties
 
 #: Inversions are counted 2 to the power of this at a time, with one bit for each.
 WORD = 6
-
-
-@elementwise
-def end_of_ties(x: Array, order: Array, start: int) -> int:
-    """End of the run of equal values that begins at ``start``."""
-    value, stop = x[order[start]], start + 1
-    while stop < order.size and x[order[stop]] == value:
-        stop += 1
-    return stop
 
 
 @elementwise
@@ -115,25 +107,16 @@ def tied_pairs(size: int) -> float:
 
 @elementwise
 def kendall(
-    block: Array,
-    places: Array,
-    groups: Array,
-    starts: Array,
-    ties: Array,
-    free: Array,
-    sorted_x: Array,
-    code: Array,
-    scratch: Scratch,
-    out: Array,
+    block: Array, response: Any, free: Array, sorted_x: Array, code: Array, scratch: Scratch, out: Array
 ) -> None:
-    """Kendall's τ-b; ``places`` sort the response, ``groups`` number its values, which begin at ``starts``.
+    """Kendall's τ-b; the response is what :meth:`Kendall.prepare` returns.
 
-    ``ties`` as :meth:`Kendall.prepare` returns them. Lines of ``out``: τ-b, and 1 / its null standard error.
+    Lines of ``out``: τ-b, and 1 / its null standard error. The arrays before ``scratch`` are overwritten.
 
     Every pair without ties is either concordant or an inversion. Rows with equal responses are numbered in
     the order of x and are not counted as inversions, nor are rows with equal x, because sorting is stable.
     """
-    n, order = places.size, scratch[0]
+    (places, groups, starts, ties), n, order = response, block.shape[1], scratch[0]
     pairs, tied = tied_pairs(n), ties[0]
     for k in range(out.shape[1]):
         for i in range(n):

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.kernels.cells import gather
 from banditsis.kernels.compile import LEAST_FOURTH, elementwise, inlined_elementwise
-from banditsis.kernels.gather import gather
 
 PANEL = 120
 
@@ -166,6 +166,46 @@ def add_fourth(flat: Array, starts: Array, first: int, shift: Array, fourth: Arr
             z = x[j] - shift[j]
             u = np.float64(z * z) if z == z else 0.0
             fourth[j] += u * u
+
+
+@elementwise
+def pairwise_moments(
+    flat: Array, starts: Array, shift: Array, y: Array, values: Array, part: Array, out: Array
+) -> None:
+    """Add ``Σz, Σzy, Σz²`` over the cells that are not NaN, and the sums of three values of their rows.
+
+    ``values`` has shape (3, rows), ``part`` and ``out`` (6, m). Four rows are added together.
+    """
+    m, zero, one = shift.size, shift.dtype.type(0), shift.dtype.type(1)
+    p0, p1, p2, p3, p4, p5 = part[0], part[1], part[2], part[3], part[4], part[5]
+    e, f, g = values[0], values[1], values[2]
+    for first in range(0, starts.size, PANEL):
+        stop = min(first + PANEL, starts.size)
+        part[:] = 0
+        for i in range(first, stop, 4):
+            # The last group repeats its last row, of which nothing is added.
+            ib, ic, id_ = min(i + 1, stop - 1), min(i + 2, stop - 1), min(i + 3, stop - 1)
+            one_b, one_c = one if i + 1 < stop else zero, one if i + 2 < stop else zero
+            one_d = one if i + 3 < stop else zero
+            a, b = flat[starts[i] : starts[i] + m], flat[starts[ib] : starts[ib] + m]
+            c, d = flat[starts[ic] : starts[ic] + m], flat[starts[id_] : starts[id_] + m]
+            ya, yb, yc, yd = y[i], y[ib], y[ic], y[id_]
+            for j in range(m):
+                s = shift[j]
+                za, zb, zc, zd = a[j] - s, b[j] - s, c[j] - s, d[j] - s
+                ma, mb = one if za == za else zero, one_b if zb == zb else zero
+                mc, md = one_c if zc == zc else zero, one_d if zd == zd else zero
+                za, zb = za if za == za else zero, zb * one_b if zb == zb else zero
+                zc, zd = zc * one_c if zc == zc else zero, zd * one_d if zd == zd else zero
+                p0[j] += (za + zb) + (zc + zd)
+                p1[j] += (za * ya + zb * yb) + (zc * yc + zd * yd)
+                p2[j] += (za * za + zb * zb) + (zc * zc + zd * zd)
+                p3[j] += (ma * e[i] + mb * e[ib]) + (mc * e[ic] + md * e[id_])
+                p4[j] += (ma * f[i] + mb * f[ib]) + (mc * f[ic] + md * f[id_])
+                p5[j] += (ma * g[i] + mb * g[ib]) + (mc * g[ic] + md * g[id_])
+        for line in range(6):
+            for j in range(m):
+                out[line, j] += part[line, j]
 
 
 @elementwise

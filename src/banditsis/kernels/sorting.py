@@ -123,3 +123,12 @@ def finish_by_insertion(packed: Array, keys: Array) -> bool:
         if moves > max_moves:
             return False
     return True
+
+
+@elementwise
+def end_of_ties(x: Array, order: Array, start: int) -> int:
+    """End of the run of equal values that begins at ``start``."""
+    value, stop = x[order[start]], start + 1
+    while stop < order.size and x[order[stop]] == value:
+        stop += 1
+    return stop

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from banditsis.core.arrays import Array
 from banditsis.kernels import column_moments
 from banditsis.kernels.compile import elementwise, prefetch_address, reduction
-from banditsis.kernels.row_moments import PANEL, add_fourth
+from banditsis.kernels.row_moments import PANEL
 
 ROWS, GROUP = 8, 3
 WIDTH = 2048
@@ -45,59 +45,32 @@ VECTOR_BYTES = _vector_bytes()
 
 @elementwise
 def by_row(
-    flat: Array,
-    starts: Array,
-    shift: Array,
-    weights: Array,
-    square: Array | None,
-    part: Array,
-    fourth: Array | None,
-    out: Array,
+    flat: Array, starts: Array, shift: Array, weights: Array, square: Array | None, part: Array, out: Array
 ) -> None:
-    """Add ``Σz·w`` for each column w of the weights, and then ``Σv·z²``, to ``out``, and Σz⁴ to ``fourth``.
+    """Add ``Σz·w`` for each column w of the weights, and then ``Σv·z²``, to ``out``.
 
     ``weights`` has shape (rows, q). The v are ``square`` (rows,), or 1 if it is None. ``part`` has at least
     (q + 1) · min(m, WIDTH) values.
     """
-    m, lanes = shift.size, VECTOR_BYTES // flat.itemsize
+    m, lanes, q = shift.size, VECTOR_BYTES // flat.itemsize, weights.shape[1]
     n = starts.size - starts.size % ROWS if m >= lanes else 0
     whole = m - m % lanes
     for first in range(0, n, PANEL):
-        stop = min(first + PANEL, n)
-        for j in range(0, whole, WIDTH):
-            end = min(j + WIDTH, whole)
-            _add_panel(flat, starts, first, stop, j, end, shift, weights, square, part)
-            _add_part(part, end - j, lanes, 0, weights.shape[1], out[:, j:end])
-        if whole < m:  # the last vector overlaps the one before, and only its new columns are added
-            _add_panel(flat, starts, first, stop, m - lanes, m, shift, weights, square, part)
-            _add_part(part, lanes, lanes, whole - m + lanes, weights.shape[1], out[:, m - lanes :])
+        last, j = min(first + PANEL, n) - ROWS, 0
+        while j < m:
+            end = min(j + WIDTH, whole) if j < whole else m
+            begin = j if j < whole else m - lanes  # the last vector overlaps the one before
+            width = end - begin
+            part[: (q + 1) * width] = 0
+            for i in range(first, last + 1, ROWS):
+                # Prefetch the next rows, and at the end of the panel the first rows of the next strip.
+                ahead = (i + ROWS, begin) if i < last else (first, end)
+                _add_strip(flat, starts, i, begin, *ahead, width, shift, weights, square, part)
+            _add_part(part, width, lanes, j - begin, q, out[:, begin:end])
+            j = end
     for i in range(n, starts.size):
         v = 1.0 if square is None else square[i]
         _add_row(flat[starts[i] : starts[i] + m], shift, weights[i], v, out)
-    if fourth is not None:
-        add_fourth(flat, starts, 0, shift, fourth)
-
-
-@elementwise
-def _add_panel(
-    flat: Array,
-    starts: Array,
-    first: int,
-    stop: int,
-    column: int,
-    end: int,
-    shift: Array,
-    weights: Array,
-    square: Array | None,
-    part: Array,
-) -> None:
-    """Compute the partial sums of some rows and columns, of which there are whole groups and vectors."""
-    width = end - column
-    part[: (weights.shape[1] + 1) * width] = 0
-    for i in range(first, stop, ROWS):
-        # Prefetch the next rows, and at the end of the panel the first rows of the next strip.
-        following = (i + ROWS, column) if i + ROWS < stop else (first, end)
-        _add_strip(flat, starts, i, column, *following, width, shift, weights, square, part)
 
 
 @elementwise
@@ -107,9 +80,10 @@ def _add_part(part: Array, width: int, lanes: int, skip: int, q: int, out: Array
     for line in range(last + 1):
         total, place = out[line], (line if line < last else q) * lanes
         for j in range(0, width, lanes):
-            more = part[j * (q + 1) + place : j * (q + 1) + place + lanes]
-            for k in range(skip, lanes):
-                total[j + k] += more[k]
+            start = j * (q + 1) + place
+            sums, more = total[j + skip : j + lanes], part[start + skip : start + lanes]
+            for k in range(more.size):
+                sums[k] += more[k]
 
 
 @elementwise
@@ -220,13 +194,7 @@ def _add_line(vectors: _Vectors, z: list[Any], others: list[Any], line: Any) -> 
 
 @reduction
 def by_column(
-    flat: Array,
-    starts: Array,
-    shift: Array,
-    weights: Array,
-    square: Array | None,
-    fourth: Array | None,
-    out: Array,
+    flat: Array, starts: Array, shift: Array, weights: Array, square: Array | None, out: Array
 ) -> None:
     """As :func:`by_row` for contiguous columns; ``weights`` has shape (q, rows)."""
     n, squares = weights.shape[1], out[out.shape[0] - 1]
@@ -241,8 +209,6 @@ def by_column(
                     z = x[t] - s
                     total += z * z if square is None else z * z * square[i + t]
                 squares[j] += total
-                if fourth is not None:
-                    fourth[j] += column_moments.sum_fourth(flat, starts[j] + i, m, s)
 
 
 @reduction

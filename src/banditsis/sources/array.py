@@ -100,7 +100,7 @@ class ArraySource(Source):
         if (cells := self._find_strips(rows, columns)) is None:
             return self.array[np.ix_(rows, columns)]
         block = np.empty((len(cells.starts), len(cells.offsets)), self.dtype)
-        kernels.gather.gather(cells.memory, cells.starts, cells.offsets, 0, block)
+        kernels.cells.gather(cells.memory, cells.starts, cells.offsets, 0, block)
         return block if self.by_row else block.T
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
@@ -224,7 +224,7 @@ class ArraySource(Source):
             flat = flatten(halves if halves.strides[1] == 2 else np.ascontiguousarray(halves))
             if flat is not None:
                 tile = np.empty(halves.shape, np.float32)
-                kernels.half.convert(flat.memory, flat.stride[0] * np.arange(len(tile)), tile)
+                kernels.cells.convert_half(flat.memory, flat.stride[0] * np.arange(len(tile)), tile)
                 return tile if self.by_row else tile.T
         return np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
 

@@ -163,7 +163,7 @@ class GenotypeWeights(NamedTuple):
         two = n - missing - one - none
         present = np.repeat(self.totals[None], len(packed), axis=0)
         if w.n_presence and missing.any():
-            kernels.genotypes.subtract_missing(chosen, self.values, present)
+            kernels.cells.subtract_missing_genotypes(chosen, self.values, present)
         present = present.T
         sums = np.empty((w.n_lines, len(packed)))
         sums[0] = one + 2 * two - shift * (n - missing)

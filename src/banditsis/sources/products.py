@@ -145,18 +145,13 @@ def _add_plain_pairwise(strips: Strips, shift: Array, weights: Weights, out: Flo
     """Add the sums of a tile over its present cells in one pass."""
     assert weights.presence is not None
     presence = np.ascontiguousarray(weights.presence.T, dtype=shift.dtype)
-    (memory, starts, along_rows, _), fourth = strips, fourth_line(weights, out)
+    memory, starts, along_rows, _ = strips
     arguments = memory, starts, shift, _first_weights(weights, shift), presence
     if along_rows:
-        kernels.missing.moments_by_row(*arguments, np.empty((6, len(shift)), shift.dtype), out)
-        if fourth is not None:
-            kernels.row_moments.add_fourth(memory, starts, 0, shift, fourth)
-        return
-    kernels.missing.moments_by_column(*arguments, out)
-    if fourth is not None:
-        for k, start in enumerate(starts):
-            n = len(weights.linear)
-            fourth[k] += kernels.column_moments.sum_fourth(memory, start, n, shift[k])
+        kernels.row_moments.pairwise_moments(*arguments, np.empty((6, len(shift)), shift.dtype), out)
+    else:
+        kernels.column_moments.pairwise_moments(*arguments, out)
+    _add_fourth(strips, shift, weights, out)
 
 
 def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
@@ -164,13 +159,24 @@ def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) ->
     q, (memory, starts, along_rows, _) = weights.n_linear, strips
     columns = weights.padded(shift.dtype, kernels.weighted_moments.GROUP, along_rows)
     square = None if weights.v is None else weights.v.astype(shift.dtype)
-    fourth, total = fourth_line(weights, out), out[: q + 2]
+    total = out[: q + 2]
     if along_rows:
         size = (columns.shape[1] + 1) * min(len(shift), kernels.weighted_moments.WIDTH)
         part = np.empty(size, shift.dtype)
-        kernels.weighted_moments.by_row(memory, starts, shift, columns, square, part, fourth, total)
+        kernels.weighted_moments.by_row(memory, starts, shift, columns, square, part, total)
     else:
-        kernels.weighted_moments.by_column(memory, starts, shift, columns, square, fourth, total)
+        kernels.weighted_moments.by_column(memory, starts, shift, columns, square, total)
+    _add_fourth(strips, shift, weights, out)
+
+
+def _add_fourth(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add Σz⁴ to its line, if it is asked for."""
+    (memory, starts, along_rows, _), n = strips, len(weights.linear)
+    if weights.fourth and along_rows:
+        kernels.row_moments.add_fourth(memory, starts, 0, shift, out[-1])
+    elif weights.fourth:
+        for k, start in enumerate(starts):
+            out[-1, k] += kernels.column_moments.sum_fourth(memory, start, n, shift[k])
 
 
 def _add_present(strips: Strips, block: Array, shift: Array, weights: Weights, out: Floats) -> None:
@@ -191,7 +197,7 @@ def _add_present(strips: Strips, block: Array, shift: Array, weights: Weights, o
         n_strips, length = part.shape if along_rows else part.shape[::-1]
         flat = part.ravel(order="K")
         cells = np.flatnonzero(np.isnan(flat))
-        kernels.missing.replace(flat, length, cells, shift, presence[rows], along_rows, absent)
+        kernels.cells.replace_missing(flat, length, cells, shift, presence[rows], along_rows, absent)
         here = Strips(flat, np.arange(n_strips) * length, along_rows)
         _add_group(here, part, shift, complete.part(rows), total)
     out[lines] += total

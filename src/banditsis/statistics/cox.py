@@ -143,8 +143,7 @@ class Cox(SampleStatistic):
 
     def score_block(self, block: Floats, prepared: NullModel) -> Floats:
         out, scales = np.empty((len(prepared.linear) + 1, block.shape[1])), np.empty(block.shape[1])
-        kernels.risk_sets.centre(block, prepared.order, scales)
-        kernels.risk_sets.moments(block, *prepared[:7], out)
+        kernels.model_free.risk_set_moments(block, tuple(prepared[:7]), scales, out)
         explained = prepared.white @ out[1:-1]
         information = out[-1] - np.square(explained).sum(axis=0)
         information = np.where(information > RESOLUTION * np.maximum(out[-1], 0.0), information, 0.0)
@@ -178,7 +177,7 @@ class Cox(SampleStatistic):
 class NullModel(NamedTuple):
     """The Cox model with the covariates alone; rows are in ``order``, latest time first.
 
-    The first seven fields are arguments of the kernel :func:`~banditsis.kernels.risk_sets.moments`.
+    The first seven fields are those of :func:`~banditsis.kernels.model_free.risk_set_moments`.
     """
 
     order: Indices

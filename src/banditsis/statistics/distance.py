@@ -50,15 +50,14 @@ class Distance(SampleStatistic):
         """Order of the response, its sorted values, their cumulative sums, and sums of distances."""
         n, places = len(y), np.argsort(y, kind="stable")
         values, sums = np.empty((2, n))
-        kernels.distance.centre_and_scale(y, places, values)
-        total = kernels.distance.row_sums(values, sums)
-        variance = max(0.0, kernels.distance.distance_variance(values, sums, total))
+        kernels.model_free.centre_and_scale(y, places, values)
+        total = kernels.model_free.row_sums(values, sums)
+        variance = max(0.0, kernels.model_free.distance_variance(values, sums, total))
         return places, values, np.append(0.0, np.cumsum(values)), sums, total, variance
 
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
         work, spare_code = np.empty((2, n)), np.empty(n, np.uint32)
-        kernels.distance.correlation(
-            block.T, *prepared, work, spare_code, kernels.sorting.make_scratch(n), scores
-        )
+        scratch = kernels.sorting.make_scratch(n)
+        kernels.model_free.distance_correlation(block.T, prepared, work, spare_code, scratch, scores)
         return scores

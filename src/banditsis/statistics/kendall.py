@@ -55,9 +55,8 @@ class Kendall(SampleStatistic):
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty((2, block.shape[1]))
         free, code = np.empty_like(prepared[2]), np.empty(n, np.uint32)
-        kernels.ranks.kendall(
-            block.T, *prepared, free, np.empty(n), code, kernels.sorting.make_scratch(n), scores
-        )
+        scratch = kernels.sorting.make_scratch(n)
+        kernels.ranks.kendall(block.T, prepared, free, np.empty(n), code, scratch, scores)
         return scores
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:

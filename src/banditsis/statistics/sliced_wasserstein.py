@@ -73,9 +73,8 @@ class SlicedWasserstein(SampleStatistic):
     def score_block(self, block: Floats, prepared: tuple[Floats, Floats, Floats]) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
         work, joint_order = np.empty((4, n)), np.empty(n, np.uint32)
-        kernels.model_free.sliced_wasserstein(
-            block.T, *prepared, work, joint_order, kernels.sorting.make_scratch(n), scores
-        )
+        scratch = kernels.sorting.make_scratch(n)
+        kernels.model_free.sliced_wasserstein(block.T, prepared, work, joint_order, scratch, scores)
         return scores
 
 
