@@ -13,7 +13,7 @@ from banditsis.plans.plan import Step
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import Pearson
 from banditsis.statistics.base import RowSizes
-from banditsis.statistics.regression import squared_influence
+from banditsis.statistics.linear import squared_influence
 from reference import correlations
 
 rng = np.random.default_rng(0)

@@ -9,7 +9,6 @@ from banditsis.core.arrays import are_distinct_integers, spread
 from banditsis.engine.evidence import informative_rows_of_sums
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, calibrate
-from banditsis.statistics.families import Pearson
 
 
 def test_informative_rows_from_sums():
@@ -24,21 +23,6 @@ def test_informative_rows_from_sums():
     fourth = given[3] - 6 * mean**2 * given[2] + 8 * mean**3 * given[1] - 3 * (w @ w) * mean**4
     np.testing.assert_allclose(out[:3], squares[:3] ** 2 / fourth[:3], rtol=1e-12)
     assert out[3:].tolist() == [0, 400]
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
-def test_powers_of_a_response(dtype):
-    y = 10 * np.random.default_rng(0).standard_normal((70_001, 1)) + 3
-    y = y > 5 if dtype == "bool" else y.astype(dtype)
-    ready = Pearson.bind(y, False).calibrate(slice(0, len(y)))
-    scaled = (y.astype(float) - ready.centre) * ready.scale
-    for rows in (slice(0, len(y)), slice(5, 70_000), np.arange(0, len(y), 3), slice(4, 4)):
-        expected = [np.sum(scaled[rows] ** k) for k in (1, 2, 3, 4)]
-        np.testing.assert_allclose(ready.powers(rows, 4)[:, 0], expected, rtol=1e-12, atol=1e-9)
-        np.testing.assert_allclose(ready.powers(rows, 2)[:, 0], expected[:2], rtol=1e-12, atol=1e-9)
-    again = ready.calibrate(slice(0, 100))  # forgets the powers of the other scale
-    scaled = (y.astype(float) - again.centre) * again.scale
-    np.testing.assert_allclose(again.powers(slice(0, len(y)), 2)[1, 0], np.sum(scaled**2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -20,6 +20,7 @@ from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics.moments import Gram, Moments
 from banditsis.statistics.null_distributions import NullDistribution
 
 #: So many fit in the cache, and so many more are worth another thread.
@@ -167,13 +168,18 @@ class SumState:
         map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE), 4)
         return Combined(out[0].reshape(self.sums[0].shape), out[-1].reshape(self.sums[0].shape), summary)
 
+    @cached_property
+    def gram(self) -> Gram:
+        """The Gram matrix of the design, the targets and the features."""
+        return self.statistic.gram(self.combined.sums, self.combined.summary)
+
     def find_nonfinite(self) -> Indices:
         """Features whose sums are not finite."""
         return self.features(self.statistic.find_nonfinite(self.combined.sums))
 
     def score(self, response: int, left: Positions) -> Scored:
         """Score the features that a response has left."""
-        statistic, (sums, _, summary) = self.statistic, self.combined
+        statistic, sums = self.statistic, self.combined.sums
         size = sums.shape[1] if isinstance(left, slice) else len(left)
         scores, informative, inflation = np.empty(size), None, None
         if statistic.evidence:
@@ -183,26 +189,34 @@ class SumState:
         def score_some(start: int) -> None:
             piece = slice(start, start + SUMS_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            scores[piece] = statistic.scores(sums, summary, response, columns)
+            scores[piece] = statistic.scores(self._moments(response, columns), response)
             if informative is not None:
                 informative[piece] = self._informative_rows(columns)
             if inflation is not None:
                 inflation[piece] = self._inflation(columns)
 
         map_in_threads(score_some, range(0, size, SUMS_AT_ONCE), 4)
-        uniform = self.strata.is_uniform(self.counts)
-        null = statistic.null_distribution(sums, summary, response, left) if uniform else None
-        present = statistic.present(sums, left)
+        null, present = self._null(response, left), statistic.present(sums, left)
         if informative is None:
             return Scored(scores, null, present)
         in_population, in_data = self._rows_of_response(response).tolist()
         informative = np.minimum(informative, in_data)
         return Scored(scores, null, present, informative, in_population, inflation)
 
+    def _moments(self, response: int, columns: Positions) -> Moments:
+        return self.gram.moments(self.statistic.targets_of(response), columns)
+
+    def _null(self, response: int, left: Positions) -> NullDistribution | None:
+        """Null distribution of some features, if the rows are like a uniform sample."""
+        if not self.strata.is_uniform(self.counts):
+            return None
+        columns = left if self.gram.has_missing else slice(0, 0)  # it is the same for all
+        return self.statistic.null(self._moments(response, columns), response)
+
     def _informative_rows(self, columns: Positions) -> Floats:
         """Number of rows that say something about some features."""
-        (sums, squared, summary), weights = self.combined, self.strata.weights(self.counts)
-        squares = self.statistic.squares(sums, summary, columns)
+        (sums, squared, _), weights = self.combined, self.strata.weights(self.counts)
+        squares = self.gram.squares(columns)
         square = self.statistic.layout.squares
         given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
         present = [self.statistic.present(part, columns) for part in (squared, sums)]
@@ -223,25 +237,18 @@ class SumState:
         design = self.strata.design
         shares = design.variances(self.n_read) * np.square(design.relative_spreads)
         per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
-        sums, _, summary = self.combined
-        return self.statistic.inflation(self.sums, per_row, self.counts, sums, summary, columns)
+        return self.gram.inflation(self.sums, per_row, self.counts, columns)
 
     def missingness(self, response: int) -> tuple[Floats, Array] | None:
         """See :meth:`LinearStatistic.missingness`; for all features."""
-        sums, _, summary = self.combined
-        return self.statistic.missingness(sums, summary, response, slice(None))
+        return self.statistic.missingness(self.gram, response)
 
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
-        sums, _, summary = self.combined
         scale = np.asarray(self.calibration.scale[self.features(left)], np.float64)
         with np.errstate(over="ignore"):  # an infinite slope counts as unknown
-            factors = self.statistic.effect_factors(sums, summary, response, left, scale)
-        if factors is None:
-            return None
-        uniform = self.strata.is_uniform(self.counts)
-        null = self.statistic.null_distribution(sums, summary, response, left) if uniform else None
-        return find_effects(scores, factors, null)
+            factors = self.statistic.effect_factors(self._moments(response, left), response, scale)
+        return None if factors is None else find_effects(scores, factors, self._null(response, left))
 
     def take(self, positions: Indices) -> SumState:
         """Keep the sums of the features at some positions."""

@@ -7,16 +7,14 @@ from typing import Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, count_rows
+from banditsis.core.arrays import Array, Floats, Rows
 from banditsis.core.validation import distinct_values
 from banditsis.statistics.base import RowSizes, check_classes, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Moments, common
 from banditsis.statistics.null_distributions import BetaNull, NullDistribution
-from banditsis.statistics.regression import whiten
 from banditsis.statistics.saddlepoint import ScoreParts
-from banditsis.statistics.shape import are_like_normal, power_sums
 
 
 class Pearson(LinearStatistic):
@@ -61,23 +59,6 @@ class Pearson(LinearStatistic):
                 "more classes."
             )
         return cls.of_second_class(y, labels, pairwise)
-
-    def normal_responses(self, rows: Rows) -> Array:
-        if self.rank == 0 or self.sample_weight is not None:
-            return super().normal_responses(rows)
-
-        def multiply(part: Rows) -> Floats:
-            A = self.design(part)
-            return A.T @ np.column_stack([A, self.targets(part)])
-
-        products, a = np.sum(self.map_rows(multiply, rows), axis=0), 1 + self.rank
-        white = whiten(products[:, :a])
-        slope = white.T @ (white @ products[:, a:])
-
-        def add_up(part: Rows) -> Floats:
-            return power_sums(self.targets(part) - self.design(part) @ slope, 4)
-
-        return are_like_normal(count_rows(rows), np.sum(self.map_rows(add_up, rows), axis=0))
 
     def null(self, found: Moments, response: int) -> NullDistribution | None:
         """Student's t distribution, for the rows in which a feature is present."""
@@ -165,10 +146,8 @@ class Anova(LinearStatistic):
     def fit(self, rows: Rows) -> Self:
         if not self.one_hot:
             return super().fit(rows)
-        found = self.moments(
-            np.zeros((self.n_sums, 0)), self.summary(rows), range(self.n_targets), slice(0, 0)
-        )
-        if found.between()[1] == 0:
+        gram = self.gram(np.zeros((self.n_sums, 0)), self.summary(rows))
+        if gram.moments(self.targets_of(0), slice(None)).between()[1] == 0:
             raise CovariateError(
                 "the classes of the response are linear combinations of the covariates, and features have "
                 "nothing to explain: omit these covariates."

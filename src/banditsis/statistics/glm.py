@@ -13,9 +13,8 @@ from banditsis.core.arrays import Array, Floats, Rows, count_rows, special, spre
 from banditsis.statistics.base import describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.moments import Moments, common
+from banditsis.statistics.moments import Moments, common, whiten
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
-from banditsis.statistics.regression import maximise, whiten
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
 SAMPLE_SIZE = 20_000
@@ -89,7 +88,7 @@ class ScoreTest(LinearStatistic):
         """Without covariates: the mean of the targets, and the variance of the response in their units."""
         if self.rank:  # which targets and weights contain
             return 0.0, 1.0
-        scale, mean = float(self.scale[response]), float(found.total[0, 1, 0] / found.total[0, 0, 0])
+        scale, mean = float(self.scale[response]), float(found.means[0])
         expected = max(mean / scale + float(self.centre[response]), 0.0)
         return mean, float(self.family.variance(np.array(expected))) * scale**2
 
@@ -292,3 +291,40 @@ def fit_null_model(model: ScoreTest) -> Floats:
     if (beta := fit(everything, start)) is None:
         raise CovariateError(family.divergence)
     return beta
+
+
+def maximise(
+    derivatives: Callable[[Floats], tuple[float, Floats, Floats]], start: Floats, tolerance: float
+) -> tuple[Floats, Floats] | None:
+    """Maximise a log-likelihood by Newton's method with step halving.
+
+    Parameters
+    ----------
+    derivatives : callable
+        Log-likelihood, gradient and information matrix at some coefficients.
+    start : ndarray
+        Initial coefficients.
+    tolerance : float
+        Stop if a step increases the log-likelihood by about half of this.
+
+    Returns
+    -------
+    (coefficients, information), or None if there is no convergence
+        The information is that before the last step.
+    """
+    beta, (value, gradient, information) = start, derivatives(start)
+    for _ in range(100):
+        white = whiten(information)
+        step, gain = white.T @ (white @ gradient), float(np.square(white @ gradient).sum())
+        if not np.isfinite(gain) or len(white) < len(beta):
+            return None
+        if gain < tolerance:
+            return beta + step, information
+        for size in 0.5 ** np.arange(30):
+            found = derivatives(beta + size * step)
+            if found[0] >= value:
+                break
+        else:  # near the maximum, rounding can hide the increase
+            return (beta + step, information) if gain < 1e-6 else None
+        beta, (value, gradient, information) = beta + size * step, found
+    return None

@@ -22,21 +22,11 @@ def is_like_normal(n: int, skewness: Any, kurtosis: Any) -> Any:
     return (abs(skewness) < MAX_ERRORS * math.sqrt(6 / n)) & (abs(kurtosis) < MAX_ERRORS * math.sqrt(24 / n))
 
 
-def power_sums(values: Floats, n_powers: int) -> Floats:
-    """Sums of the first powers of each column, at most four, one line for each power."""
-    square = np.square(values) if n_powers > 2 else values
-    pairs = [(values, values), (values, square), (square, square)][: n_powers - 1]
-    return np.array([values.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])
-
-
 def are_like_normal(n: int, sums: Floats) -> Array:
-    """Which columns of n rows could be normal, by the sums of their first four powers."""
-    mean, second, third, fourth = sums / n
-    variance = second - mean**2
-    skewness = third - 3 * mean * second + 2 * mean**3
-    kurtosis = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
+    """Which columns of n residuals could be normal, given the sums of their second to fourth powers."""
+    second, third, fourth = sums / n
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(is_like_normal(n, skewness / variance**1.5, kurtosis / variance**2 - 3.0))
+        return np.asarray(is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0))
 
 
 class Atoms(NamedTuple):

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from banditsis.core.arrays import SMALLEST, Array, Floats, rank_values, special
+from banditsis.statistics.moments import whiten
 from banditsis.statistics.null_distributions import BetaNull
-from banditsis.statistics.regression import whiten
 from banditsis.statistics.saddlepoint import DEVIATION, TOLERANCE, DrawnSum, ScoreParts
 from banditsis.statistics.shape import Atoms, find_atoms, is_like_normal
 
