@@ -16,7 +16,7 @@ from banditsis.datasets import make_m1
 from banditsis.plans.plan import Plan
 from banditsis.results.result import ScreeningResult
 from banditsis.show.plots import reading_map
-from banditsis.show.plots.style import BLUE, UNREAD
+from banditsis.show.style import BLUE, UNREAD
 from paper import output
 from paper.replications import Options, Row, write_rows
 from paper.simulations import run_plan

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from banditsis.core.arrays import Floats, Indices
 from banditsis.plans.plan import Plan
-from banditsis.show.plots.style import BLACK, tidy
+from banditsis.show.style import BLACK, tidy
 from paper import output, simulations
 from paper.published import (
     ALPHAS,

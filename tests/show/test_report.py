@@ -16,8 +16,7 @@ from banditsis.results.evidence import About, Evidence
 from banditsis.results.features import describe_features
 from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
-from banditsis.show.report.dataplots import plot_pair
-from banditsis.show.report.samples import read_sample
+from banditsis.show.report.dataplots import plot_pair, read_sample
 
 rng = np.random.default_rng(7)
 X = rng.standard_normal((2000, 60))

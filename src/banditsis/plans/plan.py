@@ -461,9 +461,9 @@ class Plan:
         return f"{head}\n{text_table(TABLE_HEADS, self.rows_of_table())}"
 
     def _repr_html_(self) -> str:
-        from banditsis.show.report.notebook import summarize_plan  # only needed in notebooks
+        from banditsis.show.report.text import summarize  # only needed in notebooks
 
-        return summarize_plan(self)
+        return summarize(self)
 
     def _condition(self) -> str:
         """The evidence that a step requires, or that rows are read again."""

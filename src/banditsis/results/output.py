@@ -81,7 +81,7 @@ class Output:
         return write_report(self._results(), path, title, X, y)
 
     def _repr_html_(self) -> str:
-        from banditsis.show.report.notebook import summarize  # only needed in notebooks
+        from banditsis.show.report.text import summarize  # only needed in notebooks
 
         return summarize(self)
 

@@ -10,7 +10,7 @@ from typing import Any
 from banditsis.results.result import ScreeningResult
 from banditsis.show.plots.features import MAX_LARGE_NAMES, manhattan, qq, scores
 from banditsis.show.plots.runs import funnel, reading_map
-from banditsis.show.plots.style import new_axes
+from banditsis.show.style import new_axes
 
 __all__ = ["funnel", "manhattan", "plot", "qq", "reading_map", "scores"]
 

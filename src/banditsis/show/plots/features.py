@@ -11,8 +11,8 @@ from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
 from banditsis.results.result import ScreeningResult, strength_of, varied_log10_pvalues
 from banditsis.results.sentences import describe_answer
-from banditsis.show.legend import evidence_labels, find_cutoffs
-from banditsis.show.plots.style import BLUE, GREY, PALE, RED, SKY, add_legend_below, new_axes, tidy
+from banditsis.show import style
+from banditsis.show.style import BLUE, GREY, PALE, RED, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     features = result.features.take(slice(max_features))
     n = len(features)
     dense, named = n > MAX_LARGE_NAMES, n <= MAX_NAMES
-    axes = axes or new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
+    axes = axes or style.new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
     ranks, kinds = np.arange(1, n + 1), np.array(features.evidence, dtype=str)
     if "low" in features and n:
         colours = np.where(kinds == "noise", PALE, SKY)
@@ -61,13 +61,13 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
         axes.hlines(
             ranks, features["low"], features["high"], color=colours, linewidth=width, label="95% interval"
         )
-    for kind, label in evidence_labels(result).items():
+    for kind, label in style.evidence_labels(result).items():
         chosen = kinds == kind
         if chosen.any():
             size = 2.5 if not named else 4 if dense else 6
             axes.plot(features["score"][chosen], ranks[chosen], **MARKS[kind], label=label, ms=size)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    for k, cutoff in enumerate(find_cutoffs(result)):
+    for k, cutoff in enumerate(style.find_cutoffs(result)):
         label = "" if k else f"cutoff {cutoff:.3g}"
         axes.axvline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=label)
     axes.set_ylim(n + 0.7, 0.3)
@@ -76,8 +76,8 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     else:
         axes.set_ylabel("rank")
     axes.set_xlabel(f"score ({result.parameters.get('statistic', 'pearson')})")
-    tidy(axes)
-    add_legend_below(axes)
+    style.tidy(axes)
+    style.add_legend_below(axes)
     axes.set_title(_describe_selection(result, n), fontsize=10, parse_math=False)
     return axes
 
@@ -121,7 +121,7 @@ def manhattan(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1', '2', '3']
     """
-    axes = axes or new_axes(10, 4.2)
+    axes = axes or style.new_axes(10, 4.2)
     chromosomes = result.annotations.get("chromosome") if chromosomes is None else chromosomes
     groups, x, order = _place_features(result.n_features, chromosomes)
     heights = _minus_log10(result.log10_pvalues) if result.has_pvalues else strength_of(result)
@@ -129,7 +129,7 @@ def manhattan(
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
     clear = result.selected if result.associated is None else result.associated
-    known = "selected" if result.associated is None else evidence_labels(result)["signal"]
+    known = "selected" if result.associated is None else style.evidence_labels(result)["signal"]
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
     axes.scatter(x[clear], heights[clear], s=26, **ring)
     if result.has_pvalues:
@@ -143,10 +143,10 @@ def manhattan(
         axes.set_xlabel("chromosome")
     axes.set_ylabel(LOG_P if result.has_pvalues else "score" if result.evidence.one_sided else "|score|")
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
-    tidy(axes)
+    style.tidy(axes)
     axes.grid(visible=False, axis="x")
     axes.margins(x=0.01)
-    add_legend_below(axes)
+    style.add_legend_below(axes)
     axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
     _label_points(axes, [result.name(k) for k in clear[:MAX_TRIED]], x[clear], heights[clear])
     return axes
@@ -182,9 +182,9 @@ def _label_points(axes: Axes, names: Sequence[str], x: Array, y: Floats) -> None
     taken: list[Any] = []
     for name, place, height in zip(short_labels(names, 18), x, y, strict=False):
         left = place > middle  # labels point to the middle
-        style: dict[str, Any] = {"ha": "right" if left else "left", "fontsize": 8, "parse_math": False}
+        look: dict[str, Any] = {"ha": "right" if left else "left", "fontsize": 8, "parse_math": False}
         offset = (-6 if left else 6, 2)
-        label = axes.annotate(name, (place, height), offset, textcoords="offset points", **style)
+        label = axes.annotate(name, (place, height), offset, textcoords="offset points", **look)
         box = label.get_window_extent()
         if any(map(box.overlaps, taken)):
             label.remove()
@@ -228,7 +228,7 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     n = max(1, observed.size)
     ranks = np.unique(np.rint(np.geomspace(1, n, MAX_QUANTILES)).astype(np.intp))[: observed.size]
     expected = -np.log10((ranks - 0.5) / n)  # all of the smallest p-values, few of the others
-    axes = axes or new_axes(4.8, 4.4)
+    axes = axes or style.new_axes(4.8, 4.4)
     limits = (-np.log10(special.betaincinv(ranks, n + 1 - ranks, level)) for level in (0.975, 0.025))
     axes.fill_between(expected, *limits, color=PALE, alpha=0.5, linewidth=0)
     axes.axline((0, 0), slope=1, color=GREY, linewidth=1)
@@ -237,7 +237,7 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     axes.plot(expected, observed[ranks - 1], ".", markersize=5, label=text, rasterized=True)
     axes.set_xlabel(f"expected {LOG_P}")
     axes.set_ylabel(f"observed {LOG_P}")
-    tidy(axes)
+    style.tidy(axes)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", frameon=False, fontsize=9)

@@ -10,7 +10,7 @@ from banditsis.core.arrays import Floats, Indices
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
 from banditsis.results.result import ScreeningResult, strength_of
-from banditsis.show.plots.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
+from banditsis.show.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,9 +22,8 @@ from banditsis.core.formatting import write_text
 from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
-from banditsis.show.report import dataplots, overview, tables, text
-from banditsis.show.report.charts import ranked_chart
-from banditsis.show.report.samples import Sample, read_sample
+from banditsis.show.report import dataplots, tables, text
+from banditsis.show.report.dataplots import Sample
 
 __all__ = ["render", "write_report"]
 
@@ -71,8 +70,8 @@ def render(
     ys = [None] * len(results) if responses is None else responses
     articles = []
     for k, (name, result, y) in enumerate(zip(ScreeningResults(results).names, results, ys, strict=True)):
-        sample = None if source is None else read_sample(result, source, y)
-        heading = overview.section_heading(name, result) if several else ""
+        sample = None if source is None else dataplots.read_sample(result, source, y)
+        heading = text.section_heading(name, result) if several else ""
         content = heading + _show(result, sample, max_listed // len(results))
         articles.append(f'<article class="response" id="response-{k}">{content}</article>')
     return Template(_asset("page.html")).substitute(
@@ -82,7 +81,7 @@ def render(
         style=style,
         script=script,
         facts=text.facts(results),
-        overview=overview.overview(results) if several else "",
+        overview=text.overview(results) if several else "",
         sections="\n".join(articles),
     )
 
@@ -97,7 +96,7 @@ def _show(result: ScreeningResult, sample: Sample | None, max_listed: int) -> st
     )
     sections = [("Features", features), *((title, show(result, sample)) for title, show in SECTIONS)]
     parts = (f"<section><h2>{title}</h2>{content}</section>" for title, content in sections if content)
-    return text.answer(result) + ranked_chart(result) + "\n".join(parts)
+    return text.answer(result) + tables.ranked_chart(result) + "\n".join(parts)
 
 
 def _asset(name: str) -> str:

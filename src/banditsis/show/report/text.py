@@ -1,9 +1,10 @@
-"""The sentences and settings of a report."""
+"""What a report and a notebook say: the answer, tables of several responses, findings and settings."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from banditsis.core.formatting import (
     ROUND_HEADS,
@@ -13,21 +14,27 @@ from banditsis.core.formatting import (
     round_rows,
     shorten,
 )
+from banditsis.plans.plan import TABLE_HEADS, Plan
+from banditsis.results import sentences
 from banditsis.results.result import ScreeningResult
-from banditsis.results.sentences import (
-    describe_answer,
-    describe_floor,
-    describe_inflation,
-    describe_response,
-    describe_run,
-    describe_sampling,
-    floor_condition,
-    sentence,
+from banditsis.results.several import ScreeningResults, describe_size
+from banditsis.show.report.tables import (
+    bullet_list,
+    definition_list,
+    escape_text,
+    features_table,
+    heading,
+    minus,
+    table,
 )
-from banditsis.results.several import describe_size
-from banditsis.show.report.tables import bullet_list, definition_list, escape_text, table
 from banditsis.statistics import STATISTICS
 
+#: Features of a result in a notebook, and the style of its tables, which have the notebook's own colours.
+MAX_IN_NOTEBOOK = 10
+NOTEBOOK_STYLE = (
+    ".banditsis :is(th, td) { text-align: right } .banditsis :first-child { text-align: left } "
+    ".banditsis .answer { font-weight: bold }"
+)
 #: Labels that are not the name of the setting.
 LABELS = {
     "alpha": "α",
@@ -50,7 +57,7 @@ def default_title(results: Sequence[ScreeningResult]) -> str:
 def facts(results: Sequence[ScreeningResult]) -> str:
     """What was screened: the response if there is one, the data, their size, the statistic and the date."""
     first, single = results[0], len(results) == 1
-    target = ": ".join(filter(None, [first.about.response, describe_response(first)]))
+    target = ": ".join(filter(None, [first.about.response, sentences.describe_response(first)]))
     contents = f"{count(max(result.n_rows for result in results), 'row')}, {first.about.contents}"
     date = max(result.about.created for result in results).replace("T", " ").replace("+00:00", " UTC")
     pairs = {
@@ -78,9 +85,10 @@ def _list_distinct(values: Iterable[str]) -> str:
 def answer(result: ScreeningResult) -> str:
     """What was found, how much was read, what a sample could miss, and features that look like a mistake."""
     selected = f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected"
-    cost = f"{selected} in {format_duration(result.seconds)}. {describe_run(result)}"
+    cost = f"{selected} in {format_duration(result.seconds)}. {sentences.describe_run(result)}"
     flags = [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
-    lines = [("answer", sentence(describe_answer(result))), ("cost", cost), *(("warning", f) for f in flags)]
+    found = sentences.sentence(sentences.describe_answer(result))
+    lines = [("answer", found), ("cost", cost), *(("warning", flag) for flag in flags)]
     return "".join(f'<p class="{kind}">{escape_text(line)}</p>' for kind, line in lines)
 
 
@@ -93,7 +101,7 @@ def findings(result: ScreeningResult) -> str:
 def settings(result: ScreeningResult) -> str:
     """All settings of the run, the versions of the software, and the command."""
     pairs = [
-        (LABELS.get(key, sentence(key.replace("_", " "))), "yes" if value is True else value)
+        (LABELS.get(key, sentences.sentence(key.replace("_", " "))), "yes" if value is True else value)
         for key, value in result.parameters.items()
     ]
     pairs += [(f"{name} version", version) for name, version in result.about.versions.items()]
@@ -103,38 +111,27 @@ def settings(result: ScreeningResult) -> str:
 
 def reliability(result: ScreeningResult) -> list[str]:
     """What the result guarantees, what it does not, and its notes."""
-    sentences = [
-        describe_sampling(result),
-        describe_floor(result),
-        _describe_simultaneous_floor(result),
-        _describe_intervals(result),
-        "P-values (p) are not adjusted for multiple testing; q-values (q) are, by Benjamini and Hochberg."
-        if result.has_pvalues
-        else "",
-        describe_inflation(result),
-        _describe_rule(result),
-        "Screening scores each feature on its own. It can miss features that matter only in combination "
-        "with others.",
-    ]
-    return [sentence(text) for text in [*sentences, *result.notes, *result.details] if text]
-
-
-def _describe_simultaneous_floor(result: ScreeningResult) -> str:
-    if result.evidence.no_floor_reason is not None or result.is_exact:
-        return ""
-    floor = result.detection_floor(simultaneous=True)
-    return f"With probability 95%, no feature with |r| ≥ {floor:.4f} was dropped{floor_condition(result)}."
-
-
-def _describe_intervals(result: ScreeningResult) -> str:
+    lines = [sentences.describe_sampling(result), sentences.describe_floor(result)]
+    if result.evidence.no_floor_reason is None and not result.is_exact:
+        floor, condition = result.detection_floor(simultaneous=True), sentences.floor_condition(result)
+        lines.append(f"With probability 95%, no feature with |r| ≥ {floor:.4f} was dropped{condition}.")
     if result.evidence.no_interval_reason is not None:
-        return f"There are no confidence intervals: {result.evidence.no_interval_reason}."
-    if not len(result.selected):
-        return ""
-    return (
-        "Intervals are not corrected for selection. The features were selected for large scores, so "
-        "their true correlations tend to be closer to 0."
+        lines.append(f"There are no confidence intervals: {result.evidence.no_interval_reason}.")
+    elif len(result.selected):
+        lines.append(
+            "Intervals are not corrected for selection. The features were selected for large scores, so "
+            "their true correlations tend to be closer to 0."
+        )
+    if result.has_pvalues:
+        lines.append(
+            "P-values (p) are not adjusted for multiple testing; q-values (q) are, by Benjamini and Hochberg."
+        )
+    alone = (
+        "Screening scores each feature on its own. It can miss features that matter only in combination with "
+        "others."
     )
+    lines += [sentences.describe_inflation(result), _describe_rule(result), alone]
+    return [sentences.sentence(line) for line in (*lines, *result.notes, *result.details) if line]
 
 
 def _describe_rule(result: ScreeningResult) -> str:
@@ -152,4 +149,59 @@ def _describe_rule(result: ScreeningResult) -> str:
     return (
         f"A feature is clearly associated if {rule}: with probability 95%, no feature without "
         "association is among them."
+    )
+
+
+def overview_columns(results: Sequence[ScreeningResult]) -> dict[str, list[str]]:
+    """Columns with a value for each response: what was selected, and what stands out."""
+    columns = ScreeningResults(results).overview()
+    return columns | {"score": list(map(minus, columns["score"]))}
+
+
+def overview(results: Sequence[ScreeningResult]) -> str:
+    """A table of the responses with links to their sections."""
+    columns = overview_columns(results)
+    rows = []
+    for k, (name, *cells) in enumerate(zip(*columns.values(), strict=True)):
+        link = f'<a href="#response-{k}">{escape_text(name)}</a>'
+        rest = "".join(f"<td>{escape_text(cell)}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{link}</th>{rest}</tr>')
+    return (
+        f'<section id="overview"><div class="scroll"><table class="overview">{heading(list(columns))}'
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def section_heading(name: str, result: ScreeningResult) -> str:
+    """The name of a response, a link to the overview, and what the response is."""
+    return (
+        f'<header class="name"><h2>{escape_text(name)}</h2>'
+        '<nav class="screen"><a href="#overview">all responses</a></nav></header>'
+        f"<p>{escape_text(sentences.sentence(sentences.describe_response(result)))}</p>"
+    )
+
+
+def summarize(shown: Any) -> str:
+    """A result, a table of several results, or the steps of a plan, in a notebook."""
+    if isinstance(shown, ScreeningResult):
+        content = _summarize_result(shown)
+    elif isinstance(shown, Plan):
+        content = f"<p>{escape_text(shown.headline())}</p>{table(TABLE_HEADS, shown.rows_of_table())}"
+    else:
+        columns = overview_columns(shown)
+        content = f"<p><b>{count(len(shown), 'response')}</b>, {describe_size(shown)}</p>"
+        content += table(list(columns), zip(*columns.values(), strict=True))
+    return f'<div class="banditsis"><style>{NOTEBOOK_STYLE}</style>{content}</div>'
+
+
+def _summarize_result(result: ScreeningResult) -> str:
+    """What was found, the best features, the share of cells read, the rounds, the floor and the notes."""
+    n_more = len(result.selected) - MAX_IN_NOTEBOOK
+    more = f"<p>… and {n_more:,} more</p>" if n_more > 0 else ""
+    notes = [sentences.describe_sign(result), *(f"note: {note}" for note in result.notes)]
+    return (
+        f"{answer(result)}{features_table(result, MAX_IN_NOTEBOOK, max_length=48)}{more}"
+        f"<details><summary>{count(len(result.rounds), 'round')}</summary>"
+        f"{table(ROUND_HEADS, round_rows(result.rounds))}</details>"
+        + "".join(f"<p>{escape_text(note)}</p>" for note in notes if note)
     )

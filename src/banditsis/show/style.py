@@ -1,8 +1,11 @@
-"""Colours and axes that all plots share. Matplotlib is imported when a plot is drawn."""
+"""Colours, axes and names of marks that all pictures share. Matplotlib is imported when a plot is drawn."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
+
+from banditsis.results.result import ScreeningResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,6 +15,21 @@ BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY, PALE = "#8a939e", "#d5dae0"
 UNREAD = "#f4f4f4"
+
+
+def evidence_labels(result: ScreeningResult) -> dict[str, str]:
+    """What a legend calls the marks of features, by their :attr:`Features.evidence`."""
+    found = "discovery" if "fdr" in result.parameters else "clearly associated"
+    return {"signal": found, "noise": "indistinguishable from noise", "unknown": "score"}
+
+
+def find_cutoffs(result: ScreeningResult) -> list[float]:
+    """The smallest score that was kept, on both sides of 0 if a selected score is negative."""
+    cutoff = result.rounds[-1].cutoff
+    if not math.isfinite(cutoff) or len(result.selected) == result.n_features:
+        return []
+    negative = not result.evidence.one_sided and bool((result.features["score"] < 0).any())
+    return [cutoff, -cutoff] if negative and cutoff else [cutoff]
 
 
 def tidy(axes: Any) -> None:
