@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
-from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Array
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
@@ -24,7 +22,7 @@ from banditsis.core.validation import (
     is_dask,
     is_frame,
     is_on_gpu,
-    to_memory,
+    pair_rows,
 )
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.frames import encode_frame, frame_names
@@ -86,8 +84,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        values = {"y": y, "covariates": covariates, "sample_weight": sample_weight}
-        given, notes = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
+        given = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
         source = self._open(X)
         check_shape(source)
         check_columns(given["y"], self.statistic)
@@ -123,7 +120,6 @@ class Screener(SelectorMixin, BaseEstimator):
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         if size == "fdr":
             results = [keep_significant(result, self.fdr) for result in results]
-        results = [replace(result, notes=(*result.notes, *notes)) for result in results]
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.validation import (
     check_integer,
@@ -20,7 +18,7 @@ from banditsis.core.validation import (
     count_classes,
     is_frame,
     is_on_gpu,
-    to_memory,
+    pair_rows,
 )
 from banditsis.estimators import SIS, Screener, check_columns
 from banditsis.formats.frames import frame_names
@@ -133,8 +131,7 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
                 "IterativeSIS needs X in memory, because it adjusts for columns of it: pass a NumPy array or "
                 "a frame, such as X.read(slice(0, n), columns) of a source, or X.get() of a CuPy array."
             )
-        given, notes = align_rows(X, y=to_memory(y), covariates=to_memory(covariates))
-        y, covariates = given["y"], given["covariates"]
+        y, covariates = pair_rows(X, y=y, covariates=covariates).values()
         if is_frame(X):
             frame_names(X)  # raises for repeated names
         array = validate_data(self, X, reset=True, dtype=None)
@@ -158,8 +155,6 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             self.history_.append(chosen)
             if len(chosen) >= max_size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
                 break
-        result = self.base_.result_
-        self.base_.result_ = replace(result, notes=(*notes, *result.notes))
         self.n_iter_ = len(self.history_)
         self.support_ = np.zeros(p, dtype=bool)
         self.support_[chosen] = True

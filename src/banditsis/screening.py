@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from banditsis.core.alignment import align_rows
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import count, to_single_line, were
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
@@ -24,10 +23,10 @@ from banditsis.core.validation import (
     check_shape,
     count_classes,
     find_integer_classes,
+    pair_rows,
     raise_nonfinite,
     resolve_seed,
     response_names,
-    to_memory,
 )
 from banditsis.engine.design import PlanLike
 from banditsis.engine.flags import flag_features
@@ -76,11 +75,10 @@ def screen(
         The features. Arrays are read in place, and only the cells that the plan requires: cells that are not
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
-        The response. Rows of pandas objects are paired by their labels, unless one has a default index; see
-        :func:`~banditsis.core.alignment.align_rows`. Several responses share each pass over the
-        features that any of them has left; each result is the same as if its response had been screened alone
-        with the same sampling. A constant response raises an error; among others that vary it gets scores of
-        0, no selected feature and a note.
+        The response. Pandas objects need the row labels of X in the same order, or a default index. Several
+        responses share each pass over the features that any of them has left; each result is the same as if
+        its response had been screened alone with the same sampling. A constant response raises an error;
+        among others that vary it gets scores of 0, no selected feature and a note.
     plan : Plan or callable
         How many rows to read and how many features to keep. A callable gets the :class:`SamplingDesign` of
         the rows in which the response is known, and returns a plan that makes use of it:
@@ -148,8 +146,7 @@ def screen(
     >>> result.selected
     array([ 5, 17])
     """
-    values = {"y": y, "covariates": covariates, "sample_weight": sample_weight}
-    given, notes = align_rows(X, **{name: to_memory(value) for name, value in values.items()})
+    given = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
     source, y = open_features(X), given["y"]
     check_shape(source)
     kind, remarks = _choose_statistic(statistic, y)
@@ -166,7 +163,7 @@ def screen(
         seed=resolve_seed(random_state),
         covariates=known.covariates,
         sample_weight=known.sample_weight,
-        notes=[*notes, *remarks, *known.notes],
+        notes=[*remarks, *known.notes],
         responses=response_names(y),
     )
     with Workers(n_workers := count_jobs(n_jobs)):

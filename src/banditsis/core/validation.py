@@ -106,6 +106,27 @@ def to_memory(data: Any) -> Any:
     return data
 
 
+def pair_rows(X: Any, **others: Any) -> dict[str, Any]:
+    """The other values in memory, after a check that row labels of pandas pair them with the rows of X.
+
+    Labels that are not those of X in the same order raise. A default index 0, 1, … has no labels, and is
+    paired by position unless it is the other one in another order.
+    """
+    pandas: Any = sys.modules.get("pandas")
+    for name, values in others.items() if pandas and isinstance(X, pandas.DataFrame) else ():
+        if not isinstance(values, (pandas.Series, pandas.DataFrame)) or len(values) != len(X):
+            continue  # no labels, or an error that is raised elsewhere
+        indexes, default = (X.index, values.index), pandas.RangeIndex(len(X))
+        has_default = any(isinstance(index, pandas.RangeIndex) and index.equals(default) for index in indexes)
+        by_position = has_default and len(X.index.union(values.index)) > len(X)
+        if not (X.index.equals(values.index) or by_position):
+            raise ValueError(
+                f"{name} and X have different row labels, or the same in another order: pass "
+                f"{name}.loc[X.index], or {name}.to_numpy() to pair rows by position."
+            )
+    return {name: to_memory(values) for name, values in others.items()}
+
+
 def warn_user(message: str) -> None:
     """Warn with the location of the user's call, outside this package and scikit-learn."""
     level, frame = 1, sys._getframe(0)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import banditsis
-from banditsis.core.alignment import align_rows
 from banditsis.core.formatting import write_text
+from banditsis.core.validation import pair_rows
 from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
@@ -41,7 +41,7 @@ def write_report(
     results: Sequence[ScreeningResult], path: str | Path | None, title: str | None, X: Any, y: Any
 ) -> str | None:
     """Write the page to a file, or return it as text; see :meth:`ScreeningResult.to_html`."""
-    y = align_rows(X, y=y)[0]["y"]
+    y = pair_rows(X, y=y)["y"]
     if y is not None:
         y = [y] if len(results) == 1 else list(np.asarray(y).T)
     page = render(results, title, X, y)
