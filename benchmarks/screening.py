@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.feature_selection import SelectKBest, r_regression
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import Strata
 from reporting import Figure, at_least, at_most, collect, publish
 from timing import interleaved, read_through
 
@@ -73,7 +73,9 @@ def select_k_best_case(dtype: str, order: str) -> Iterator[Figure]:
 def lines_touched(plan: Plan, last_round: np.ndarray, seed: int, by_row: bool, itemsize: int) -> int:
     """Count the 64-byte cache lines that hold the cells read in a run."""
     total, per_line = 0, 64 // itemsize
-    pieces = draw_rows(plan.n_rows, [s.n_rows for s in plan.steps], "random", np.random.default_rng(seed))
+    pieces = Strata.uniform(plan.n_rows).draw(
+        [s.n_rows for s in plan.steps], "random", np.random.default_rng(seed)
+    )
     for k, rows in enumerate(pieces):
         columns = np.flatnonzero(last_round >= k)
         if by_row:

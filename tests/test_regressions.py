@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import Strata
 from reference import correlations
 
 rng = np.random.default_rng(0)
@@ -21,7 +21,7 @@ def test_a_response_that_varies_in_three_rows_is_screened(statistic):
     y[:3] = 1
     X = rng.standard_normal((n, 60))
     totals = [step.n_rows for step in Plan.paper(n, 60, 3).steps]
-    rows = next(draw_rows(n, totals, "random", np.random.default_rng(0)))
+    rows = next(Strata.uniform(n).draw(totals, "random", np.random.default_rng(0)))
     assert not y[rows].any()
     settings = {"alpha": 0.5, "statistic": statistic, "random_state": 0}
     uniform = BanditSIS(3, **settings).fit(X, y).result_
@@ -39,7 +39,7 @@ def test_an_outlier_in_y_that_is_not_read_costs_no_digits(dtype, outlier):
     y = rng.standard_normal(n)
     X = rng.standard_normal((n, p)).astype(dtype)
     X[:, 3] += y
-    rows = next(draw_rows(n, [1000], "random", np.random.default_rng(1)))
+    rows = next(Strata.uniform(n).draw([1000], "random", np.random.default_rng(1)))
     y[np.setdiff1d(np.arange(n), rows)[5]] = outlier
     result = screen(X, y, Plan.subsample(n, p, 3, 1000), random_state=1)
     tolerance = 1e-10 if dtype == "f8" else 1e-6

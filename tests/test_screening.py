@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, ScreeningResult, open_source, screen
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import Strata
 from reference import correlations, paper_algorithm
 
 rng = np.random.default_rng(7)
@@ -20,7 +20,7 @@ Y = X[:, [3, 50, 200]].sum(axis=1) + rng.standard_normal(N)
 def test_equals_the_algorithm_written_plainly(alpha, discard, seed):
     plan = Plan.paper(N, P, D, alpha, discard)
     totals = [step.n_rows for step in plan.steps]
-    pieces = draw_rows(N, totals, "random", np.random.default_rng(seed))
+    pieces = Strata.uniform(N).draw(totals, "random", np.random.default_rng(seed))
     rows = np.concatenate(list(pieces))
     expected = paper_algorithm(X, Y, D, [rows[:total] for total in totals], discard)
     result = screen(X, Y, plan, random_state=seed)
@@ -135,7 +135,7 @@ def test_a_large_matrix_is_checked_where_it_is_read():
     big = rng.standard_normal((4000, 300))
     y = rng.standard_normal(4000)
     plan = Plan.subsample(4000, 300, 5, 100)
-    rows = next(draw_rows(4000, [100], "random", np.random.default_rng(0)))
+    rows = next(Strata.uniform(4000).draw([100], "random", np.random.default_rng(0)))
     unread = np.setdiff1d(np.arange(4000), rows)[7]
     big[unread, 3] = np.nan
     screen(big, y, plan, random_state=0)
@@ -277,7 +277,9 @@ def constant_seeds(plan, y=RARE, n_seeds=40):
     """Seeds with which the rows of the first step show a single value of y."""
     totals = [step.n_rows for step in plan.steps]
     draws = {
-        seed: draw_rows(len(y), totals, "random", np.random.default_rng(seed), lazy=plan.by_evidence)
+        seed: Strata.uniform(len(y)).draw(
+            totals, "random", np.random.default_rng(seed), lazy=plan.by_evidence
+        )
         for seed in range(n_seeds)
     }
     return [seed for seed, rows in draws.items() if np.ptp(y[next(rows)]) == 0]

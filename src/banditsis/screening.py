@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices
-from banditsis.core.formatting import count, to_single_line, were
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, announce_compilation, show_progress
 from banditsis.core.validation import (
@@ -28,18 +27,13 @@ from banditsis.core.validation import (
     resolve_seed,
     response_names,
 )
-from banditsis.engine.design import PlanLike
+from banditsis.engine.design import ROW_ORDERS, PlanLike
 from banditsis.engine.flags import flag_features
 from banditsis.engine.redundancy import MAX_CANDIDATES
 from banditsis.engine.rounds import screen_rounds
-from banditsis.engine.runs import Run, check_enough, make_runs
-from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.engine.settings import Settings, find_versions
-from banditsis.engine.trace import Trace
+from banditsis.engine.runs import Run, Settings, check_enough, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.plans.plan import Plan
-from banditsis.results.evidence import About, Evidence
-from banditsis.results.features import LEAKAGE
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
@@ -165,42 +159,51 @@ def screen(
         sample_weight=known.sample_weight,
         notes=[*remarks, *known.notes],
         responses=response_names(y),
+        on_round=getattr(progress, "round_done", None),
     )
     with Workers(n_workers := count_jobs(n_jobs)):
         one_column = kind.n_columns == 1
-        allow_missing = settings.pairwise and one_column
+        allow_missing = missing == "pairwise" and one_column
         y = kind.unpack(y)
         responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
     if known.rows is not None:
         source, responses = take_rows(source, known.rows), responses.keep(known.rows)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
-        raise_nonfinite(source, slice(0, source.shape[0]), None, settings.pairwise)
+        raise_nonfinite(source, slice(0, source.shape[0]), None, missing == "pairwise")
     single = np.asarray(y).ndim == 1 or not one_column
     use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     announce_compilation(progress)
     with Workers(n_workers) as workers, one_blas_thread(use_blas):
-        runs = make_runs(source, responses, plan, settings, getattr(progress, "round_done", None))
-        traces = _run_all(runs, workers, progress, single)
-    results: list[Any] = flag_features(
-        [r for r in _results(runs, traces) if r is not None], source, responses if one_column else None
-    )
-    return results[0] if single else ScreeningResults(results)
+        runs = make_runs(source, responses, plan, settings)
+        results = _run_all(runs, workers, progress, single)
+    flagged: list[Any] = flag_features(results, source, responses if one_column else None)
+    return flagged[0] if single else ScreeningResults(flagged)
 
 
-def _run_all(runs: Sequence[Run], workers: Workers, progress: Progress, single: bool) -> dict[int, Trace]:
-    """What is known about each response at the end; an error has what is known when it is raised."""
-    traces: dict[int, Trace] = {}
+def _run_all(
+    runs: Sequence[Run], workers: Workers, progress: Progress, single: bool
+) -> list[ScreeningResult]:
+    """The result of each response; an error has the results of finished rounds when it is raised."""
+    found: dict[int, ScreeningResult] = {}
+    n_responses = sum(len(run.members) for run in runs)
+
+    def partial_results(how: str) -> Any:
+        note = f"the run was {how}: the selected features are those left at that time."
+        results = [found.get(member) for member in range(n_responses)]
+        results = [result and replace(result, notes=(note, *result.notes)) for result in results]
+        return results[0] if single or not found else results
+
     with show_progress(progress, sum(run.n_cells for run in runs)) as tick:
         try:
             for run in runs:
-                for found in screen_rounds(run, workers, tick):
-                    traces.update(zip(run.members, found, strict=True))
+                for results in screen_rounds(run, workers, tick):
+                    found.update(zip(run.members, results, strict=True))
         except KeyboardInterrupt:
-            raise Interrupted(_partial_results(runs, traces, "interrupted", single)) from None
+            raise Interrupted(partial_results("interrupted")) from None
         except Exception as error:
-            attach_partial(error, _partial_results(runs, traces, "ended by an error", single))
+            attach_partial(error, partial_results("ended by an error"))
             raise
-    return traces
+    return [found[member] for member in sorted(found)]
 
 
 def _choose_statistic(statistic: StatisticLike, y: Any) -> tuple[Any, list[str]]:
@@ -269,90 +272,3 @@ def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) ->
             f"this one {kept}."
         )
     return checked
-
-
-def _results(
-    runs: Sequence[Run], traces: Mapping[int, Trace], notes: Sequence[str] = ()
-) -> list[ScreeningResult | None]:
-    """Results in the order of the responses; None before the first round."""
-    found = {
-        member: _result(run, k, traces[member], notes) if member in traces else None
-        for run in runs
-        for k, member in enumerate(run.members)
-    }
-    return [found[member] for member in sorted(found)]
-
-
-def _result(run: Run, k: int, trace: Trace, notes: Sequence[str]) -> ScreeningResult:
-    """What a trace says, and how the run was made."""
-    source, plan, settings, member = run.source, run.plan, run.settings, run.members[k]
-    parameters = settings.parameters(run)
-    if run.statistic.positive is not None and not run.statistic.one_sided:
-        parameters["positive_class"] = to_single_line(str(run.statistic.positive[k]))
-    missing = []
-    if n_missing := len(trace.mostly_missing):
-        listed = ", ".join(source.name(int(j)) for j in trace.mostly_missing[:5])
-        missing = [
-            f"{count(n_missing, 'feature')} {were(n_missing)} present in fewer than "
-            f"{run.statistic.min_present} of the rows read and scored 0: {listed}{', …' * (n_missing > 5)}."
-        ]
-    trace.scores.flags.writeable = False
-    order = trace.best_first()
-    redundancy = dict(trace.redundancy)
-    evidence = _evidence(run, trace, redundancy.pop("n_candidates", 0))
-    response = settings.responses[member] if member < len(settings.responses) else ""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return ScreeningResult(
-        selected=trace.selected[order],
-        scores=trace.scores,
-        rounds=tuple(trace.rounds),
-        last_round=trace.last_round,
-        n_rows=plan.n_rows,
-        n_features=plan.n_features,
-        effects=None if trace.effects is None else trace.effects.take(order),
-        parameters=parameters,
-        notes=(*missing, *trace.notes, *notes, *run.notes),
-        details=tuple(trace.details),
-        names=source.names,
-        annotations=source.annotations,
-        undecided=np.sort(trace.undecided),
-        flags=dict.fromkeys(trace.not_missing_at_random.tolist(), LEAKAGE),
-        cells_reread=trace.cells_reread,
-        evidence=evidence.take(order),
-        about=About(data=source.label, response=response, created=created, versions=find_versions()),
-        **redundancy,
-    )
-
-
-def _evidence(run: Run, trace: Trace, n_candidates: int) -> Evidence:
-    """What floors, intervals and p-values of a trace are computed from, and why they may not be known."""
-    is_measured = trace.variance_inflation is not None or trace.rounds[0].n_rows >= run.plan.n_rows
-    unmeasured = None if is_measured else "the variance inflation was not measured"
-    no_floor, no_interval = (
-        run.settings.no_floor_reason(run),
-        run.settings.no_interval_reason(run, trace.rounds),
-    )
-    return Evidence(
-        present=trace.present,
-        informative=trace.informative,
-        own_inflation=trace.own_inflation,
-        variance_inflation=trace.variance_inflation,
-        informative_response=trace.informative_response,
-        unread=trace.unread,
-        n_covariates=run.n_covariates,
-        by_evidence=run.plan.by_evidence,
-        n_candidates=n_candidates,
-        one_sided=trace.one_sided,
-        no_floor_reason=trace.no_guarantee_reason or no_floor or unmeasured,
-        no_interval_reason=trace.no_guarantee_reason or no_interval,
-        null_distribution=trace.null_distribution,
-    )
-
-
-def _partial_results(runs: Sequence[Run], traces: Mapping[int, Trace], how: str, single: bool) -> Any:
-    """What the finished rounds say about a run that ended early; None if no round was finished."""
-    note = f"the run was {how}: the selected features are those left at that time."
-    results = _results(runs, traces, [note])
-    if all(result is None for result in results):
-        return None
-    return results[0] if single else results

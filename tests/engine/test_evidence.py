@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from banditsis import BanditSIS, Plan, ScreeningResult, screen
 from banditsis.engine.evidence import informative_rows, measure_unread, measure_variance_inflation
-from banditsis.engine.strata import Strata
+from banditsis.engine.sampling import Strata
 from banditsis.plans.detection_floor import MIN_INFORMATIVE
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step

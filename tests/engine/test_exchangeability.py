@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import BanditSIS, Interrupted, Plan, screen
+from banditsis.engine.design import resolve_row_order
 from banditsis.engine.exchangeability import (
     GroupSums,
     differs_between_blocks,
@@ -16,7 +17,7 @@ from banditsis.engine.exchangeability import (
     response_views,
     variation_bound,
 )
-from banditsis.engine.sampling import draw_rows, resolve_row_order
+from banditsis.engine.sampling import Strata
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.array import ArraySource
 from banditsis.sources.blocks import BlockSource
@@ -46,7 +47,7 @@ def test_blocks_are_whole_disjoint_and_complete(n, size, seed, data):
     edges = np.append(np.arange(0, n, size), n)
     totals = [*sorted(data.draw(st.lists(st.integers(1, n), max_size=4))), n]
     seen = []
-    pieces = draw_rows(n, totals, "blocks", np.random.default_rng(seed), edges=edges)
+    pieces = Strata.uniform(n).draw(totals, "blocks", np.random.default_rng(seed), edges=edges)
     for total, rows in zip(totals, pieces, strict=True):
         listed = np.arange(n)[rows]
         assert (np.diff(listed) > 0).all()
@@ -59,7 +60,10 @@ def test_blocks_are_whole_disjoint_and_complete(n, size, seed, data):
 
 def test_every_block_is_as_likely_first():
     edges = np.append(np.arange(0, 95, 10), 95)
-    firsts = [next(draw_rows(95, [10], "blocks", np.random.default_rng(s), edges=edges)) for s in range(3000)]
+    firsts = [
+        next(Strata.uniform(95).draw([10], "blocks", np.random.default_rng(s), edges=edges))
+        for s in range(3000)
+    ]
     counts = np.bincount([rows[0] // 10 for rows in firsts], minlength=10)
     assert np.abs(counts - 300).max() < 5 * np.sqrt(270)
 
@@ -77,9 +81,9 @@ def test_plans_are_rounded_up_to_whole_blocks():
 def test_auto_takes_what_is_cheap():
     X, _ = data(40_000, 20)
     plan = Plan.paper(40_000, 20, 2, alpha=1.1)
-    assert resolve_row_order(ArraySource(X), plan, "auto").row_order == "random"
+    assert resolve_row_order(ArraySource(X), plan, "auto")[0] == "random"
     assert resolve_row_order(ArraySource(X), plan, "blocks") == ("random", plan, [])
-    assert resolve_row_order(Chunked(X, (1, 20)), plan, "auto").row_order == "random"
+    assert resolve_row_order(Chunked(X, (1, 20)), plan, "auto")[0] == "random"
     order, rounded, _ = resolve_row_order(Chunked(X, (1000, 10)), plan, "auto")
     assert order == "blocks"
     assert rounded.steps[0].n_rows == 8000

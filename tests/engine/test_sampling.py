@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
 from banditsis.core.arrays import count_rows, spread, take
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import Strata
 
 
 @given(n=st.integers(1, 500), data=st.data(), seed=st.integers(0, 2**32))
@@ -17,7 +17,9 @@ def test_pieces_are_sorted_disjoint_and_complete(n, data, seed):
     totals = sorted(data.draw(st.lists(st.integers(1, n), min_size=1, max_size=5)))
     for order in ("random", "stored"):
         seen = []
-        for total, rows in zip(totals, draw_rows(n, totals, order, np.random.default_rng(seed)), strict=True):
+        for total, rows in zip(
+            totals, Strata.uniform(n).draw(totals, order, np.random.default_rng(seed)), strict=True
+        ):
             listed = np.arange(n)[rows]
             assert count_rows(rows) == len(listed)
             assert (np.diff(listed) > 0).all()
@@ -32,7 +34,9 @@ def test_every_row_is_as_likely(n, size):
     """Each piece by itself is uniform, for both ways in which samples are drawn."""
     counts = np.zeros((2, n))
     for seed in range(4000):
-        for k, rows in enumerate(draw_rows(n, [size // 2, size], "random", np.random.default_rng(seed))):
+        for k, rows in enumerate(
+            Strata.uniform(n).draw([size // 2, size], "random", np.random.default_rng(seed))
+        ):
             counts[k, rows] += 1
     for piece in counts:
         bins = piece.reshape(20, -1).sum(axis=1)
@@ -44,7 +48,7 @@ def test_pairs_of_rows_are_as_likely():
     n, k, times = 12, 4, 20_000
     together = np.zeros((n, n))
     for seed in range(times):
-        rows = next(draw_rows(n, [k], "random", np.random.default_rng(seed)))
+        rows = next(Strata.uniform(n).draw([k], "random", np.random.default_rng(seed)))
         together[np.ix_(rows, rows)] += 1
     pairs = together[np.triu_indices(n, 1)]
     expected = times * k * (k - 1) / (n * (n - 1))
@@ -55,7 +59,7 @@ def test_pairs_of_rows_are_as_likely():
 
 def test_few_rows_of_many_take_little_memory():
     tracemalloc.start()
-    rows = list(draw_rows(10**12, [1000, 20_000], "random", np.random.default_rng(0)))
+    rows = list(Strata.uniform(10**12).draw([1000, 20_000], "random", np.random.default_rng(0)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert sum(map(count_rows, rows)) == 20_000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from banditsis.engine.strata import N_STRATA, Strata, draw_uniformly
+from banditsis.engine.sampling import N_STRATA, Strata
 from banditsis.statistics.base import RowSizes
 
 
@@ -75,7 +75,7 @@ def test_rows_of_equal_size_form_one_stratum():
 def test_steps_add_disjoint_rows_as_allocated(n, data, seed, lazy):
     y = np.random.default_rng(seed).standard_t(2, n)
     strata, _ = by_distance(y)
-    totals = sorted(data.draw(st.lists(st.integers(strata.n_strata, n), min_size=1, max_size=4)))
+    totals = sorted(data.draw(st.lists(st.integers(strata.n_strata, n - 1), min_size=1, max_size=4)))
     seen = np.empty(0, int)
     steps = strata.draw(totals, "random", np.random.default_rng(seed), lazy=lazy)
     for total, rows in zip(totals, steps, strict=True):
@@ -139,7 +139,7 @@ def test_the_first_rows_of_each_stratum_are_read_in_stored_order():
 def test_a_uniform_sample_of_stored_strata_has_hypergeometric_counts():
     counts = [
         np.bincount(
-            np.concatenate(list(draw_uniformly((70, 30), [5, 10], np.random.default_rng(seed)))) >= 70
+            np.concatenate(list(Strata.uniform(100).draw([5, 10], "stored", seed, stored=(70, 30)))) >= 70
         )
         for seed in range(2000)
     ]
@@ -150,7 +150,9 @@ def test_a_uniform_sample_of_stored_strata_has_hypergeometric_counts():
 
 def test_a_uniform_sample_of_ten_billion_rows_has_hypergeometric_counts():
     sizes = (7 * 10**9, 2 * 10**9, 10**9)
-    samples = (draw_uniformly(sizes, [100, 200], np.random.default_rng(seed)) for seed in range(500))
+    samples = (
+        Strata.uniform(sum(sizes)).draw([100, 200], "stored", seed, stored=sizes) for seed in range(500)
+    )
     edges = np.cumsum([0, *sizes])
     counts = np.array([np.histogram(np.concatenate(list(steps)), edges)[0] for steps in samples])
     assert (counts.sum(axis=1) == 200).all()

@@ -11,7 +11,7 @@ from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
 
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
-from banditsis.engine.sampling import resolve_row_order
+from banditsis.engine.design import resolve_row_order
 from banditsis.formats import checks
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import FORMATS, find_format
@@ -121,7 +121,7 @@ def test_maps_larger_than_memory_know_their_pages(tmp_path, monkeypatch):
     opened = {name: open_source(tmp_path / f"{name}.npy") for name in ("wide", "narrow", "columns")}
     assert all(isinstance(source, MappedSource) for source in opened.values())
     assert [source.block_rows for source in opened.values()] == [1, 64, 8192]
-    assert resolve_row_order(opened["wide"], Plan.paper(3000, 2000, 9), "auto").row_order == "random"
+    assert resolve_row_order(opened["wide"], Plan.paper(3000, 2000, 9), "auto")[0] == "random"
     y = narrow[:, 3] + rng.standard_normal(40_000)
     for name in ("narrow", "columns"):
         result = screen(opened[name], y, Plan.paper(40_000, 8, 1), random_state=0)

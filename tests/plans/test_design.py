@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import Plan
-from banditsis.engine.strata import Strata
+from banditsis.engine.sampling import Strata
 from banditsis.plans.design import SamplingDesign
 from banditsis.statistics.base import RowSizes
 

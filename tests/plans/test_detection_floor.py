@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.engine.strata import Strata
+from banditsis.engine.sampling import Strata
 from banditsis.plans.detection_floor import (
     detection_floor,
     error_level,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import Strata
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import make_plan
 from reference import correlations, simulate
@@ -214,12 +214,14 @@ def test_estimator():
 def test_rows_drawn_as_needed_are_a_uniform_sample():
     counts = np.zeros(40)
     for seed in range(2000):
-        pieces = list(draw_rows(40, [5, 9, 25, 40], "random", np.random.default_rng(seed), lazy=True))
+        pieces = list(
+            Strata.uniform(40).draw([5, 9, 25, 40], "random", np.random.default_rng(seed), lazy=True)
+        )
         assert [len(piece) for piece in pieces] == [5, 4, 16, 15]
         assert len(np.unique(np.concatenate(pieces))) == 40
         counts[np.concatenate(pieces[:2])] += 1
     assert abs(counts - 2000 * 9 / 40).max() < 4.5 * math.sqrt(2000 * 9 / 40 * 31 / 40)
-    huge = draw_rows(10**15, [1000, 10**15], "random", np.random.default_rng(0), lazy=True)
+    huge = Strata.uniform(10**15).draw([1000, 10**15], "random", np.random.default_rng(0), lazy=True)
     assert len(next(huge)) == 1000
 
 

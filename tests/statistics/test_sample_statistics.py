@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
-from banditsis.engine.sampling import draw_rows
+from banditsis.engine.sampling import Strata
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, SlicedWasserstein, find_statistic
@@ -189,7 +189,7 @@ def test_each_round_scores_all_rows_so_far(name):
     y = np.digitize(y, [-1, 1]).astype(float)
     plan = Plan(600, 12, ((60, 8), (61, 5), (61, 4), (150, 2)))
     result = screen(X, y, plan, statistic=name, random_state=7)
-    pieces = list(draw_rows(600, [60, 61, 61, 150], "random", np.random.default_rng(7)))
+    pieces = list(Strata.uniform(600).draw([60, 61, 61, 150], "random", np.random.default_rng(7)))
     left, expected = np.arange(12), np.zeros(12)
     for k, step in enumerate(plan.steps):
         rows = np.sort(np.concatenate(pieces[: k + 1]))

@@ -12,7 +12,7 @@ from banditsis.cli.plan import costs_table
 from banditsis.cli.terminal import print_output
 from banditsis.core.formatting import count, format_bytes, to_single_line
 from banditsis.core.progress import ProgressBar
-from banditsis.engine.sampling import plan_bytes, resolve_row_order
+from banditsis.engine.design import plan_bytes, resolve_row_order
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import find_format, format_label
 from banditsis.formats.targets import open_dataset

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_guarantee_possible
-from banditsis.engine.sampling import reads_rows_cheaply, resolve_row_order, slower_than_exact
-from banditsis.engine.settings import Settings
-from banditsis.engine.strata import N_STRATA, Strata
+from banditsis.engine.sampling import N_STRATA, Strata
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
@@ -16,31 +15,33 @@ from banditsis.statistics.base import RowSizes, Statistic
 
 #: A plan, or a function that makes it from the sampling design.
 PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign], Plan]"
-
-
-class Design(NamedTuple):
-    """Which rows a run reads, and remarks about them."""
-
-    plan: Plan
-    row_order: str
-    strata: Strata
-    notes: list[str]
+ROW_ORDERS = ("auto", "random", "blocks", "stored")
+#: The first step reads at least this many blocks; fewer could not show whether blocks are exchangeable.
+MIN_BLOCKS = 8
+#: Random rows are valid for any data, so they may touch this many times the bytes of whole blocks.
+RANDOM_ORDER_TOLERANCE = 2.0
+# Of machines of 2026, as `make bench-adaptive` shows: what a step, a row of the response and a feature cost
+# besides reading.
+SECONDS_PER_STEP, SECONDS_PER_ROW, SECONDS_PER_FEATURE = 1e-3, 1e-8, 5e-7
+STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary step
 
 
 def choose_design(
-    source: Source, statistic: Statistic | None, plan: PlanLike, settings: Settings, n_covariates: int
-) -> Design:
-    """Choose the strata of rows, make the plan, and resolve the row order.
+    source: Source, statistic: Statistic | None, plan: PlanLike, settings: Any, n_covariates: int
+) -> tuple[Plan, str, Strata, list[str]]:
+    """Choose the strata of rows, make the plan, and resolve the row order; with remarks about them.
 
-    ``statistic`` has the responses, and is None if they are all constant.
+    ``statistic`` has the responses, and is None if they are all constant; ``settings`` are those of the run.
     """
-    n, row_order = source.shape[0], settings.row_order
-    strata = Strata.uniform(n)
-    if statistic is not None and not (isinstance(plan, Plan) and _is_uniform(plan, n, settings)):
+    n, row_order, strata = source.shape[0], settings.row_order, Strata.uniform(source.shape[0])
+
+    def is_uniform(plan: Plan) -> bool:  # it does not gain by strata, or is meant for uniform samples
+        return plan.steps[0].n_rows >= n or (plan.uniform and settings.sampling == "auto")
+
+    if statistic is not None and not (isinstance(plan, Plan) and is_uniform(plan)):
         strata = find_strata(source, statistic, settings.sampling, row_order)
-    made = plan if isinstance(plan, Plan) else plan(strata.design)
+    made, notes = plan if isinstance(plan, Plan) else plan(strata.design), list[str]()
     n_reread = made.n_keep if settings.pvalues else 0
-    notes = []
     if made.why_exact and (made.or_exact is None or slower_than_exact(source, made, row_order, n_reread)):
         notes, made = [made.why_exact], made.or_exact or made
     made = made.rereading(settings.statistic.rereads).limit_rows(n)
@@ -55,7 +56,7 @@ def choose_design(
             settings.sample_weight is not None,
         )
     first = made.steps[0].n_rows
-    if _is_uniform(made, n, settings) or not strata.is_worthwhile(first):
+    if is_uniform(made) or not strata.is_worthwhile(first):
         strata = Strata.uniform(n)
         row_sizes = statistic.row_sizes() if made.by_evidence and first < n and statistic else None
         if row_sizes is not None:  # outliers are read in any case
@@ -69,12 +70,7 @@ def choose_design(
             "exact screening, which reads every row, would be about as fast here or faster: this plan saves "
             "cells, not time."
         )
-    return Design(made, row_order, strata.for_guarantee() if made.by_evidence else strata, notes)
-
-
-def _is_uniform(plan: Plan, n: int, settings: Settings) -> bool:
-    """Whether a plan does not gain by strata, or is meant for uniform samples."""
-    return plan.steps[0].n_rows >= n or (plan.uniform and settings.sampling == "auto")
+    return made, row_order, strata.for_guarantee() if made.by_evidence else strata, notes
 
 
 def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
@@ -108,4 +104,86 @@ def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order:
         return f"the row order is {row_order!r}, not random"
     if source.shuffled:
         return "the data were shuffled without a target, and their first rows are a uniform sample"
-    return "rows are stored in blocks" if sampling == "auto" and not reads_rows_cheaply(source) else None
+    n, p = source.shape
+    some = -(-n // 100)  # rows that are read cheaply if they cost little more than as many consecutive ones
+    random, together = (source.bytes_touched(some, p, scattered=scattered) for scattered in (True, False))
+    everything = source.bytes_touched(n, p, scattered=False)
+    cheap = random <= RANDOM_ORDER_TOLERANCE * min(together, everything / 4)
+    return None if sampling != "auto" or source.block_rows == 1 or cheap else "rows are stored in blocks"
+
+
+def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, Plan, list[str]]:
+    """Choose the row order if it is "auto", and round the plan to whole blocks; with remarks about that.
+
+    "auto" is the stored order for shuffled data, random rows where they are cheap, and otherwise whole blocks
+    in random order. A guarantee needs a simple random sample of rows, so a guaranteed plan never reads
+    blocks. Neither does a plan for rows that are stored in strata: it reads the first rows of each.
+    """
+    if row_order == "auto" and source.shuffled:
+        row_order = "stored"
+    elif row_order in ("auto", "blocks") and source.block_rows == 1:
+        row_order = "random"  # the same thing
+    elif row_order == "auto":
+        in_blocks = plan.round_to_blocks(source.block_rows, MIN_BLOCKS)
+        blocks = plan_bytes(source, in_blocks, scattered=False)
+        everything = source.bytes_touched(*source.shape, scattered=False)
+        some = plan_bytes(source, plan, scattered=True)
+        cheap = some <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * some <= everything
+        row_order = "random" if plan.by_evidence or cheap else "blocks"
+    elif row_order == "blocks" and source.stratum_sizes:
+        row_order = "stored"  # blocks of one stratum do not represent the others
+    # The first rows of several strata do not end where blocks end.
+    if row_order == "random" or plan.by_evidence or source.stratum_sizes:
+        return row_order, plan, []
+    rounded = plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
+    return row_order, rounded, _rounding_notes(source, plan, rounded, row_order)
+
+
+def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -> list[str]:
+    """Report what rounding to whole blocks has changed, if it matters."""
+    stored = f"the data are stored in blocks of {source.block_rows:,} rows"
+    if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
+        exact = "all rows were read and the result is exact"
+        return [f"{exact}: {stored}, so reading fewer rows would save almost nothing."]
+    taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
+    over_budget = rounded.cells > plan.cells and "budget" in dict(plan.parameters)
+    if taken == planned or not (over_budget or rounded.cells > 1.5 * plan.cells):
+        return []
+    at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
+    note = f"{stored}; reading whole blocks{at_least} takes {taken} of the cells instead of {planned}."
+    return [note + ("" if source.shuffled else " Run `banditsis index` once to read less.")]
+
+
+def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
+    """Bytes that a plan reads from a source."""
+    touched, rows, left = 0.0, 0, plan.n_features
+    for step, after in zip(plan.steps, plan.n_left, strict=True):
+        if plan.by_evidence and left <= plan.n_keep:
+            break
+        touched += source.bytes_touched(step.n_rows - rows, left, scattered=scattered)
+        rows, left = step.n_rows, after
+    return touched
+
+
+def slower_than_exact(source: Source, plan: Plan, row_order: str, n_reread: int = 0) -> bool:
+    """Whether reading everything would take about as long as the plan, or less, with one thread.
+
+    More threads share the cells but not the work between steps, and results must not depend on their number.
+    ``n_reread`` features are read in full at the end.
+    """
+    n, p = source.shape
+    row_order, plan, _ = resolve_row_order(source, plan, row_order)
+    if plan.steps[0].n_rows == n:
+        return False
+    if plan.rereads:  # dominated by computation on each cell, not by reading
+        return plan.cells >= n * p
+    scattered = row_order == "random"
+    # Scattered cache lines are read at about half the speed of consecutive ones.
+    touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
+    touched += source.bytes_touched(n, n_reread, scattered=False) if n_reread else 0.0
+    passes = scattered + (n_reread > 0)  # over the response
+    steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
+    steps += STEPS_PER_REREADING if n_reread else 0
+    overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
+    saved = source.bytes_touched(n, p, scattered=False) - touched
+    return saved <= overhead * (source.bytes_per_second or source.bytes_per_thread)

@@ -18,7 +18,7 @@ import numpy as np
 
 from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, chunks, count_rows, spread
 from banditsis.core.parallel import map_in_threads
-from banditsis.engine.strata import Strata
+from banditsis.engine.sampling import Strata
 from banditsis.plans.design import ORDINARY
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic, ratio

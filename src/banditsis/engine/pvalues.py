@@ -11,7 +11,7 @@ from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, coun
 from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads, one_blas_thread
-from banditsis.engine.trace import Trace
+from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
@@ -29,78 +29,82 @@ CELLS_OF_THREAD = 1 << 20
 
 
 def correct_pvalues(
-    source: Source, statistic: Statistic, traces: Sequence[Trace], rows: Rows, pvalues: bool | str
-) -> None:
+    source: Source,
+    statistic: Statistic,
+    results: Sequence[ScreeningResult],
+    rows: Rows,
+    pvalues: bool | str,
+) -> list[ScreeningResult]:
     """Check small p-values of each response, which come from these rows, unless the response is normal."""
     started = clock()
-    normal = np.zeros(len(traces), bool) if pvalues == "robust" else statistic.normal_responses(rows)
+    normal = np.zeros(len(results), bool) if pvalues == "robust" else statistic.normal_responses(rows)
+
+    def correct(k: int) -> ScreeningResult:
+        return results[k] if normal[k] else _correct(source, statistic.subset([k]), results[k], rows, pvalues)
+
     with one_blas_thread(not normal.all()):  # its threads would take longer than short products
-        map_in_threads(
-            lambda k: _correct_response(source, statistic.subset([k]), traces[k], rows, pvalues),
-            np.flatnonzero(~normal).tolist(),
-            -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows))),
-        )
-    seconds = (clock() - started) / len(traces)
-    for trace in traces:
-        trace.rounds[-1] = replace(trace.rounds[-1], seconds=trace.rounds[-1].seconds + seconds)
+        min_items = -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows)))
+        corrected = map_in_threads(correct, range(len(results)), min_items)
+    seconds = (clock() - started) / len(results)
+    last = [result.rounds[-1] for result in corrected]
+    last = [replace(done, seconds=done.seconds + seconds) for done in last]
+    pairs = zip(corrected, last, strict=True)
+    return [replace(result, rounds=(*result.rounds[:-1], done)) for result, done in pairs]
 
 
-def _correct_response(
-    source: Source, statistic: Statistic, trace: Trace, rows: Rows, pvalues: bool | str
-) -> None:
+def _correct(
+    source: Source, statistic: Statistic, result: ScreeningResult, rows: Rows, pvalues: bool | str
+) -> ScreeningResult:
     """Check small p-values of a statistic with one response.
 
     Unless ``pvalues`` are requested, only those of the selected features are checked, and only if these are
     few: there may be thousands of others. Those that are not checked are not available.
     """
-    null = trace.null_distribution
+    null, notes, details = result.evidence.null_distribution, list[str](), list[str]()
     if null is None:
-        return
+        return result
     if (reason := statistic.few_events(rows)) is not None:
-        trace.null_distribution = NormalNull(np.nan)
-        trace.notes.append(reason)
-        return
-    tested = np.flatnonzero(trace.last_round == len(trace.rounds) - 1)
-    scores = trace.scores[tested]
+        return _with_null(result, NormalNull(np.nan), [reason])
+    tested = np.flatnonzero(result.last_round == len(result.rounds) - 1)
+    scores = result.scores[tested]
     reason = statistic.unknown_pvalues
     if reason and (n_unknown := int(np.isnan(null.log10_pvalues(scores)).sum())):
-        trace.notes.append(f"p-values of {count(n_unknown, 'feature')} are not available: {reason}.")
-    level, n_small = find_level(null, scores, trace.scores.size)
+        notes.append(f"p-values of {count(n_unknown, 'feature')} are not available: {reason}.")
+    level, n_small = find_level(null, scores, result.scores.size)
     # The test takes memory and time for every row, so candidates come first.
-    test = _make_test(statistic, trace, rows, pvalues == "robust") if n_small else None
-    if test is None:
-        return
-    features = tested if pvalues else trace.selected
-    positions = np.searchsorted(tested, features)
+    parts = statistic.score_parts(rows) if n_small else None
+    if n_small and parts is None and statistic.sample_weight is None and statistic.unchecked_pvalues:
+        notes.append(statistic.unchecked_pvalues)
+    test = None if parts is None else TailTest(parts, pvalues == "robust")
+    if test is None or test.is_exempt:
+        return _with_null(result, null, notes)
+    positions = np.searchsorted(tested, tested if pvalues else np.sort(result.selected))
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
     small = small if pvalues or small.size <= MAX_CHECKED else small[:0]
-    found = _check(source, statistic, rows, test, features[small], usual[small])
+    found = _check(source, statistic, rows, test, tested[positions[small]], usual[small])
     n_left, n_raised = max(0, n_small - small.size), int(np.count_nonzero(found != usual[small]))
     if n_raised or n_left:
-        unknown = level if n_left else -np.inf
-        trace.null_distribution = CorrectedNull(null, positions[small], found, unknown)
-    trace.cells_reread += (cells := count_rows(rows) * small.size)
+        null = CorrectedNull(null, positions[small], found, level if n_left else -np.inf)
+    cells = count_rows(rows) * small.size
     if n_raised:
-        trace.details.append(
+        details.append(
             f"{count(small.size, 'feature')} with small p-values {were(small.size)} read again ({cells:,} "
             f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}."
         )
     if n_left:
-        trace.details.append(
+        details.append(
             f"small p-values of {count(n_left, 'feature')} are not available, because they were not checked: "
             "set pvalues=True to get them."
         )
+    result = replace(result, details=(*result.details, *details), cells_reread=result.cells_reread + cells)
+    return _with_null(result, null, notes)
 
 
-def _make_test(statistic: Statistic, trace: Trace, rows: Rows, robust: bool) -> TailTest | None:
-    """What small p-values of the response are checked by; None if the usual ones are kept."""
-    if (parts := statistic.score_parts(rows)) is None:
-        if statistic.sample_weight is None and statistic.unchecked_pvalues is not None:
-            trace.notes.append(statistic.unchecked_pvalues)
-        return None
-    test = TailTest(parts, robust)
-    return None if test.is_exempt else test
+def _with_null(result: ScreeningResult, null: NullDistribution, notes: Sequence[str]) -> ScreeningResult:
+    """The result with another null distribution, and notes."""
+    evidence = replace(result.evidence, null_distribution=null)
+    return replace(result, evidence=evidence, notes=(*notes, *result.notes))
 
 
 def _check(

@@ -10,8 +10,7 @@ import numpy as np
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
-from banditsis.engine.trace import Trace
-from banditsis.results.evidence import strength
+from banditsis.results.result import ScreeningResult, strength_of
 from banditsis.sources.base import Source
 
 #: Screening keeps this many times the features to choose, at least and at most so many.
@@ -49,23 +48,23 @@ def count_candidates(size: int, n_features: int) -> int:
 
 def choose_features(
     source: Source,
-    trace: Trace,
+    result: ScreeningResult,
     rows: Rows,
     weigh: Callable[[Rows], Floats | None],
     n_choose: int,
-) -> Trace:
-    """Choose features of a trace, by correlations over some of the rows that they were scored on."""
-    candidates, n = trace.selected, count_rows(rows)
+) -> ScreeningResult:
+    """Choose among the selected features, by correlations over some of the rows that they were scored on."""
+    candidates, n = result.selected, count_rows(rows)
     if candidates.size == 0:
-        return trace
+        return result
     if n > MAX_ROWS:  # with a fixed seed, so a run that reads every row does not depend on that of the user
         picks = np.sort(np.random.default_rng(0).choice(n, MAX_ROWS, replace=False)).astype(np.intp)
         n, rows = MAX_ROWS, picks + rows.start if isinstance(rows, slice) else rows[picks]
     correlation = correlation_among(source, candidates, rows, weigh(rows))
-    relevance = np.maximum(strength(trace.scores[candidates], trace.one_sided), 0.0) ** 2
+    relevance = np.maximum(strength_of(result)[candidates], 0.0) ** 2
     chosen = choose(relevance, correlation, n_choose)
     groups = near_duplicates(chosen, correlation)
-    named = {int(candidates[k]): candidates[members] for k, members in groups.items()}
+    named = {int(candidates[k]): np.sort(candidates[members]) for k, members in groups.items()}
     n_cells = n * len(candidates)
     notes = [
         f"{count(len(chosen), 'feature')} chosen among the {len(candidates):,} that screening kept, by score "
@@ -76,13 +75,16 @@ def choose_features(
         f"{source.name(k)} stands for {count(len(named[k]), 'feature')} with |r| > {DUPLICATE:g}."
         for k in sorted(named, key=lambda k: -len(named[k]))[:MAX_NOTES]
     ]
-    chosen_trace = trace.choose(
-        chosen,
-        n_candidates=len(candidates),
+    return replace(
+        result,
+        selected=candidates[chosen],
+        effects=None if result.effects is None else result.effects.take(chosen),
+        evidence=replace(result.evidence.take(chosen), n_candidates=len(candidates)),
         near_duplicates=named,
         correlation=correlation[np.ix_(chosen, chosen)],
+        notes=(*notes, *result.notes),
+        cells_reread=result.cells_reread + n_cells,
     )
-    return replace(chosen_trace, notes=[*trace.notes, *notes], cells_reread=trace.cells_reread + n_cells)
 
 
 def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Floats | None = None) -> Floats:

@@ -11,9 +11,8 @@ import numpy as np
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers
 from banditsis.engine.exchangeability import GroupSums
-from banditsis.engine.sampling import join_rows
+from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored
-from banditsis.engine.strata import Strata
 from banditsis.sources.base import Source
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.effects import Effects, find_effects

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain
+from statistics import NormalDist
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.compilation import clock
-from banditsis.core.formatting import count
+from banditsis.core.formatting import count, were
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.progress import status
 from banditsis.core.validation import raise_nonfinite
@@ -21,17 +22,18 @@ from banditsis.engine.exchangeability import group_cuts, warn_if_not_exchangeabl
 from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rereading import RereadState
-from banditsis.engine.runs import Run
-from banditsis.engine.sampling import join_rows
+from banditsis.engine.runs import NO_SAMPLE, UNMEASURED, Run
+from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored, SumState
-from banditsis.engine.strata import Strata
-from banditsis.engine.trace import Trace
+from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.guaranteed import EvidenceRule
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step
-from banditsis.results.evidence import Round, strength
+from banditsis.results.evidence import ERROR_RATE, Round, strength
+from banditsis.results.features import LEAKAGE
+from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic, is_mostly_missing
+from banditsis.statistics.base import MIN_PRESENT, Statistic, is_mostly_missing
 from banditsis.statistics.effects import Effects
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.sample import SampleStatistic
@@ -41,6 +43,7 @@ State: TypeAlias = "SumState | RereadState"
 SCORES_OF_THREAD = 1 << 15
 #: One feature is enough for a message, so only these are read again to find a value that is not finite.
 MAX_NONFINITE_READ = 1000
+logger = logging.getLogger("banditsis")
 
 
 class Found(NamedTuple):
@@ -49,64 +52,55 @@ class Found(NamedTuple):
     state: State
     #: positions in the state of the features that each response has left
     left: list[Positions]
-    traces: list[Trace]
+    results: list[ScreeningResult]
+    #: features present in too few rows to be scored, for each response
+    few: list[Indices]
 
 
-def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[Trace]]:
-    """Yield what is known about each response after each round, and after what follows the last one."""
+def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
+    """Yield the result of each response after each round, and after what follows the last one."""
     if run.constant:
-        shape = run.plan.steps[0].n_rows, run.plan.n_features
-        yield [Trace.constant(*shape, run.constant, run.settings.statistic.has_pvalues())]
+        yield [run.constant_result()]
         return
-    steps = run.steps()
-    first = next(steps)
-    found, rule = _begin(run, *first)
-    read = list[Rows]()
-    for step, rows in chain([first], steps):
-        read.append(rows)
-        status().round, status().n_rounds = len(read), run.plan.n_steps
-        cuts = _cuts(run, rows) if len(read) == 1 else None
-        found = _next_round(run, _drop(found), rule, step, rows, cuts, workers, tick)
-        yield found.traces
-        if rule.ended:
-            break
-    traces = [_add_effects(trace, found, k) for k, trace in enumerate(found.traces)]
-    traces[0].notes = [*traces[0].notes, *rule.notes]
-    if run.is_random_sample and not run.is_exact:
-        traces = _measure_sample(run, found.state, traces, read)
-    if run.settings.n_choose is not None:
-        sample = reduce(join_rows, read)
-        traces = [choose_features(run.source, t, sample, run.weigh, run.settings.n_choose) for t in traces]
-    yield traces
-    if run.settings.pvalues:
-        traces = [_read_in_full(run, k, trace, workers, tick) for k, trace in enumerate(traces)]
-        yield traces
-    _correct_pvalues(run, found.state.statistic, traces, read)
-    yield traces
-
-
-def _begin(run: Run, step: Any, rows: Rows) -> tuple[Found, KeepRule | EvidenceRule]:
-    """No sums yet, and the rule by which features stay; given the first step and its rows."""
-    statistic = run.statistic.calibrate(rows)
+    run, draws = run.start()
+    read = [next(draws)]
+    statistic = run.statistic.calibrate(read[0])
     if isinstance(statistic, LinearStatistic) and not run.is_exact:
         statistic = statistic.with_evidence()
-    trace = Trace.start(run.source.shape[1], statistic.one_sided)
-    if step != run.plan.steps[0]:
-        trace.no_guarantee_reason = "rows were read until the response varied among them"
-        trace.notes = [
-            f"the response is constant in the {run.plan.steps[0].n_rows:,} rows of the first step, which "
-            f"cannot rank features: {count_rows(rows):,} rows of every feature were read before any feature "
-            "was dropped."
-        ]
-    state = _start(run.source, statistic, rows, run.strata)
-    rule = run.plan.keep_rule(run.strata.design, partial(_first_inflation, run, statistic, rows))
-    n_responses = statistic.n_responses
-    return Found(state, [slice(None)] * n_responses, [replace(trace) for _ in range(n_responses)]), rule
+    state, q = _start(run.source, statistic, read[0], run.strata), statistic.n_responses
+    found = Found(state, [slice(None)] * q, [run.begin_result(k) for k in range(q)], [np.arange(0)] * q)
+    rule = run.plan.keep_rule(run.strata.design, partial(_first_inflation, run, statistic, read[0]))
+    for number, step in enumerate(run.plan.steps, start=1):
+        status().round, status().n_rounds = number, run.plan.n_steps
+        if number > 1:
+            read.append(next(draws))
+        cuts = _cuts(run, read[0]) if number == 1 else None
+        found = _next_round(run, _drop(found), rule, step, read[-1], cuts, workers, tick)
+        yield found.results
+        if rule.ended:
+            break
+    results = [_add_effects(found, k) for k in range(q)]
+    results[0] = replace(results[0], notes=(*rule.notes, *results[0].notes))
+    if run.is_random_sample and not run.is_exact:
+        results = _measure_sample(run, found.state, results, read)
+    if run.settings.n_choose is not None:
+        sample = reduce(join_rows, read)
+        results = [choose_features(run.source, r, sample, run.weigh, run.settings.n_choose) for r in results]
+    yield results
+    few = found.few
+    if run.settings.pvalues:
+        found = found._replace(results=results)
+        full = [_read_in_full(run, found, k, workers, tick) for k in range(q)]
+        results, few = [result for result, _ in full], [some for _, some in full]
+        yield results
+    results = _correct_pvalues(run, found.state.statistic, results, read)
+    yield [_note_missing(run, result, some) for result, some in zip(results, few, strict=True)]
 
 
 def _start(
     source: Source, statistic: Statistic, rows: Rows, strata: Strata, columns: Columns = None
 ) -> State:
+    """No sums yet."""
     if isinstance(statistic, SampleStatistic):
         return RereadState.start(source, statistic, rows, strata, columns)
     assert isinstance(statistic, LinearStatistic)
@@ -135,7 +129,7 @@ def _drop(found: Found) -> Found:
         return found
     union: Indices = kept[0] if len(kept) == 1 else np.unique(np.concatenate(kept))
     left: list[Positions] = [np.searchsorted(union, positions) for positions in kept]
-    return Found(found.state.take(union), [slice(None)] if len(kept) == 1 else left, found.traces)
+    return found._replace(state=found.state.take(union), left=[slice(None)] if len(kept) == 1 else left)
 
 
 def _next_round(
@@ -168,75 +162,174 @@ def _next_round(
     warnings = []
     if cuts is not None:
         warnings = warn_if_not_exchangeable(run.source, statistic.y, rows, run.row_order, state.groups)
-    seconds = (clock() - started) / q
-    effective, new = run.strata.design.effective_rows(state.n_read), state.n_new(rows)
-    traces: list[Trace] = []
-    left: list[Positions] = []
-    for k, (found_scores, kept, cutoff) in enumerate(scored):
-        size, trace = sizes[k], found.traces[k]
-        finished = Round(state.n_read, size, len(kept), cutoff, new * size, seconds, effective)
-        missing = state.missingness(k) if statistic.pairwise and not trace.rounds else None
-        trace = trace.extend(found_scores, features[k], kept, finished, statistic, missing)
-        trace.notes = [*trace.notes, *warnings]
-        trace.report(run.on_round)
-        positions = found.left[k]
+    seconds, n_new = (clock() - started) / q, state.n_new(rows)
+    effective = run.strata.design.effective_rows(state.n_read)
+    results, few, left = list[ScreeningResult](), list[Indices](), list[Positions]()
+    for k, (some, kept, cutoff) in enumerate(scored):
+        result, positions = found.results[k], found.left[k]
+        done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
+        if statistic.pairwise and not result.rounds:
+            result = _flag_missingness(result, state.missingness(k), some.present, state.n_read)
+        result = _add_round(result, some, features[k], kept, done)
+        results.append(replace(result, notes=(*warnings, *result.notes)))
+        few.append(_find_mostly_missing(found.few[k], features[k], some.present, state))
         left.append(kept if isinstance(positions, slice) else positions[kept])
-        traces.append(trace)
-    return Found(state, left, traces)
+        said = done.n_rows, done.n_features, done.n_kept, done.seconds
+        logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(result.rounds), *said)
+        if run.settings.on_round is not None:
+            run.settings.on_round(results[-1].rounds[-1])
+    return Found(state, left, results, few)
 
 
-def _add_effects(trace: Trace, found: Found, k: int) -> Trace:
+def _add_round(
+    result: ScreeningResult, scored: Scored, features: Indices, kept: Indices, done: Round
+) -> ScreeningResult:
+    """The result after a round, which scored some features and kept those at some positions."""
+    scores, last_round, evidence = scored.scores, result.last_round, result.evidence
+    if result.rounds:
+        scores, last_round = result.scores.copy(), last_round.copy()
+        scores[features], last_round[features] = scored.scores, len(result.rounds)
+    scores.flags.writeable = False  # users cannot change a result through its arrays
+    best = kept[np.argsort(-strength(scored.scores[kept], evidence.one_sided), kind="stable")]
+    present, informative, undecided = scored.present, scored.informative, result.undecided
+    if informative is not None:
+        if len(kept) < len(informative):
+            decided = ~is_undecided(informative, done.n_rows)
+            kurtosis = max(3.0, done.n_rows / float(informative[decided].min(initial=np.inf)))
+            inflation = None
+            if scored.inflation is not None:
+                inflation = float(scored.inflation[decided].max(initial=1.0))
+            done = replace(done, kurtosis=kurtosis, inflation=inflation)
+            decided[kept] = True
+            undecided = np.sort(np.concatenate([undecided, features[~decided]]))
+        evidence = replace(evidence, informative_response=scored.informative_response)
+        informative = np.minimum(informative[best], scored.informative_response or 0.0)
+    all_rows = done.n_rows >= result.n_rows and evidence.no_interval_reason == NO_SAMPLE
+    evidence = replace(
+        evidence,
+        present=None if present is None else present[best],
+        informative=informative,
+        own_inflation=None,
+        null_distribution=scored.null,
+        no_interval_reason=None if all_rows else evidence.no_interval_reason,
+    )
+    return replace(
+        result,
+        scores=scores,
+        last_round=last_round,
+        selected=features[best],
+        rounds=(*result.rounds, done),
+        undecided=undecided,
+        effects=None,
+        evidence=evidence,
+    )
+
+
+def _find_mostly_missing(few: Indices, features: Indices, present: Floats | None, state: State) -> Indices:
+    """The features present in too few rows to be scored in the last round that they took part in."""
+    if present is None:
+        return few
+    now = features[is_mostly_missing(present, state.n_read, state.statistic.min_present)]
+    return np.union1d(np.setdiff1d(few, features), now)
+
+
+def _flag_missingness(
+    result: ScreeningResult, missing: tuple[Floats, Array] | None, present: Floats | None, n_read: int
+) -> ScreeningResult:
+    """Flag the features, of all, whose presence predicts the response.
+
+    It does if that is clear after Bonferroni's correction, and explains a quarter of the variance of the
+    response or implies its value. ``missing`` is what :meth:`LinearStatistic.missingness` returns.
+    """
+    if missing is None or present is None:
+        return result
+    r, alike = missing
+    z = -NormalDist().inv_cdf(ERROR_RATE / r.size / 2) / np.sqrt(max(n_read - 3, 1))
+    with np.errstate(divide="ignore"):
+        clear = (np.arctanh(np.abs(r)) > z) & (present >= MIN_PRESENT)
+    depends = np.flatnonzero(clear & (alike | (np.abs(r) >= 0.5)))
+    return replace(result, flags=dict.fromkeys(depends.tolist(), LEAKAGE))
+
+
+def _add_effects(found: Found, k: int) -> ScreeningResult:
     """Add the effect sizes of the selected features."""
-    effects = found.state.effects(k, found.left[k], trace.scores[trace.selected])
-    if effects is not None and trace.present is not None:
-        least = found.state.statistic.min_present
-        few = is_mostly_missing(trace.present, trace.rounds[-1].n_rows, least)
+    result, left = found.results[k], found.left[k]
+    order = np.argsort(np.argsort(result.selected))  # from the order of features to that of the result
+    effects = found.state.effects(k, left, result.scores[np.sort(result.selected)])
+    if effects is None:
+        return result
+    effects, present = effects.take(order), result.evidence.present
+    if present is not None:
+        few = is_mostly_missing(present, result.rounds[-1].n_rows, found.state.statistic.min_present)
         effects = Effects(*(np.where(few, np.nan, values) for values in effects))
-    return replace(trace, effects=effects)
+    return replace(result, effects=effects)
 
 
-def _measure_sample(run: Run, state: State, traces: list[Trace], read: list[Rows]) -> list[Trace]:
+def _note_missing(run: Run, result: ScreeningResult, few: Indices) -> ScreeningResult:
+    """Name the features that are present in too few rows to be scored."""
+    if not few.size:
+        return result
+    listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
+    note = (
+        f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {run.statistic.min_present} of "
+        f"the rows read and scored 0: {listed}."
+    )
+    return replace(result, notes=(note, *result.notes))
+
+
+def _measure_sample(
+    run: Run, state: State, results: list[ScreeningResult], read: list[Rows]
+) -> list[ScreeningResult]:
     """Add what the sample says about all rows: outliers that were not read, and the variance inflation."""
-    statistic, unread = state.statistic, np.zeros(len(traces))
+    statistic, unread = state.statistic, np.zeros(len(results))
     guaranteed = run.plan.by_evidence or not run.strata.may_miss_outliers
     if isinstance(statistic, LinearStatistic) and statistic.evidence and not guaranteed:
         unread = measure_unread(statistic, read[0])
     measured = []
-    for k, trace in enumerate(traces):
-        order, n_cells = trace.best_first(), sum(r.cells for r in trace.rounds)
-        best = trace.selected[order]
-        found = measure_variance_inflation(run.source, statistic, k, read, run.strata, best, n_cells)
-        changed: dict[str, Any] = {"unread": float(unread[k])}
+    for k, result in enumerate(results):
+        evidence = replace(result.evidence, unread=float(unread[k]))
+        found = measure_variance_inflation(
+            run.source, statistic, k, read, run.strata, result.selected, result.cells_read
+        )
         if found is not None:
-            changed |= {"variance_inflation": found.mean, "own_inflation": found.own[np.argsort(order)]}
-            changed |= {"cells_reread": trace.cells_reread + found.n_cells}
-        measured.append(replace(trace, **changed))
+            reason = None if evidence.no_floor_reason == UNMEASURED else evidence.no_floor_reason
+            result = replace(result, cells_reread=result.cells_reread + found.n_cells)
+            evidence = replace(
+                evidence, variance_inflation=found.mean, own_inflation=found.own, no_floor_reason=reason
+            )
+        measured.append(replace(result, evidence=evidence))
     return measured
 
 
-def _read_in_full(run: Run, k: int, trace: Trace, workers: Workers, tick: Callable[[int], None]) -> Trace:
+def _read_in_full(
+    run: Run, found: Found, k: int, workers: Workers, tick: Callable[[int], None]
+) -> tuple[ScreeningResult, Indices]:
     """Add a round that reads every row of the selected features from the start."""
-    (n, p), d, everything = run.source.shape, trace.selected.size, slice(0, run.source.shape[0])
-    if trace.rounds[-1].n_rows >= n or d == 0:
-        return trace
-    statistic = run.statistic.subset([k]).calibrate(everything)
-    state = _start(run.source, statistic, everything, Strata.uniform(n), trace.selected)
-    before = Found(state, [slice(None)], [replace(trace, own_inflation=None)])  # it was that of the sample
+    result, (n, p) = found.results[k], run.source.shape
+    d, everything = result.selected.size, slice(0, n)
+    if result.rounds[-1].n_rows >= n or d == 0:
+        return result, found.few[k]
+    statistic, chosen = run.statistic.subset([k]).calibrate(everything), np.sort(result.selected)
+    state = _start(run.source, statistic, everything, Strata.uniform(n), chosen)
+    before = Found(state, [slice(None)], [result], [found.few[k]])
     found = _next_round(run, before, KeepRule(d), Step(n, d), everything, None, workers, tick)
     detail = (
         f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection by "
         f"false discovery rate accounts for all {p:,}."
     )
-    return replace(_add_effects(found.traces[0], found, 0), details=[*trace.details, detail])
+    result = _add_effects(found, 0)
+    return replace(result, details=(*result.details, detail)), found.few[0]
 
 
-def _correct_pvalues(run: Run, statistic: Statistic, traces: list[Trace], read: list[Rows]) -> None:
+def _correct_pvalues(
+    run: Run, statistic: Statistic, results: list[ScreeningResult], read: list[Rows]
+) -> list[ScreeningResult]:
     """Check the small p-values, which come from all rows or from the rows of a single step."""
     n, rows = run.source.shape[0], read[0]
-    if traces[0].rounds[-1].n_rows >= n:
+    if results[0].rounds[-1].n_rows >= n:
         rows = slice(0, n)
     elif len(read) > 1 or run.plan.by_evidence:
-        return
+        return results
     if count_rows(rows) > count_rows(read[0]):  # than it was calibrated with
         statistic = run.statistic.calibrate(rows)
-    correct_pvalues(run.source, statistic, traces, rows, run.settings.pvalues)
+    return correct_pvalues(run.source, statistic, results, rows, run.settings.pvalues)

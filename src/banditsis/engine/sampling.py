@@ -1,203 +1,233 @@
-"""Which rows each step reads: the row order, and the rows themselves."""
+"""Strata of rows made from the response, and the rows that each step reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
-from banditsis.core.arrays import Indices, Rows
-from banditsis.core.formatting import format_share
-from banditsis.plans.plan import Plan
-from banditsis.sources.base import Source
+from banditsis import kernels
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, chunks, count_rows
+from banditsis.core.parallel import map_in_threads
+from banditsis.plans.design import ORDINARY, SamplingDesign
+from banditsis.statistics.base import RowSizes
 
-ROW_ORDERS = ("auto", "random", "blocks", "stored")
-#: The first step reads at least this many blocks; fewer could not show whether blocks are exchangeable.
-MIN_BLOCKS = 8
-#: Random rows are valid for any data, so they may touch this many times the bytes of whole blocks.
-RANDOM_ORDER_TOLERANCE = 2.0
-# Of machines of 2026, as `make bench-adaptive` shows: what a step, a row of the response and a feature cost
-# besides reading.
-SECONDS_PER_STEP, SECONDS_PER_ROW, SECONDS_PER_FEATURE = 1e-3, 1e-8, 5e-7
-STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary step
-
-
-class ResolvedOrder(NamedTuple):
-    """The row order and the plan that a run uses."""
-
-    row_order: str
-    plan: Plan
-    notes: list[str]
+N_STRATA = 8
+#: Sizes of rows are grouped by their exponent and this many bits of the fraction, to within 1/32.
+FRACTION_BITS = 5
+#: From the largest size down to 2⁻⁴⁰ of it.
+N_KEYS = 40 << FRACTION_BITS
+#: Rows whose sizes are computed together.
+ROWS_AT_ONCE = 1 << 16
+#: Rows of a stratum that a first step has on average; fewer could not represent it.
+MIN_ROWS_PER_STRATUM = 2
+#: Strata pay off if a sample needs at most this share of the rows of a uniform one.
+MAX_DESIGN_EFFECT = 0.95
 
 
-def resolve_row_order(source: Source, plan: Plan, row_order: str) -> ResolvedOrder:
-    """Choose the row order if it is "auto", and round the plan to whole blocks if blocks are read.
+class Strata:
+    """The stratum of each row, and how many rows a sample has of each stratum.
 
-    "auto" is the stored order for shuffled data, random rows where they are cheap, and otherwise whole blocks
-    in random order. A guarantee needs a simple random sample of rows, so a guaranteed plan never reads
-    blocks. Neither does a plan for rows that are stored in strata: it reads the first rows of each.
+    ``codes`` are the stratum of each row, as uint8, and ``rows`` those of the first stratum, in order, then
+    those of the second, and so on; by default they are stored so.
     """
-    if row_order == "auto" and source.shuffled:
-        row_order = "stored"
-    elif row_order in ("auto", "blocks") and source.block_rows == 1:
-        row_order = "random"  # the same thing
-    elif row_order == "auto":
-        in_blocks = plan.round_to_blocks(source.block_rows, MIN_BLOCKS)
-        blocks = plan_bytes(source, in_blocks, scattered=False)
-        everything = source.bytes_touched(*source.shape, scattered=False)
-        some = plan_bytes(source, plan, scattered=True)
-        cheap = some <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * some <= everything
-        row_order = "random" if plan.by_evidence or cheap else "blocks"
-    elif row_order == "blocks" and source.stratum_sizes:
-        row_order = "stored"  # blocks of one stratum do not represent the others
-    # The first rows of several strata do not end where blocks end.
-    if row_order == "random" or plan.by_evidence or source.stratum_sizes:
-        return ResolvedOrder(row_order, plan, [])
-    rounded = plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
-    return ResolvedOrder(row_order, rounded, _rounding_notes(source, plan, rounded, row_order))
+
+    def __init__(self, design: SamplingDesign, codes: Array, rows: Array | None = None) -> None:
+        self.design, self.codes, self._rows = design, codes, rows
+
+    @classmethod
+    def uniform(cls, n: int) -> Strata:
+        """All rows in one stratum."""
+        return cls(SamplingDesign.uniform(n), np.broadcast_to(np.uint8(0), n))
+
+    @classmethod
+    def by_size(cls, n: int, row_sizes: RowSizes, n_strata: int = N_STRATA) -> Strata:
+        """Strata in which the sizes of rows have about equal sums, so each is worth as many rows.
+
+        Outliers have strata of their own, in each of which the largest is at most about twice the smallest.
+        So their samples grow with their share of the sum of squares, up to all of them.
+        There are ``n_strata`` of them for the rows that are not outliers.
+        """
+        keys = np.empty(n, np.uint16)
+        total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
+        values, *line = row_sizes
+
+        def count_some(part: slice) -> tuple[slice, Floats]:
+            some, given = np.zeros((3, N_KEYS)), np.ascontiguousarray(values(part))
+            first = kernels.strata.count(given, *line, 52 - FRACTION_BITS, keys[part], some)
+            return slice(first, first + N_KEYS), some
+
+        parts = list(chunks(slice(0, n), ROWS_AT_ONCE))
+        counted = map_in_threads(count_some, parts, 2)
+        for used, some in counted:
+            total[:, used] += some
+        found = np.flatnonzero(total[0])
+        count, sums, squares = total[:, found]
+        limits = ((found + 1) << (52 - FRACTION_BITS)).view(np.float64)  # larger than all sizes with a key
+        excess = limits / (ORDINARY * np.sqrt(squares.sum() / n) or np.inf)
+        ordinary = np.where(excess > 1, 0.0, sums)
+        middle = (np.cumsum(ordinary) - ordinary / 2) / max(ordinary.sum(), SMALLEST)
+        stratum = np.minimum(n_strata * middle, n_strata - 1).astype(np.uint8)
+        stratum[excess > 1] = n_strata + np.log2(excess[excess > 1]).astype(np.uint8)
+        # Number the strata that have rows.
+        labels, stratum = np.unique(stratum, return_inverse=True)
+        counts = np.bincount(stratum, count)[: len(labels)]
+        spreads = np.sqrt(np.bincount(stratum, squares)[: len(labels)] / counts)
+        largest = limits[np.searchsorted(stratum, np.arange(len(labels)), "right") - 1]
+        design = SamplingDesign(
+            tuple(counts.astype(int).tolist()), tuple(spreads.tolist()), tuple(largest.tolist())
+        )
+        code_of = np.zeros(total.shape[1], np.uint8)
+        code_of[found] = stratum
+        in_part = [np.bincount(code_of[used], some[0], len(labels)) for used, some in counted]
+        # Where the rows of each part and stratum begin.
+        starts = np.cumsum([np.cumsum(counts) - counts, *in_part[:-1]], axis=0).astype(np.uintp)
+        codes, rows = np.empty(n, np.uint8), np.empty(n, np.uint32 if n < 1 << 32 else np.intp)
+
+        def sort_some(number: int) -> None:
+            part = parts[number]
+            kernels.strata.sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
+
+        map_in_threads(sort_some, range(len(parts)), 2)
+        return cls(design, codes, rows)
+
+    @classmethod
+    def stored(cls, sizes: Sequence[int], row_sizes: RowSizes) -> Strata:
+        """Strata of the given sizes that are stored one after the other."""
+        edges = np.cumsum([0, *sizes])
+        spreads, largest = [], []
+        for start, stop in pairwise(edges.tolist()):
+            parts = (row_sizes(part) for part in chunks(slice(start, stop)))
+            squares, ends = zip(*((np.square(part).sum(), part.max()) for part in parts), strict=True)
+            spreads.append(float(np.sqrt(sum(squares) / (stop - start))))
+            largest.append(float(max(ends)))
+        codes = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
+        return cls(SamplingDesign(tuple(sizes), tuple(spreads), tuple(largest)), codes)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata."""
+        return self.design.n_strata
+
+    def for_guarantee(self) -> Strata:
+        """The same strata with more of the outliers in a sample."""
+        return Strata(replace(self.design, guaranteed=True), self.codes, self._rows)
+
+    @property
+    def may_miss_outliers(self) -> bool:
+        """Whether the response may have outliers, and a sample none of them."""
+        return self.n_strata == 1 or bool(self.design.has_outliers.any())
+
+    def is_worthwhile(self, n_rows: int) -> bool:
+        """Whether a first step of this many rows is large enough, and more precise than a uniform one."""
+        enough = n_rows >= MIN_ROWS_PER_STRATUM * self.n_strata
+        return enough and n_rows <= MAX_DESIGN_EFFECT * self.design.effective_rows(n_rows)
+
+    def group(self, rows: Rows) -> tuple[Rows, Indices]:
+        """The rows of one stratum after the other, and the edges of these groups."""
+        if self.n_strata == 1:
+            return rows, np.array([0, count_rows(rows)])
+        codes = self.codes[rows]
+        grouped = as_indices(rows)[np.argsort(codes, kind="stable")]
+        return grouped, np.cumsum([0, *np.bincount(codes, minlength=self.n_strata)])
+
+    def weights(self, counts: Indices) -> Floats:
+        """Weight of the rows of each stratum in a sample with these counts; the mean over the sample is 1."""
+        shares = self.design.shares_of_rows
+        return np.asarray(shares * (counts.sum() / np.maximum(counts, 1)))
+
+    def is_uniform(self, counts: Indices) -> bool:
+        """Whether a sample with these counts is like a uniform one: one stratum, or all rows."""
+        return self.n_strata == 1 or bool((counts == self.design.sizes).all())
+
+    def row_weights(self, rows: Rows) -> Floats | None:
+        """Weights of the rows of a sample, with mean 1; None if there is one stratum."""
+        if self.n_strata == 1:
+            return None
+        codes = self.codes[rows]
+        return self.weights(np.bincount(codes, minlength=self.n_strata))[codes]
+
+    def unread_shares(self, rows: Rows) -> Floats | None:
+        """For each row of a sample, the share of its stratum that was not read; None if there is one."""
+        if self.n_strata == 1:
+            return None
+        codes = self.codes[rows]
+        return np.asarray(1 - np.bincount(codes, minlength=self.n_strata) / self.design.sizes)[codes]
+
+    def draw(
+        self,
+        totals: Sequence[int],
+        order: str,
+        random_state: int | np.random.Generator,
+        *,
+        lazy: bool = False,
+        edges: Indices | None = None,
+        stored: Sequence[int] = (),
+    ) -> Iterator[Rows]:
+        """Yield the sorted rows that each step adds; after step l, about ``totals[l]`` rows have been drawn.
+
+        "random" draws rows without replacement, as many of each stratum as the design allocates, so those up
+        to any step are a random sample; ``lazy`` draws those of a step when they are needed, which pays off
+        if the run may end early. "blocks" draws whole blocks between ``edges``; the total may fall short by a
+        few rows if the last block is short. "stored" takes the first rows of each stratum. If there is one
+        stratum, but rows are stored in several of the sizes ``stored``, the number of each is random, so they
+        are a uniform sample.
+
+        Examples
+        --------
+        >>> rows = Strata.uniform(10)
+        >>> [some.tolist() for some in rows.draw([3, 5], "random", 0)]
+        [[2, 4, 7], [3, 5]]
+        >>> list(rows.draw([3, 5], "stored", 0))
+        [slice(0, 3, None), slice(3, 5, None)]
+        >>> [some.tolist() for some in rows.draw([4, 8], "blocks", 0, edges=np.array([0, 4, 8, 10]))]
+        [[8, 9], [0, 1, 2, 3]]
+        """
+        design, rng = self.design, np.random.default_rng(random_state)
+        in_order = order == "stored" and self.n_strata == 1 and not stored
+        if in_order or totals[0] >= design.n_rows:
+            yield from (slice(start, stop) for start, stop in zip([0, *totals], totals, strict=False))
+            return
+        if order == "blocks":
+            assert edges is not None
+            yield from _draw_blocks(totals, rng, edges)
+            return
+        sizes, counts = design.sizes, np.array([design.allocate(m) for m in totals])
+        if order == "stored" and self.n_strata == 1:
+            sizes, counts = tuple(stored), _allocate_at_random(stored, totals, rng)
+        streams = [rng] if len(sizes) == 1 else rng.spawn(len(sizes))
+        take = _take_first if order == "stored" else draw_lazily if lazy else _draw_at_once
+        parts = [take(*given) for given in zip(sizes, counts.T.tolist(), streams, strict=True)]
+        starts = np.cumsum([0, *sizes[:-1]])
+        for step in zip(*parts, strict=True):
+            places = np.concatenate([start + some for start, some in zip(starts, step, strict=True)])
+            yield np.sort(places if self._rows is None else self._rows[places].astype(np.intp))
 
 
-def reads_rows_cheaply(source: Source) -> bool:
-    """Whether a few random rows cost little more than as many consecutive ones."""
-    n, p = source.shape
-    some = -(-n // 100)
-    random, together = (source.bytes_touched(some, p, scattered=scattered) for scattered in (True, False))
-    everything = source.bytes_touched(n, p, scattered=False)
-    cheap = random <= RANDOM_ORDER_TOLERANCE * min(together, everything / 4)
-    return source.block_rows == 1 or cheap
+def _allocate_at_random(sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator) -> Indices:
+    """Rows of each stratum in uniform samples that grow, of shape (totals, strata)."""
+    ends = np.cumsum(sizes)
+    codes = np.searchsorted(ends, rng.choice(ends[-1], totals[-1], replace=False), "right")
+    return np.array([np.bincount(codes[:total], minlength=len(ends)) for total in totals])
 
 
-def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -> list[str]:
-    """Report what rounding to whole blocks has changed, if it matters."""
-    stored = f"the data are stored in blocks of {source.block_rows:,} rows"
-    if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
-        exact = "all rows were read and the result is exact"
-        return [f"{exact}: {stored}, so reading fewer rows would save almost nothing."]
-    taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
-    over_budget = rounded.cells > plan.cells and "budget" in dict(plan.parameters)
-    if taken == planned or not (over_budget or rounded.cells > 1.5 * plan.cells):
-        return []
-    at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
-    note = f"{stored}; reading whole blocks{at_least} takes {taken} of the cells instead of {planned}."
-    return [note + ("" if source.shuffled else " Run `banditsis index` once to read less.")]
+def _take_first(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+    """Yield the next rows of each step."""
+    for start, stop in zip([0, *totals], totals, strict=False):
+        yield np.arange(start, stop)
 
 
-def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:
-    """Bytes that a plan reads from a source."""
-    touched, rows, left = 0.0, 0, plan.n_features
-    for step, after in zip(plan.steps, plan.n_left, strict=True):
-        if plan.by_evidence and left <= plan.n_keep:
-            break
-        touched += source.bytes_touched(step.n_rows - rows, left, scattered=scattered)
-        rows, left = step.n_rows, after
-    return touched
-
-
-def slower_than_exact(source: Source, plan: Plan, row_order: str, n_reread: int = 0) -> bool:
-    """Whether reading everything would take about as long as the plan, or less, with one thread.
-
-    More threads share the cells but not the work between steps, and results must not depend on their number.
-    ``n_reread`` features are read in full at the end.
-    """
-    n, p = source.shape
-    row_order, plan, _ = resolve_row_order(source, plan, row_order)
-    if plan.steps[0].n_rows == n:
-        return False
-    if plan.rereads:  # dominated by computation on each cell, not by reading
-        return plan.cells >= n * p
-    scattered = row_order == "random"
-    # Scattered cache lines are read at about half the speed of consecutive ones.
-    touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
-    touched += source.bytes_touched(n, n_reread, scattered=False) if n_reread else 0.0
-    passes = scattered + (n_reread > 0)  # over the response
-    steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
-    steps += STEPS_PER_REREADING if n_reread else 0
-    overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
-    saved = source.bytes_touched(n, p, scattered=False) - touched
-    return saved <= overhead * (source.bytes_per_second or source.bytes_per_thread)
-
-
-def join_rows(rows: Rows, more: Rows) -> Rows:
-    """The sorted union of disjoint rows.
-
-    Examples
-    --------
-    >>> join_rows(slice(0, 3), slice(3, 5))
-    slice(0, 5, None)
-    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
-    array([0, 1, 3, 5])
-    """
-    if isinstance(rows, slice) and isinstance(more, slice):
-        return slice(rows.start, more.stop)
-    return np.sort(np.concatenate([rows, more]))
-
-
-def draw_rows(
-    n: int,
-    totals: Sequence[int],
-    order: str,
-    random_state: int | np.random.Generator,
-    *,
-    lazy: bool = False,
-    edges: Indices | None = None,
-) -> Iterator[Rows]:
-    """Yield the sorted rows that each step adds; after step l, ``totals[l]`` rows have been drawn.
-
-    "random" draws one uniform sample without replacement and yields it piece by piece, so the rows up to any
-    step are a uniform sample; ``lazy`` draws each piece when it is needed, which pays off if the run may end
-    early. "blocks" does the same with whole blocks between ``edges``; the total may fall short by a few rows
-    if the last block is short. "stored" takes the first rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [rows.tolist() for rows in draw_rows(10, [3, 5], "random", 0)]
-    [[2, 4, 7], [3, 5]]
-    >>> list(draw_rows(10, [3, 5], "stored", 0))
-    [slice(0, 3, None), slice(3, 5, None)]
-    >>> edges = np.array([0, 4, 8, 10])
-    >>> [rows.tolist() for rows in draw_rows(10, [4, 8], "blocks", 0, edges=edges)]
-    [[8, 9], [0, 1, 2, 3]]
-    """
-    if order == "stored" or totals[0] >= n:  # the order of all rows at once does not matter
-        for start, stop in zip([0, *totals], totals, strict=False):
-            yield slice(start, stop)
-        return
-    rng = np.random.default_rng(random_state)
-    if order == "blocks":
-        assert edges is not None
-        yield from _draw_blocks(n, totals, rng, edges)
-    else:
-        draw = draw_lazily if lazy else draw_at_once
-        yield from map(np.sort, draw(n, totals, rng))
-
-
-def draw_at_once(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+def _draw_at_once(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
     """Yield the rows that each step adds to one uniform sample, in any order."""
-    everything = totals[0] >= n
-    sample = np.arange(n) if everything else rng.choice(n, totals[-1], replace=False, shuffle=True)
+    sample = np.arange(n) if totals[0] >= n else rng.choice(n, totals[-1], replace=False, shuffle=True)
     for start, stop in zip([0, *totals], totals, strict=False):
         yield sample[start:stop]
 
 
-def _draw_blocks(
-    n: int, totals: Sequence[int], rng: np.random.Generator, edges: Indices
-) -> Iterator[Indices]:
-    order = rng.permutation(len(edges) - 1)
-    typical = np.median(np.diff(edges))
-    before = 0
-    for total in totals:
-        after = len(order) if total >= n else max(before, min(len(order), int(np.ceil(total / typical))))
-        chosen = np.sort(order[before:after])
-        starts, lengths = edges[chosen], np.diff(edges)[chosen]
-        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        yield np.repeat(starts, lengths) + offsets
-        before = after
-
-
 def draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
-    """As :func:`draw_at_once`, with the rows of each step drawn when they are needed."""
+    """As :func:`_draw_at_once`, with the rows of each step drawn when they are needed."""
     drawn = np.empty(0, dtype=np.intp)
     for total in totals:
         n_new = total - len(drawn)
@@ -220,3 +250,32 @@ def _draw_unseen(n: int, size: int, drawn: Indices, rng: np.random.Generator) ->
         _, first = np.unique(new, return_index=True)
         new = new[np.sort(first)]
     return new[:size]
+
+
+def _draw_blocks(totals: Sequence[int], rng: np.random.Generator, edges: Indices) -> Iterator[Indices]:
+    """Yield the rows of the blocks that each step adds."""
+    order = rng.permutation(len(edges) - 1)
+    typical, before = np.median(np.diff(edges)), 0
+    for total in totals:
+        wanted = len(order) if total >= edges[-1] else int(np.ceil(total / typical))
+        after = max(before, min(len(order), wanted))
+        chosen = np.sort(order[before:after])
+        starts, lengths = edges[chosen], np.diff(edges)[chosen]
+        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        yield np.repeat(starts, lengths) + offsets
+        before = after
+
+
+def join_rows(rows: Rows, more: Rows) -> Rows:
+    """The sorted union of disjoint rows.
+
+    Examples
+    --------
+    >>> join_rows(slice(0, 3), slice(3, 5))
+    slice(0, 5, None)
+    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
+    array([0, 1, 3, 5])
+    """
+    if isinstance(rows, slice) and isinstance(more, slice):
+        return slice(rows.start, more.stop)
+    return np.sort(np.concatenate([rows, more]))

@@ -14,8 +14,7 @@ from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Row
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
 from banditsis.engine.exchangeability import GroupSums
-from banditsis.engine.sampling import join_rows
-from banditsis.engine.strata import Strata
+from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.effects import Effects, find_effects

@@ -49,7 +49,7 @@ def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indic
 
 def find_strata(y: Array) -> Array | None:
     """The stratum of each row, the last one without a value; None if strata would not be more precise."""
-    from banditsis.engine.strata import Strata  # reading does not need the engine
+    from banditsis.engine.sampling import Strata  # reading does not need the engine
 
     known = ~find_missing(y)
     statistic = _bind(y[known])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
@@ -167,3 +168,9 @@ def student_quantile(z: float, df: Floats) -> Floats:
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return np.asarray(z + first / df + second / df**2 + third / df**3)
+
+
+def find_versions() -> dict[str, str]:
+    """Versions of the packages used; exact screening of genotypes needs no Numba."""
+    used = {name: sys.modules.get(name) for name in ("banditsis", "numpy", "numba")}
+    return {name: module.__version__ for name, module in used.items() if module is not None}
