@@ -49,7 +49,7 @@ numpydoc_xref_aliases = {
     **{name: f"banditsis.{name}" for name in banditsis.__all__},
     "Dataset": "banditsis.formats.targets.Dataset",
     **{name: f"banditsis.results.evidence.{name}" for name in ("About", "Evidence", "Round")},
-    "EvidenceStep": "banditsis.plans.guaranteed.EvidenceStep",
+    "EvidenceStep": "banditsis.plans.keeping.EvidenceStep",
     "Step": "banditsis.plans.plan.Step",
 }
 numpydoc_xref_ignore = "all"  # other words of a type are words

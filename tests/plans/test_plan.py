@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import Plan
-from banditsis.plans.guaranteed import EvidenceStep
-from banditsis.plans.keeping import strongest
+from banditsis.plans.keeping import EvidenceStep, strongest
 from banditsis.plans.plan import Step
 
 

@@ -26,8 +26,7 @@ from banditsis.engine.runs import NO_SAMPLE, UNMEASURED, Run
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored, SumState
 from banditsis.plans.detection_floor import is_undecided
-from banditsis.plans.guaranteed import EvidenceRule
-from banditsis.plans.keeping import KeepRule
+from banditsis.plans.keeping import EvidenceRule, KeepRule
 from banditsis.plans.plan import Step
 from banditsis.results.evidence import ERROR_RATE, Round, strength
 from banditsis.results.features import LEAKAGE

@@ -30,10 +30,8 @@ class SamplingDesign:
 
     Parameters
     ----------
-    sizes : sequence of int
-        Rows in each stratum.
-    spreads : sequence of float
-        :math:`a_h` of each stratum, in any unit.
+    sizes, spreads : sequences
+        Rows in each stratum, and :math:`a_h` of each, in any unit.
     largest : sequence of float, optional
         The largest :math:`|y - \bar y|` in each stratum, in the same unit; by default the spreads.
     guaranteed : bool

@@ -70,19 +70,10 @@ def detection_floor(
 ) -> float:
     r"""The smallest τ whose features are lost with at most a given probability.
 
-    Parameters
-    ----------
-    rows, cutoffs : sequences
-        Effective number of rows after each round, and the smallest absolute correlation that it kept (0 if
-        it dropped nothing).
-    n : int
-        Rows of the data.
-    variance_inflation : float or sequence of float
-        κ in the formula above, or that of each round.
-    error : float
-        Probability of losing a feature at the floor.
-    kurtosis : sequence of float
-        The largest kurtosis of a feature in each round, by default 3; see :func:`excess_inflation`.
+    ``rows`` and ``cutoffs`` are the effective number of rows after each round, and the smallest absolute
+    correlation that it kept (0 if it dropped nothing); ``n`` is the number of rows of the data, ``error`` the
+    probability of losing a feature at the floor, and ``kurtosis`` the largest one of a feature in each round,
+    by default 3; see :func:`excess_inflation`.
 
     >>> round(detection_floor([1000], [0.1], 10**6, 1.0, 0.05), 4)  # artanh 0.1 + 1.645 √0.001
     0.1512

@@ -38,14 +38,14 @@ def make_plan(
 
     The options of :meth:`Plan.exact`, :meth:`Plan.subsample` (``max_samples``, a number or a fraction of the
     rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
-    (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5,
-    but in fewer rounds: :meth:`Plan.with_few_steps`. A statistic that rereads its rows gets the optimal plan
-    of the same cost instead, and d = "fdr" gets the exact plan. Unless ``max_samples`` or ``alpha`` is given,
-    the plan names the exact plan to follow where that is about as fast.
+    (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5 in
+    fewer rounds (:meth:`Plan.with_few_steps`), the optimal plan of the same cost if the statistic rereads its
+    rows, or the exact plan if d = "fdr". Unless ``max_samples`` or ``alpha`` is given, the plan names the
+    exact plan to follow where that is about as fast.
 
-    By default d is :func:`~banditsis.plans.plan.default_size`, but with ``min_correlation`` every feature
-    that passes is kept. "fdr" keeps all features in exact runs, because p-values decide afterwards, and the
-    default number in others. The other options are those of :meth:`Plan.optimal`.
+    By default d is :func:`~banditsis.plans.plan.default_size`, and with ``min_correlation`` all that pass.
+    "fdr" keeps all features in exact runs, because p-values decide afterwards, and the default number in
+    others. The other options are those of :meth:`Plan.optimal`.
 
     >>> make_plan(10**6, 10**4, 50, budget=0.01).name
     'optimal'

@@ -30,13 +30,11 @@ MIN_GROWTH = math.log(1.08)
 STEPS = (0.4, 0.2, 0.1, 0.05)
 REFINED, SWEEPS, GAIN = 3, 6, 2e-4
 
-#: Predicted floors of plans, one a line.
-FindFloors = Callable[[Floats], Floats]
-
-
 #: The gain in precision by a sampling design is considered at these multiples of the mean rows of a feature,
 #: and rounded, so similar designs share a plan: the search takes much longer than a run.
 GAIN_AT, GAIN_STEP = (0.5, 1, 3, 10, 30), math.log(1.1)
+#: Predicted floors of plans, one a line.
+FindFloors = Callable[[Floats], Floats]
 
 
 def find_steps(
@@ -79,10 +77,7 @@ class Sizes(NamedTuple):
 
 
 def _find_floors(points: Floats, sizes: Sizes, curve: Floats) -> Floats:
-    """Predicted floors, as mean z, of the plans at some points.
-
-    ``curve`` has numbers of rows and how many rows of a uniform sample are as precise.
-    """
+    """Predicted floors, as mean z, of plans; ``curve`` has numbers of rows and of effective rows."""
     rows, left = _lay_out(points, sizes)
     # Below the first point of the curve, proportional.
     rows = np.interp(rows, np.append(0.0, curve[0]), np.append(0.0, curve[1]))

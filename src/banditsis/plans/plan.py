@@ -13,10 +13,9 @@ from banditsis.core.arrays import Floats
 from banditsis.core.formatting import LINE_WIDTH, format_share, text_table, wrap
 from banditsis.core.validation import check_integer, check_real
 from banditsis.plans import detection_floor as floors
-from banditsis.plans import guaranteed, optimal
+from banditsis.plans import keeping, optimal
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.guaranteed import EvidenceRule, EvidenceStep
-from banditsis.plans.keeping import KeepRule
+from banditsis.plans.keeping import EvidenceRule, EvidenceStep, KeepRule
 
 #: Heads of the columns of :meth:`Plan.rows_of_table`.
 TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
@@ -35,8 +34,8 @@ class Step(NamedTuple):
 class Plan:
     """A list of steps for screening ``n_features`` features over ``n_rows`` rows.
 
-    Plans are plain data: they print as a table, compare by value and know their cost. Every screening method
-    is a plan. Sure independence screening, for example, is the single step ``(n, d)``.
+    Plans are plain data: they print as a table, compare by value and know their cost. Sure independence
+    screening, for example, is the single step ``(n, d)``.
 
     Parameters
     ----------
@@ -47,17 +46,15 @@ class Plan:
     name : str
         Name of the plan in tables.
     rereads : bool
-        Whether each step reads all rows so far again, as rank and distance statistics do, instead of only the
-        new ones. :func:`screen` sets it according to the statistic.
+        Whether each step reads all rows so far again, as rank and distance statistics do; :func:`screen` sets
+        it according to the statistic.
     parameters : tuple of (str, number)
-        The parameters that the steps were computed from, such as ``(("alpha", 0.5), ("discard", 0.5))``.
-        They appear in the result and are ignored when plans are compared.
+        What the steps were computed from, such as ``(("alpha", 0.5), ("discard", 0.5))``. It appears in the
+        result; this and what follows is ignored when plans are compared.
     design : SamplingDesign, optional
-        The sampling design that the steps were computed for; by default rows are drawn uniformly. Ignored
-        when plans are compared.
+        The sampling design that the steps were computed for; by default rows are drawn uniformly.
     uniform : bool
-        Whether :func:`screen` draws rows uniformly unless told otherwise, as the paper does, also if strata
-        would be more precise.
+        Whether :func:`screen` draws rows uniformly unless told otherwise, also if strata are more precise.
     or_exact : Plan, optional
         The plan to follow instead if reading all rows is about as fast.
     why_exact : str
@@ -174,8 +171,7 @@ class Plan:
         """The plan with the lowest predicted detection floor among those within a budget.
 
         Searches over the rows and the features kept in up to 8 rounds, for the lowest
-        :meth:`detection_floor` at 95%. The same sizes always give the same plan. With d ≥ p nothing is
-        dropped, and one round reads as many rows as the budget allows.
+        :meth:`detection_floor` at 95%. With d ≥ p one round reads as many rows as the budget allows.
 
         Parameters
         ----------
@@ -187,11 +183,10 @@ class Plan:
         rereads : bool
             Whether each round reads all its rows again, at the expense of the budget.
         pvalues : bool
-            Whether the budget includes reading all n rows of the d selected features at the end, as a run
-            with ``pvalues=True`` does.
+            Whether the budget includes all n rows of the selected features, as a run with ``pvalues=True``
+            reads them at the end.
         n_selected : int, optional
-            Number of features that are read in full if a second stage chooses them among the d that the plan
-            keeps, as ``avoid_redundancy=True`` does; by default d.
+            Number of these features if they are chosen among the d that the plan keeps; by default d.
         design : SamplingDesign, optional
             How rows will be sampled; by default uniformly.
 
@@ -242,8 +237,7 @@ class Plan:
         n, p : int
             Rows and features.
         d : int or None
-            Features to keep; None keeps all that pass. If more than d pass, the best d are kept and the
-            result reports what was lost.
+            Features to keep, the best of those that pass; None keeps all that pass.
         min_correlation : float
             In (0, 1).
         confidence : float
@@ -264,7 +258,7 @@ class Plan:
             return cls.exact(n, p, d)
         design = None if design is None else replace(design, guaranteed=True)
         sampled = SamplingDesign.uniform(n) if design is None else design
-        steps = tuple(guaranteed.plan_steps(sampled, p, d or 0, min_correlation, confidence))
+        steps = tuple(keeping.plan_steps(sampled, p, d or 0, min_correlation, confidence))
         parameters = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
         return cls(n, p, steps, "guaranteed", parameters=parameters, design=design)
 
@@ -280,10 +274,10 @@ class Plan:
     @property
     def n_left(self) -> tuple[int, ...]:
         """Features left after each step; for evidence steps, the expected number without any signal."""
+        steps: Any = self.steps
         if not self.by_evidence:
-            return tuple(step.n_keep for step in self.steps)
-        steps = [step for step in self.steps if isinstance(step, EvidenceStep)]
-        return tuple(guaranteed.expected_left(steps, self._design, self.n_features))
+            return tuple(step.n_keep for step in steps)
+        return tuple(keeping.expected_left(steps, self._design, self.n_features))
 
     @property
     def n_steps(self) -> int:
@@ -325,8 +319,7 @@ class Plan:
     ) -> float:
         """The expected detection floor, before any data are read.
 
-        The cutoffs are assumed to be those that independent features without signal will set: a feature at
-        the floor is kept with the given probability if fewer than d others are about as strong. See
+        The cutoffs are assumed to be those that independent features without signal will set. See
         :meth:`ScreeningResult.detection_floor` for the floor of a run, which knows the cutoffs.
 
         Parameters
@@ -336,7 +329,7 @@ class Plan:
         simultaneous : bool
             Whether the probability is for all features together.
         variance_inflation : float
-            How much more correlations vary than for normal data; 3 for a t distribution with 5 degrees of
+            How much more correlations vary than for normal data, such as 3 for Student's t with 5 degrees of
             freedom.
 
         Examples
@@ -348,7 +341,7 @@ class Plan:
         check_real("variance_inflation", variance_inflation, 0, math.inf)
         rows = [self._design.effective_rows(step.n_rows) for step in self.steps]
         if self.by_evidence:
-            cutoffs = [guaranteed.cutoff(step, self._design, variance_inflation) for step in self.steps]
+            cutoffs = [keeping.evidence_cutoff(step, self._design, variance_inflation) for step in self.steps]
         else:
             n_keep = [step.n_keep for step in self.steps]
             cutoffs = floors.null_cutoffs(rows, n_keep, self.n_features)
@@ -377,8 +370,8 @@ class Plan:
     def with_few_steps(self) -> Plan:
         """As few of the steps as read at most 10% more cells; see :data:`EXTRA_CELLS`.
 
-        Features that a step would have dropped are dropped by the next one instead, which has more rows. So
-        the detection floor is lower, and there are fewer waits between steps.
+        Features that a step would have dropped are dropped by the next one instead, which has more rows, so
+        the detection floor is lower.
 
         Examples
         --------
@@ -449,11 +442,19 @@ class Plan:
         return lines
 
     def headline(self) -> str:
-        """Name, size and cost, and what features are dropped by."""
-        n_keep = f"{self.n_keep:,}" if self.n_keep else "all that pass"
-        return (
+        """Name, size and cost, the evidence that a step requires, or that rows are read again."""
+        n_keep, step = f"{self.n_keep:,}" if self.n_keep else "all that pass", self.steps[0]
+        head = (
             f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {n_keep}, "
-            f"reads {self.cells:,} cells ({format_share(self.fraction)}){self._condition()}"
+            f"reads {self.cells:,} cells ({format_share(self.fraction)})"
+        )
+        if isinstance(step, EvidenceStep):
+            return (
+                f"{head} if there is no signal, at most {self.max_cells:,};\n"
+                f"drops features {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
+            )
+        return (
+            f"{head};\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else head
         )
 
     def __str__(self) -> str:
@@ -464,16 +465,6 @@ class Plan:
         from banditsis.show.report.text import summarize  # only needed in notebooks
 
         return summarize(self)
-
-    def _condition(self) -> str:
-        """The evidence that a step requires, or that rows are read again."""
-        step = self.steps[0]
-        if not isinstance(step, EvidenceStep):
-            return ";\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else ""
-        return (
-            f" if there is no signal, at most {self.max_cells:,};\n"
-            f"drops features {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
-        )
 
 
 @lru_cache(maxsize=64)
