@@ -382,7 +382,7 @@ def test_hdf5_chunks_that_were_never_written():
     assert f"{path}:/X: 6 of 8 chunks were never written" in warning_of(path)
     with h5py.File(path, "w") as file:
         file.create_dataset("X", (400, 6), "f8")
-    assert f"{path}:/X: it was never written" in warning_of(path)
+    assert f"{path}:/X: 1 of 1 chunks were never written" in warning_of(path)
     path = WRITERS["sparse AnnData"](X, NAMES)
     with h5py.File(path, "a") as file:
         n = len(file["X/data"])

@@ -188,3 +188,11 @@ def test_an_index_in_a_bucket(bucket, tmp_path):
     done = CliRunner().invoke(app, ["info", f"{bucket}/s.index", "--verify"])
     assert done.exit_code == 0, done.stderr
     assert "(verified)" in done.stdout
+
+
+def test_names_outside_of_a_folder_raise(bucket):
+    remote = s3fs.S3FileSystem()
+    for name in ("a.parquet", "../../../../outside"):
+        remote.pipe(f"{bucket}/parts.parquet/{name}", b"PAR1")
+    with pytest.raises(ValueError, match=r"parts\.parquet has a file called .*\.\./outside"):
+        open_source(f"{bucket}/parts.parquet")

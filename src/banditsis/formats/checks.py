@@ -13,6 +13,8 @@ from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
+MIN_MEMORY = 1 << 27  # bytes that every limit allows for what a file declares
+BYTES_PER_ROW, BYTES_PER_FEATURE = 16, 100  # a target and a row number; a name, sums and scores
 #: Where Linux describes the memory.
 PROC = Path("/proc")
 #: What libraries raise for damaged files.
@@ -64,15 +66,35 @@ def import_optional(module: str, format_name: str, extra: str) -> Any:
         ) from error
 
 
-def check_memory(path: object, n_bytes: float, limit: int | None) -> None:
-    """Raise if what must be held in memory is larger than the limit, or than the free memory."""
+def check_memory(
+    where: object, n_bytes: float, limit: int | None, why: str = "must be read into memory"
+) -> None:
+    """Raise if something needs more memory than the limit, or than the free memory."""
     allowed = available_memory() if limit is None else limit
     if n_bytes > allowed:
         what = "free memory" if limit is None else "limit"
         raise ValueError(
-            f"{path} must be read into memory, and its {n_bytes:,.0f} bytes are more than the {what} of "
-            f"{allowed:,}: raise the limit, or convert the file to Parquet or Zarr."
+            f"{where} {why}, and {n_bytes:,.0f} bytes are more than the {what} of {allowed:,}: raise the "
+            "limit, write smaller chunks, or convert the data to Parquet or Zarr."
         )
+
+
+def check_size(where: object, n_bytes: float, limit: int | None, why: str) -> None:
+    """Raise if what a file declares needs too much memory; every limit allows some."""
+    if n_bytes > MIN_MEMORY:
+        check_memory(where, n_bytes, None if limit is None else max(limit, MIN_MEMORY), why)
+
+
+def check_shape(where: object, shape: tuple[int, int], limit: int | None) -> None:
+    """Raise if rows and features need too much memory, whatever is stored in their cells."""
+    n_bytes = BYTES_PER_ROW * shape[0] + BYTES_PER_FEATURE * shape[1]
+    check_size(where, n_bytes, limit, "has {:,} rows and {:,} features".format(*shape))
+
+
+def check_is_file(path: Path) -> None:
+    """Raise if there is something else than a file or a folder: reading a FIFO would wait for ever."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"{path} is not a regular file: write the data to a file first.")
 
 
 def allowed_memory(limit: int | None) -> int:

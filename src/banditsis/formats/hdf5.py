@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,8 @@ class Hdf5Source(BlockSource):
     decompressed outside it.
     """
 
-    def __init__(self, dataset: Any, names: Sequence[str] | None = None) -> None:
-        self.dataset, self.names = dataset, names
+    def __init__(self, store: Hdf5Store, dataset: Any, names: Sequence[str] | None = None) -> None:
+        self.store, self.dataset, self.names = store, dataset, names
         self.shape, self.dtype = dataset.shape, np.dtype(dataset.dtype).newbyteorder("=")
         self.chunk = dataset.chunks or (max(1, MIN_TILE // self.shape[1]), self.shape[1])
         self.cells_at_once = max(MIN_TILE, self.chunk[0] * self.chunk[1])
@@ -63,7 +62,7 @@ class Hdf5Source(BlockSource):
     def _read_chunk(self, i: int, j: int) -> Array:
         height, width = self.chunk
         top, left = i * height, j * width
-        with _readable(self.dataset.file.filename):
+        with self.store.readable():
             if self._filters is not None:
                 stored = self.dataset.id.get_chunk_info_by_coord((top, left))
                 if stored.byte_offset is not None:  # else it was never written
@@ -106,19 +105,55 @@ def _find_filters(dataset: Any) -> tuple[int, ...] | None:
     return codes if known and np.dtype(dataset.dtype).kind in "fiu" else None
 
 
-@contextmanager
-def _readable(path: Path | str) -> Iterator[None]:
-    """Explain the errors of the HDF5 library; a missing filter is named if it says so."""
-    with readable(path, "HDF5"):
-        try:
-            yield
-        except (OSError, RuntimeError) as error:
-            if "required filter" not in str(error) and "plugin" not in str(error):
-                raise
-            raise ImportError(
-                f"{path} is compressed with a filter that this HDF5 library does not have ({error}): "
-                "pip install hdf5plugin"
-            ) from error
+class Hdf5Store(Store):
+    """An HDF5 file."""
+
+    format_name = "HDF5"
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Explain the errors of the HDF5 library; a missing filter is named if it says so."""
+        with readable(self.path, "HDF5"):
+            try:
+                yield
+            except (OSError, RuntimeError) as error:
+                if "required filter" not in str(error) and "plugin" not in str(error):
+                    raise
+                raise ImportError(
+                    f"{self.path} is compressed with a filter that this HDF5 library does not have "
+                    f"({error}): pip install hdf5plugin"
+                ) from error
+
+    def arrays(self, group: Any) -> dict[str, Any]:
+        """Datasets directly in a group, or below it if there are none, by path."""
+        datasets = {name: node for name, node in group.items() if hasattr(node, "dtype")}
+        if not datasets:
+            group.visititems(
+                lambda name, node: datasets.update({name: node}) if hasattr(node, "dtype") else None
+            )
+        return datasets
+
+    def prepare(self, array: Any) -> Any:
+        """A memory map of a dataset if it is neither chunked nor compressed, or the dataset itself."""
+        if array.is_virtual or array.external:
+            raise ValueError(
+                f"{self.where(array)} has its cells in other files: write all of them to one file."
+            )
+        dtype, start = np.dtype(array.dtype), array.id.get_offset()
+        if start is None or array.chunks or dtype.kind not in "fiu" or not dtype.isnative:
+            return array
+        if Path(array.file.filename).stat().st_size < start + array.size * dtype.itemsize:
+            return array
+        return np.memmap(array.file.filename, dtype, "r", start, array.shape)
+
+    def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
+        if not array.chunks:
+            return (), 1, int(not array.size or array.id.get_storage_size() > 0)
+        pairs = zip(array.shape, array.chunks, strict=True)
+        return array.chunks, math.prod(-(-n // size) for n, size in pairs), array.id.get_num_chunks()
+
+    def make_source(self, cells: Any, names: Sequence[str] | None) -> Source:
+        return MappedSource(cells, names) if isinstance(cells, np.memmap) else Hdf5Source(self, cells, names)
 
 
 def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -127,66 +162,33 @@ def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
     Of an AnnData file this is X, ``file.h5ad:/layers/name`` or ``file.h5ad:/raw/X``; the target is a column
     of ``obs``, or a variable.
     """
+    h5py = import_optional("h5py", "HDF5", "hdf5")
+    with suppress(ImportError):
+        import_module("hdf5plugin")  # adds filters to the HDF5 library
     outer, inner = split_path(path)
-    file_path = Path(outer)
-    explain = partial(_readable, file_path)
-    store = Store(file_path, _open_file(file_path), _check_dataset, _make_source, _datasets, explain)
-    with explain():
-        if file_path.suffix.lower() == ".h5ad":
+    store = Hdf5Store(outer, None, options.memory_limit)
+    with store.readable():
+        store.root = h5py.File(outer, "r")
+        _check_links(outer, store.root, h5py.h5l.TYPE_EXTERNAL)
+        if str(outer).lower().endswith(".h5ad"):
             opened = open_anndata(store, inner or "X", options)
         elif any("pandas_type" in node.attrs for node in store.root.values()):
             raise ValueError(
-                f"{file_path} was written by pandas, which uses its own layout: read it with pandas.read_hdf "
+                f"{outer} was written by pandas, which uses its own layout: read it with pandas.read_hdf "
                 "and pass the frame, or save the frame as Parquet."
             )
         else:
             opened = open_matrix(store, path, inner, options)
-    opened.contexts.append(explain)
+    opened.contexts.append(store.readable)
     return opened
 
 
-def _open_file(path: Path) -> Any:
-    h5py = import_optional("h5py", "HDF5", "hdf5")
-    with suppress(ImportError):
-        import_module("hdf5plugin")  # adds filters to the HDF5 library
-    with _readable(path):
-        return h5py.File(path, "r")
+def _check_links(path: object, file: Any, external: int) -> None:
+    """Raise if a file has links to other files, which may be any file of this machine."""
 
+    def find(name: bytes, link: Any) -> bytes | None:
+        return name if link.type == external else None
 
-def _make_source(cells: Any, names: Sequence[str] | None) -> Source:
-    return MappedSource(cells, names) if isinstance(cells, np.memmap) else Hdf5Source(cells, names)
-
-
-def _check_dataset(dataset: Any) -> Any:
-    """A memory map of a dataset if it is neither chunked nor compressed, or the dataset itself."""
-    path, where = dataset.file.filename, f"{dataset.file.filename}:{dataset.name}"
-    if dataset.is_virtual or dataset.external:
-        raise ValueError(f"{where} has its cells in other files: write all of them to one file.")
-    dtype, start = np.dtype(dataset.dtype), dataset.id.get_offset()
-    n_missing, what = 0, "it was never written"
-    if dataset.chunks:
-        pairs = zip(dataset.shape, dataset.chunks, strict=True)
-        n_chunks = int(np.prod([-(-length // size) for length, size in pairs]))
-        n_missing = n_chunks - dataset.id.get_num_chunks()
-        what = f"{n_missing:,} of {n_chunks:,} chunks were never written"
-    elif dataset.size and dataset.id.get_storage_size() == 0:
-        n_missing = 1
-    if n_missing > 0:
-        warnings.warn(
-            f"{where}: {what}; these cells read as {dataset.fillvalue}. If the file is incomplete, write it "
-            "again.",
-            stacklevel=3,
-        )
-    if start is None or dataset.chunks or dtype.kind not in "fiu" or not dtype.isnative:
-        return dataset
-    if Path(path).stat().st_size < start + dataset.size * dtype.itemsize:
-        return dataset
-    return np.memmap(path, dtype, "r", start, dataset.shape)
-
-
-def _datasets(group: Any) -> dict[str, Any]:
-    """Datasets directly in a group, or below it if there are none, by path."""
-    datasets = {name: node for name, node in group.items() if hasattr(node, "dtype")}
-    if not datasets:
-        group.visititems(lambda name, node: datasets.update({name: node}) if hasattr(node, "dtype") else None)
-    return datasets
+    found = file.id.links.visit(find, info=True)
+    if found:
+        raise ValueError(f"{path} has {found.decode()} in another file: write all datasets to one file.")

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.formats.checks import check_memory, readable
+from banditsis.formats.checks import check_memory, check_shape, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.text import open_text
@@ -19,8 +19,7 @@ from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
 
-#: The text and its numbers, and what the index, the name and the score of a feature need.
-BYTES_PER_CHARACTER, BYTES_PER_FEATURE = 4, 128
+BYTES_PER_CHARACTER = 4  # of a text and the numbers in it
 
 
 def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -34,10 +33,15 @@ def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
 def load_npy(path: Path) -> Array:
     """Map an array of numbers into memory."""
     with readable(path, "NumPy"):
-        array: Array = np.load(path, mmap_mode="r")
+        array: np.memmap = np.load(path, mmap_mode="r")
     if array.dtype.names is not None:
         fields = ", ".join(array.dtype.names[:5])
         raise TypeError(f"{path} holds records ({fields}): save its fields as the columns of one matrix.")
+    n_bytes, expected = path.stat().st_size, array.offset + array.nbytes
+    if n_bytes != expected:
+        raise ValueError(
+            f"{path} has {n_bytes:,} bytes, and its header declares {expected:,}: save it again."
+        )
     return array
 
 
@@ -54,9 +58,8 @@ def open_npz(path: Path, options: ReadOptions) -> OpenedMatrix:
     with readable(path, ".npz"), np.load(path) as archive:
         if not {"format", "shape", "data"} <= set(archive.files):
             return _open_arrays(path, {name: archive[name] for name in archive.files}, options)
-        # An index has an entry for each row or column, whether or not cells are stored in it.
-        longest = int(np.max(archive["shape"]))
-    check_memory(path, 8 * longest, options.memory_limit)
+        n, p = (int(length) for length in archive["shape"])
+    check_shape(path, (n, p), options.memory_limit)
     with readable(path, ".npz"):
         return OpenedMatrix(SparseSource(load_npz(path)), path, options)
 
@@ -75,10 +78,13 @@ def open_matrixmarket(path: Path, options: ReadOptions) -> OpenedMatrix:
     from scipy.io import mminfo, mmread
 
     with readable(path, "Matrix Market"):
-        text = _check_text(_read_text(path, options))
-        _, p, *_ = mminfo(io.BytesIO(text))
-        check_memory(path, BYTES_PER_FEATURE * p, options.memory_limit)
-        matrix = mmread(io.BytesIO(text), spmatrix=False)
+        text = _read_text(path, options)
+        _check_text(text)
+        n, p, n_entries, layout, _, symmetry = mminfo(io.BytesIO(text))
+        n_numbers = n * p if layout == "array" else n_entries * (2 if symmetry == "general" else 4)
+        check_memory(path, 8 * n_numbers, options.memory_limit)
+        check_shape(path, (n, p), options.memory_limit)
+        matrix = mmread(io.BytesIO(text + b"\n"), spmatrix=False)
         source = ArraySource(matrix) if isinstance(matrix, np.ndarray) else SparseSource(matrix)
     return OpenedMatrix(source, path, options)
 
@@ -93,7 +99,7 @@ def _read_text(path: Path, options: ReadOptions) -> bytes:
     return bytes(text)
 
 
-def _check_text(text: bytes) -> bytes:
+def _check_text(text: bytes) -> None:
     """Raise for what makes SciPy crash: it looks for the line break after each number, beyond the text."""
     if b"\0" in text:
         raise ValueError("it contains zero bytes")
@@ -102,7 +108,6 @@ def _check_text(text: bytes) -> bytes:
         float(last)
     except ValueError:
         raise ValueError(f"it ends in {last!r}, which is not a number") from None
-    return text + b"\n"
 
 
 def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -111,7 +116,7 @@ def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:
 
     with readable(path, "svmlight"):
         matrix, labels = load_svmlight_file(io.BytesIO(_read_text(path, options)))
-        check_memory(path, BYTES_PER_FEATURE * matrix.shape[1], options.memory_limit)
+        check_shape(path, matrix.shape, options.memory_limit)
         source = SparseSource(matrix)
     others = {name: lambda: labels for name in ("label", "target", "y")}
     return OpenedMatrix(source, f"{path}, whose target is called 'label',", options, columns=others)

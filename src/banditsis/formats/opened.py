@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices
+from banditsis.formats.checks import check_shape
 from banditsis.formats.options import ColumnNotFoundError, ReadOptions, as_ids, choose_columns, find_column
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset, RowSubset
@@ -166,6 +167,8 @@ class OpenedMatrix(Opened):
         columns: SideColumns | None = None,
     ) -> None:
         super().__init__(where, options)
+        if source is not None:
+            check_shape(where, source.shape, options.memory_limit)
         self._all, self._ids, self._columns = source, ids, columns or {}
         if options.id is not None:
             name = self.find(options.id)

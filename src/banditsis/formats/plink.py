@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats
+from banditsis.formats.checks import check_is_file
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions, as_ids
 from banditsis.formats.tables import check_unique_names
@@ -62,6 +63,7 @@ def read_entries(path: Path) -> list[Any]:
         raise FileNotFoundError(
             f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
         )
+    check_is_file(path)
     content = path.read_bytes().decode("utf-8", errors="replace").encode()
     content = separate_by_tabs(content).strip()
     if not content:

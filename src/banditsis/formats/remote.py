@@ -39,6 +39,9 @@ def open_copy(url: str, open_file: Callable[[Path], Opened]) -> Opened:
     Errors name the URL and not the copy.
     """
     files, path = connect(url)
+    outside = [key for key in files.find(path) if ".." in key.split("/")] if files.isdir(path) else []
+    if outside:
+        raise ValueError(f"{url} has a file called {outside[0]!r}, which would be copied outside its folder.")
     copy = LocalCopy(path.rsplit("/", 1)[-1])
     files.get(path, str(copy.path), recursive=files.isdir(path))
     explain = partial(_name_url, copy, url)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.formats.checks import check_shape, check_size, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.tables import check_unique_names
@@ -32,23 +36,58 @@ PACKING = {
 Members = Mapping[str, Any]
 
 
-class Store(NamedTuple):
-    """A Zarr store or an HDF5 file that has been opened."""
+class Store(ABC):
+    """A Zarr store or an HDF5 file that has been opened: groups of arrays, with attributes."""
 
-    path: object
-    root: Any
-    #: checks an array before it is read; what it returns can be sliced
-    check: Callable[[Any], Any]
-    #: a source of the cells of a checked array, with names
-    make_source: Callable[[Any, Sequence[str] | None], Source]
-    #: the arrays of a group
-    arrays: Callable[[Any], Members]
-    #: explains errors of reading
-    readable: Callable[[], AbstractContextManager[None]]
+    format_name: str
+
+    def __init__(self, path: object, root: Any, memory_limit: int | None) -> None:
+        self.path, self.root, self.memory_limit = path, root, memory_limit
+
+    @abstractmethod
+    def arrays(self, group: Any) -> Members:
+        """The arrays of a group."""
+
+    @abstractmethod
+    def prepare(self, array: Any) -> Any:
+        """What can be sliced to read an array; raise if its cells are in other files or need unsafe code."""
+
+    @abstractmethod
+    def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
+        """The shape of a chunk, the number of chunks, and how many of them are stored."""
+
+    @abstractmethod
+    def make_source(self, cells: Any, names: Sequence[str] | None) -> Source:
+        """A source of the cells of an array that was checked."""
+
+    def where(self, array: Any) -> str:
+        """The name of an array in messages."""
+        return f"{self.path}:{array.name}".removesuffix(":/")
+
+    def readable(self) -> AbstractContextManager[None]:
+        """Explain errors of reading."""
+        return readable(self.path, self.format_name)
+
+    def check(self, array: Any) -> Any:
+        """What can be sliced to read an array; raise if that is not safe, and warn if parts are missing."""
+        where, cells = self.where(array), self.prepare(array)
+        self._check_not_packed(array)
+        chunk, n_chunks, n_stored = self.count_chunks(array)
+        n_bytes = math.prod(chunk) * max(8, np.dtype(array.dtype).itemsize)
+        check_size(where, n_bytes, self.memory_limit, f"has chunks of {chunk} cells")
+        if n_stored < n_chunks:
+            fill = array.fill_value if hasattr(array, "fill_value") else array.fillvalue
+            warnings.warn(
+                f"{where}: {n_chunks - n_stored:,} of {n_chunks:,} chunks were never written; their cells "
+                f"read as {fill}. If writing was interrupted, write the data again.",
+                stacklevel=3,
+            )
+        return cells
 
     def read(self, array: Any) -> Array:
         """Values of a vector: numbers unchanged, everything else as text."""
-        self.check_not_packed(array)
+        n_bytes = math.prod(array.shape) * max(8, np.dtype(array.dtype).itemsize)
+        check_size(self.where(array), n_bytes, self.memory_limit, f"has the shape {array.shape}")
         values = np.asarray(self.check(array)[...]).reshape(-1)
         return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
 
@@ -60,10 +99,10 @@ class Store(NamedTuple):
             raise ValueError(f"{where} is an array of {array.dtype}; it must contain real numbers.")
         if 0 in array.shape:
             raise ValueError(f"{where} is an empty array of shape {array.shape}.")
-        self.check_not_packed(array)
+        check_shape(where, array.shape, self.memory_limit)
         return self.make_source(self.check(array), names)
 
-    def check_not_packed(self, array: Any) -> None:
+    def _check_not_packed(self, array: Any) -> None:
         """Raise if the CF attributes of an array say that its cells are not its values."""
         given = {name: array.attrs.get(name) for name in PACKING}
         version = getattr(getattr(array, "metadata", None), "zarr_format", 0)
@@ -73,7 +112,7 @@ class Store(NamedTuple):
             values = [] if given[name] is None else np.ravel(given[name]).tolist()
             if any(value == value and value not in harmless for value in values):
                 raise ValueError(
-                    f"{self.path}: {array.name} is packed: its attribute {name} is {values[0]!r}. Open it "
+                    f"{self.where(array)} is packed: its attribute {name} is {values[0]!r}. Open it "
                     "with xarray, which applies such attributes, and pass the DataArray."
                 )
 

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import math
+import os
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import open_anndata
-from banditsis.formats.checks import DAMAGE, import_optional, readable
+from banditsis.formats.checks import DAMAGE, check_is_file, import_optional
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.registry import split_path
 from banditsis.formats.stores import Store, open_matrix
 from banditsis.sources.blocks import BlockSource
 
+zarr = import_optional("zarr", "Zarr", "zarr")
+import numcodecs  # noqa: E402
+from zarr.abc.codec import BytesBytesCodec  # noqa: E402
+from zarr.storage import LocalStore  # noqa: E402
+
 MAX_CHUNK = 1 << 62  # rows or columns
+TEXT_BYTES = 1 << 10  # of a value of text, at most, on average
+STREAMS = {"zstd": "zstd", "gzip": "gzip", "zlib": "gzip"}  # compressions, and their names in pyarrow
+SIZES = {"blosc": slice(4, 8), "lz4": slice(0, 4)}  # where other compressions store the size of a chunk
 #: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
-CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes"} | {
-    *("zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "lzma", "packbits", "shuffle", "delta", "astype"),
-    *("quantize", "bitround", "fixedscaleoffset"),
+CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *STREAMS, *SIZES} | {
+    *("shuffle", "delta", "astype", "quantize", "bitround", "fixedscaleoffset"),
     *("crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
 }
 
@@ -57,6 +68,51 @@ class ZarrSource(BlockSource):
         return np.asarray(block, self.dtype)
 
 
+class ZarrStore(Store):
+    """A folder or an address of Zarr arrays."""
+
+    format_name = "Zarr"
+
+    def arrays(self, group: Any) -> Mapping[str, Any]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about codecs, which are checked
+                return dict(group.arrays())
+        except Exception as error:
+            raise _damaged_metadata(self.path, error) from error
+
+    def prepare(self, array: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about text, which future versions may store in another way
+            names = _codec_names(array.metadata.to_dict())
+        unknown = [name for name in names if name.removeprefix("numcodecs.") not in CODECS]
+        if unknown:
+            raise ValueError(
+                f"{self.where(array)} was written with the codec {unknown[0]}, which is not supported: "
+                "write the array again, for example with zstd."
+            )
+        return _bound(array)
+
+    def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
+        files = array.shards or array.chunks
+        if not all(0 < length < MAX_CHUNK for length in (*array.chunks, *files)):
+            raise _damaged_metadata(self.where(array), ValueError(f"chunks of {array.chunks}"))
+        n_files = math.prod(-(-length // size) for length, size in zip(array.shape, files, strict=True))
+        folder = _local_folder(array)
+        return array.chunks, n_files, n_files if folder is None else _count_files(folder)
+
+    def make_source(self, cells: Any, names: Sequence[str] | None) -> ZarrSource:
+        return ZarrSource(cells, names)
+
+
+class RegularFiles(LocalStore):
+    """A folder in which only regular files are read."""
+
+    async def get(self, key: str, *args: Any, **options: Any) -> Any:
+        check_is_file(self.root / key)
+        return await super().get(key, *args, **options)
+
+
 def open_zarr(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     """Open a folder or an address; the target is a one-dimensional array of the group, or a feature.
 
@@ -64,14 +120,7 @@ def open_zarr(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     ``obs``, or a variable.
     """
     outer, inner = _split(path)
-    store = Store(
-        path=outer,
-        root=_open_root(outer),
-        check=partial(_check_array, outer),
-        make_source=ZarrSource,
-        arrays=partial(_arrays, outer),
-        readable=partial(readable, outer, "Zarr"),
-    )
+    store = ZarrStore(outer, _open_root(outer), options.memory_limit)
     with store.readable():
         if store.root.attrs.get("encoding-type") == "anndata":
             opened = open_anndata(store, inner or "X", options)
@@ -91,13 +140,13 @@ def _split(path: Path | str) -> tuple[Path | str, str]:
 
 
 def _open_root(path: Path | str) -> Any:
-    zarr = import_optional("zarr", "Zarr", "zarr")
     if isinstance(path, Path) and not path.is_dir():
         raise ValueError(f"{path} is not a folder: give the folder of the Zarr store.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about files that do not belong to the store
-            return zarr.open(str(path), mode="r")
+            store = RegularFiles(path, read_only=True) if isinstance(path, Path) else path
+            return zarr.open(store, mode="r")
     except FileNotFoundError as error:
         raise ValueError(
             f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
@@ -107,42 +156,8 @@ def _open_root(path: Path | str) -> Any:
         raise _damaged_metadata(path, error) from error
 
 
-def _arrays(path: Path | str, group: Any) -> Mapping[str, Any]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about codecs, which are checked
-            return dict(group.arrays())
-    except Exception as error:
-        raise _damaged_metadata(path, error) from error
-
-
-def _damaged_metadata(path: Path | str, error: Exception) -> ValueError:
+def _damaged_metadata(path: object, error: Exception) -> ValueError:
     return ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.")
-
-
-def _check_array(path: Path | str, array: Any) -> Any:
-    """Raise if an array has unknown codecs or impossible chunks; warn if chunks are missing."""
-    where = f"{path}{array.name}".rstrip("/")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about text, which future versions may store in another way
-        names = _codec_names(array.metadata.to_dict())
-    unknown = [name for name in names if name.removeprefix("numcodecs.") not in CODECS]
-    if unknown:
-        raise ValueError(
-            f"{where} was written with the codec {unknown[0]}, which is not supported: write the array "
-            "again, for example with zstd."
-        )
-    chunk = (*array.chunks, *(array.shards or ()))
-    if not all(0 < length < MAX_CHUNK for length in chunk):
-        raise _damaged_metadata(where, ValueError(f"chunks of {chunk}"))
-    n_missing = 0 if _local_folder(array) is None else array.nchunks - array.nchunks_initialized
-    if n_missing > 0:
-        warnings.warn(
-            f"{where}: {n_missing:,} of {array.nchunks:,} chunks are missing and read as {array.fill_value}; "
-            "if writing the store was interrupted, write it again.",
-            stacklevel=3,
-        )
-    return array
 
 
 def _codec_names(metadata: dict[str, Any]) -> list[str]:
@@ -157,6 +172,94 @@ def _codec_names(metadata: dict[str, Any]) -> list[str]:
 
 
 def _local_folder(array: Any) -> Path | None:
-    from zarr.storage import LocalStore
-
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
+
+
+def _count_files(folder: Path | str) -> int:
+    """Files of chunks in a folder and below it."""
+    n = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                n += _count_files(entry.path)
+            else:
+                n += entry.name[0] != "." and entry.name != "zarr.json"
+    return n
+
+
+# Codecs whose chunks do not unpack to more than the shape of a chunk declares
+
+
+class BoundedCodec(BytesBytesCodec):
+    """A compression of Zarr 3."""
+
+    is_fixed_size = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        n_bytes = _largest_size(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        data = await asyncio.to_thread(_unpack, self.name, chunk_data.as_numpy_array(), n_bytes)
+        return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(data, np.uint8))
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
+        raise NotImplementedError
+
+
+class BoundedCompressor(numcodecs.abc.Codec):  # type: ignore[misc]
+    """A compression of Zarr 2."""
+
+    codec_id = "bounded"
+
+    def __init__(self, name: str, n_bytes: int) -> None:
+        self.name, self.n_bytes = name, n_bytes
+
+    def encode(self, buf: Any) -> Any:
+        raise NotImplementedError
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        return _unpack(self.name, buf, self.n_bytes)
+
+
+def _bound(array: Any) -> Any:
+    """The same array with bounded compressions."""
+    metadata = array.metadata
+    if metadata.zarr_format == 3:
+        metadata = dataclasses.replace(metadata, codecs=_bound_codecs(metadata.codecs))
+    elif metadata.compressor is not None and metadata.compressor.codec_id in {*STREAMS, *SIZES}:
+        n_bytes = _largest_size(array.chunks, np.dtype(array.dtype))
+        compressor = BoundedCompressor(metadata.compressor.codec_id, n_bytes)
+        metadata = dataclasses.replace(metadata, compressor=compressor)
+    return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
+
+
+def _bound_codecs(codecs: Sequence[Any]) -> list[Any]:
+    bounded = []
+    for codec in codecs:
+        name = codec.to_dict()["name"].removeprefix("numcodecs.")
+        if name in STREAMS or name in SIZES:
+            bounded.append(BoundedCodec(name))
+        elif hasattr(codec, "index_codecs"):  # shards
+            bounded.append(dataclasses.replace(codec, codecs=_bound_codecs(codec.codecs)))
+        else:
+            bounded.append(codec)
+    return bounded
+
+
+def _largest_size(shape: Sequence[int], dtype: np.dtype) -> int:
+    """Bytes that a chunk may have before and after compression, with checksums."""
+    return int(1.02 * math.prod(shape) * (TEXT_BYTES if dtype.kind in "OT" else dtype.itemsize)) + 1024
+
+
+def _unpack(name: str, data: Any, n_bytes: int) -> Any:
+    """Undo a compression; raise if more bytes come out of it."""
+    if name in STREAMS:
+        unpacked = pa.CompressedInputStream(pa.py_buffer(data), STREAMS[name]).read(n_bytes + 1)
+        size = len(unpacked)
+    else:
+        size = int.from_bytes(bytes(memoryview(data)[SIZES[name]]), "little")
+        unpacked = numcodecs.get_codec({"id": name}).decode(data) if size <= n_bytes else None
+    if size > n_bytes:
+        raise ValueError(f"it unpacks to more than {n_bytes:,} bytes")
+    return unpacked
