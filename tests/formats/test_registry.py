@@ -298,18 +298,3 @@ def test_what_is_larger_than_the_free_memory(tmp_path, monkeypatch):
     np.savez(tmp_path / "large.npz", np.zeros((1000, 200)))
     with pytest.raises(ValueError, match=r"1,600,.* bytes are more than the free memory of 1,024,000"):
         open_source(tmp_path / "large.npz")
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("x.svmlight", b"1 1:2 300000000:1\n"),
-        ("x.mtx", b"%%MatrixMarket matrix coordinate real general\n5 300000000 1\n1 1 1\n"),
-        ("x.svmlight.gz", gzip.compress(b"0 1:1\n" * (1 << 22))),
-        ("x.mtx.gz", gzip.compress(b"%%MatrixMarket matrix array real general\n9 9\n" + b"0\n" * (1 << 24))),
-    ],
-)
-def test_small_files_of_large_matrices(name, content, tmp_path):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name} must be read into memory, and its .* the limit of 64,0"):
-        open_source(tmp_path / name, memory_limit=64_000_000)
