@@ -25,8 +25,7 @@ from banditsis.formats.frames import frame_names
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic
-from banditsis.statistics.covariates import CovariateError, find_basis
-from banditsis.statistics.encoding import encode_covariates
+from banditsis.statistics.covariates import CovariateError, encode_covariates, find_basis
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10

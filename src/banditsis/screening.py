@@ -40,8 +40,7 @@ from banditsis.sources.base import Source
 from banditsis.sources.views import take_rows
 from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.base import unsupported
-from banditsis.statistics.covariates import Covariates, find_basis
-from banditsis.statistics.encoding import encode_covariates
+from banditsis.statistics.covariates import Covariates, encode_covariates, find_basis
 
 
 def screen(

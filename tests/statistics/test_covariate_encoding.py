@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from banditsis import IterativeSIS, Plan, screen
-from banditsis.statistics.encoding import encode_covariates
+from banditsis.statistics.covariates import encode_covariates
 
 rng = np.random.default_rng(5)
 N, P = 200, 8

@@ -1,20 +1,12 @@
-"""Base classes of the statistics, and the sums through which statistics and sources work together.
+"""Base class of the statistics, of which there are two kinds.
 
-There are two kinds of statistics. A *linear statistic* (correlation, analysis of variance, score tests) is a
-function of sums over rows. It works on the responses and never sees a feature:
-
-1. ``weights(rows)`` turns the responses of some rows into
-   :class:`~banditsis.statistics.weights.Weights`;
-2. the source multiplies its cells by the weights and adds the products to ``sums``, an array of shape
-   (lines, features) whose lines are listed there;
-3. ``summary(rows)`` returns the sums that involve the responses alone;
-4. ``scores(sums, summary, ...)`` turns both into one score per feature.
-
-Sums over disjoint sets of rows can be added, so each round reads only its new rows. The source does not know
-what is scored, and the statistic does not know where the features are stored.
+A *linear statistic* (correlation, analysis of variance, score tests) is a function of sums over rows, see
+:mod:`banditsis.statistics.linear`. Sums over disjoint sets of rows can be added, so each round reads only its
+new rows. It works on the responses and never sees a feature: a source multiplies its cells by
+:class:`~banditsis.statistics.weights.Weights`, and does not know what is scored.
 
 A *sample statistic* (ranks, distances) needs the values themselves: it scores a block of cells directly, and
-each round rereads all rows read so far. See :mod:`banditsis.statistics.sample`.
+each round rereads all rows read so far, see :mod:`banditsis.statistics.sample`.
 """
 
 from __future__ import annotations

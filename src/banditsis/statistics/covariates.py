@@ -1,17 +1,25 @@
-"""Covariates: validation, and an orthonormal basis of them."""
+"""Covariates of any kind as columns of numbers, and an orthonormal basis of them."""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import ROWS_AT_ONCE, Array, Floats, Indices, Rows, chunks, count_rows
+from banditsis.core.arrays import ROWS_AT_ONCE, Array, Floats, Indices, Rows, chunks, count_rows, is_masked
+from banditsis.core.formatting import count, were
+from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, is_frame
 
 #: A covariate is dropped if a smaller share of its standard deviation is left given others.
 SMALLEST_SHARE = 1e-7
 #: A feature with a smaller share of residual variance given the covariates scores 0; by itemsize of X.
 RESOLUTION = {4: 1e-6, 8: 1e-11}
+#: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
+MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
+DATES = (datetime.date, datetime.time, datetime.timedelta)
 
 
 class CovariateError(ValueError):
@@ -47,24 +55,18 @@ class Covariates:
         """Number of columns of the basis."""
         return int(self.basis.shape[1])
 
-    def columns(self, rows: Rows, out: Floats | None = None) -> Floats:
-        """Basis in some rows, shape (rows, rank)."""
-        columns: Floats = np.empty((count_rows(rows), self.rank)) if out is None else out
+    def design(self, rows: Rows) -> Floats:
+        """A column of ones, then the basis in some rows."""
+        design = np.ones((count_rows(rows), 1 + self.rank))
         for i, part in enumerate(chunks(rows)):  # in the cache, which is six times faster
-            piece = columns[i * ROWS_AT_ONCE : (i + 1) * ROWS_AT_ONCE]
+            piece = design[i * ROWS_AT_ONCE : (i + 1) * ROWS_AT_ONCE, 1:]
             np.matmul(np.subtract(self.values[part], self.centre, dtype=np.float64), self.basis, out=piece)
             piece -= self.offset
-        return columns
+        return design
 
     def take(self, rows: Indices) -> Covariates:
         """Covariates of some rows, with a basis of their own."""
         return _find_basis(self.values[rows], self.resolution)
-
-    def design(self, rows: Rows) -> Floats:
-        """A column of ones, then the basis in some rows."""
-        design = np.ones((count_rows(rows), 1 + self.rank))
-        self.columns(rows, out=design[:, 1:])
-        return design
 
 
 def find_basis(values: Array, dtype: np.dtype) -> Covariates:
@@ -97,28 +99,12 @@ def _find_basis(values: Array, resolution: float) -> Covariates:
     for rows in chunks(slice(0, len(values)), max(ROWS_AT_ONCE, 4 * scaled.rank)):
         triangle = np.linalg.qr(np.concatenate([triangle, scaled.design(rows)])).R
     triangle /= triangle[0, 0]
-    rotation = _orthonormalise(triangle[1:, 1:], rounding @ scale)
+    columns = triangle[1:, 1:]
+    size = np.linalg.norm(columns, axis=0)
+    _, singular, directions = np.linalg.svd(columns / size, full_matrices=False)
+    kept = singular > max(SMALLEST_SHARE, (rounding @ scale / size).max(initial=0.0))
+    rotation = directions[kept].T / singular[kept] / size[:, None]
     return replace(scaled, basis=scale @ rotation, offset=triangle[0, 1:] @ rotation)
-
-
-def _orthonormalise(columns: Floats, rounding: Floats) -> Floats:
-    """Matrix that turns columns into orthonormal ones, each of which is one more of them given those before.
-
-    The others are linear combinations of these, apart from rounding error.
-    """
-    left, size, chosen = columns.copy(), np.linalg.norm(columns, axis=0), list[int]()
-    limit, basis = np.maximum(SMALLEST_SHARE * size, rounding), list[Floats]()
-    while (size > limit).any():
-        k = int(np.argmax(np.where(size > limit, size, 0.0)))
-        basis.append(left[:, k] / size[k])
-        chosen.append(k)
-        left -= np.outer(basis[-1], basis[-1] @ left)
-        left[:, k] = 0.0
-        size = np.linalg.norm(left, axis=0)
-    rotation = np.zeros((columns.shape[1], len(chosen)))
-    if chosen:
-        rotation[chosen] = np.linalg.inv(np.array(basis) @ columns[:, chosen])
-    return rotation
 
 
 def _ranges(values: Array) -> tuple[Floats, Floats]:
@@ -133,3 +119,146 @@ def _ranges(values: Array) -> tuple[Floats, Floats]:
                 f"covariates contain infinity in row {rows.start + row:,}, column {k}: drop or replace it."
             )
     return low, high
+
+
+class EncodedCovariates(NamedTuple):
+    """Covariates as numbers."""
+
+    #: of shape (n, k), NaN where a value is missing
+    values: Array
+    #: rows in which every covariate is known; None for all
+    complete: Indices | None
+    notes: tuple[str, ...]
+
+
+def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> EncodedCovariates:
+    """Convert covariates of n rows to numbers: text and categories become indicators of all levels but one.
+
+    They are an array of shape (n,) or (n, k), a frame, or a mapping of names to columns: numbers, booleans,
+    text or categories.
+
+    Examples
+    --------
+    >>> encoded = encode_covariates(["a", "b", "a", "c"], 4, allow_missing=False)
+    >>> encoded.values.tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    >>> encoded.notes
+    ('covariate 0 was expanded into 2 indicator columns.',)
+    """
+    array = _as_array(covariates, n)
+    if array is not None and array.dtype.kind in "fiub":
+        return _with_complete(array, range(array.shape[1]), [], allow_missing)
+    parts, labels, notes = [np.empty((n, 0))], list[object](), list[str]()
+    for label, column in _columns(covariates) if array is None else enumerate(array.T):
+        if column.shape != (n,):
+            raise ValueError(
+                f"covariates must have one value for each of the {n:,} rows of X, got {len(column):,} of "
+                f"{label!r}."
+            )
+        numbers = _as_numbers(column, label, from_array=array is not None)
+        if numbers is None:
+            numbers = _indicators(column, label)
+            if k := numbers.shape[1]:
+                notes.append(f"covariate {label!r} was expanded into {count(k, 'indicator column')}.")
+        parts.append(numbers.reshape(n, -1))
+        labels += [label] * parts[-1].shape[1]
+    return _with_complete(np.column_stack(parts), labels, notes, allow_missing)
+
+
+def _as_array(covariates: Any, n: int) -> Array | None:
+    """Covariates as an array of shape (n, k); None if columns have types of their own."""
+    if is_frame(covariates) or isinstance(covariates, Mapping):
+        return None
+    if is_masked(covariates):
+        raise TypeError("masked arrays are not supported: fill the missing values of the covariates first.")
+    if hasattr(covariates, "toarray"):
+        raise TypeError("sparse covariates are not supported: pass covariates.toarray().")
+    is_arrow = type(covariates).__module__.startswith("pyarrow")
+    values = np.asarray(covariates.to_pylist() if is_arrow else covariates)
+    if values.ndim not in (1, 2) or len(values) != n:
+        raise ValueError(
+            f"covariates must have shape ({n:,},) or ({n:,}, k), one line per row of X; got {values.shape}."
+        )
+    return values.reshape(n, -1)
+
+
+def _columns(covariates: Any) -> Iterator[tuple[str, Array]]:
+    """Names and values of the columns of a frame or mapping; categories as text."""
+    if isinstance(covariates, Mapping):
+        yield from ((str(name), np.asarray(column)) for name, column in covariates.items())
+        return
+    names = getattr(covariates, "column_names", None) or covariates.columns  # may be repeated
+    for k, name in enumerate(map(str, names)):
+        if hasattr(covariates, "iloc"):
+            column = covariates.iloc[:, k]
+        else:
+            column = covariates[:, k] if hasattr(covariates, "get_columns") else covariates.column(k)
+        dtype, values = str(getattr(column, "dtype", None) or column.type), np.asarray(column)
+        if dtype.lower().startswith(("categor", "enum", "dictionary")):
+            missing, values = find_missing(values), values.astype(str).astype(object)
+            values[missing] = None
+        yield name, values
+
+
+def _as_numbers(column: Array, label: object, *, from_array: bool) -> Array | None:
+    """A column of numbers; None if it holds text, or categories, whose numbers are only codes."""
+    if column.dtype.kind in "fiub":
+        return column
+    missing = find_missing(column)
+    known = column[~missing]
+    if column.dtype.kind in "Mm" or any(isinstance(value, DATES) for value in known):
+        raise TypeError(
+            f"covariate {label!r} holds dates or times: convert it to a number, such as days since the first "
+            "date, or to labels such as the year."
+        )
+    are_numbers = column.dtype.kind == "O" and all(isinstance(value, NUMBERS) for value in known)
+    if not are_numbers and not all(isinstance(value, str | np.str_ | np.bytes_) for value in known):
+        kinds = ", ".join(sorted({type(value).__name__ for value in known}))
+        raise TypeError(
+            f"covariates must hold numbers or text, got values of type {kinds} in {label!r}: convert them."
+        )
+    if not (are_numbers or from_array):
+        return None
+    numbers = np.full(len(column), np.nan)
+    try:  # also text of numbers, as in an array that has other text in other columns
+        numbers[~missing] = known.astype(np.float64)
+    except ValueError:
+        return None
+    return numbers
+
+
+def _indicators(column: Array, label: object) -> Array:
+    """Indicators of all levels but the first; NaN where the label is missing."""
+    missing = find_missing(column)
+    levels, codes = np.unique(column[~missing].astype(str), return_inverse=True)
+    n_max = min(MAX_LEVELS, max(SMALLEST_LEVEL_LIMIT, len(column) // 10))
+    if len(levels) > n_max:
+        raise ValueError(
+            f"covariate {label!r} is text with {len(levels):,} different values in {len(column):,} rows, "
+            f"such as {str(levels[0])!r}; at most {n_max:,} become indicator columns: leave it out if it is "
+            "an id, or merge rare levels."
+        )
+    indicators = np.full((len(column), max(len(levels) - 1, 0)), np.nan)
+    indicators[~missing] = np.eye(len(levels))[codes][:, 1:]
+    return indicators
+
+
+def _with_complete(
+    values: Array, labels: Sequence[object], notes: list[str], allow_missing: bool
+) -> EncodedCovariates:
+    """Find the rows without missing values; raise if there are others and this is not allowed."""
+    missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros((1, 1), bool)
+    if not missing.any():
+        return EncodedCovariates(values, None, tuple(notes))
+    if not allow_missing:
+        row, k = (int(i) for i in np.argwhere(missing)[0])
+        raise MissingValueError(
+            f"covariates contain NaN in row {row:,}, column {labels[k]!r}: drop these rows, fill the missing "
+            "values, or set missing='pairwise' to omit them."
+        )
+    complete = np.flatnonzero(~missing.any(axis=1))
+    if complete.size == 0:
+        raise ValueError("every row has a missing covariate: omit the covariates that are mostly missing.")
+    n = len(values) - complete.size
+    omitted = f"{count(n, 'row')} with missing covariates {were(n)} omitted."
+    return EncodedCovariates(values, complete, (*notes, omitted))

@@ -121,7 +121,7 @@ class Cox(SampleStatistic):
         y = np.asarray(self.y[rows], np.float64)
         if self.sample_weight is not None:
             y = np.column_stack([y, self.sample_weight[rows]])
-        return y if self.covariates is None else np.column_stack([y, self.covariates.columns(rows)])
+        return y if self.covariates is None else np.column_stack([y, self.covariates.design(rows)[:, 1:]])
 
     def can_rank(self, y: Floats) -> bool:
         return bool(y[:, 1].any())
@@ -168,7 +168,7 @@ class Cox(SampleStatistic):
         residuals[model.order], risks[model.order] = model.linear[0], model.risk
         if self.covariates is None:
             return ScoreParts(residuals[:, None])
-        by_likelihood = partial(_log_pvalue, model, self.covariates.columns(rows)[model.order])
+        by_likelihood = partial(_log_pvalue, model, self.covariates.design(rows)[model.order, 1:])
         return ScoreParts(residuals[:, None], self.covariates.design(rows), risks, by_likelihood)
 
     def few_events(self, rows: Rows) -> str | None:

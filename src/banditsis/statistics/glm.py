@@ -17,6 +17,7 @@ from banditsis.statistics.moments import Moments, common, whiten
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
+#: Rows that are enough for a first fit.
 SAMPLE_SIZE = 20_000
 TOLERANCE = 1e-10
 #: The null model has no maximum if the information is a smaller share of that without covariates.
@@ -260,7 +261,7 @@ class Poisson(ScoreTest):
 
 def fit_null_model(model: ScoreTest) -> Floats:
     """Maximum likelihood coefficients of an intercept and the covariates, for one response."""
-    family, everything = model.family, slice(0, len(model.y))
+    family, everything, start = model.family, slice(0, len(model.y)), np.zeros(1 + model.rank)
 
     def add_up(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
         A, y = model.design(rows), model.values(rows)[:, 0]
@@ -282,7 +283,6 @@ def fit_null_model(model: ScoreTest) -> Floats:
         without = count_rows(rows) * float(family.variance(family.mean(start[:1]))[0])
         return beta if np.linalg.eigvalsh(information)[0] >= SMALLEST_INFORMATION * without else None
 
-    start = np.zeros(1 + model.rank)
     start[0] = family.link(np.average(model.values(everything)[:, 0], weights=model.sample_weight))
     if len(model.y) > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
         sample = spread(everything, SAMPLE_SIZE)
@@ -298,19 +298,9 @@ def maximise(
 ) -> tuple[Floats, Floats] | None:
     """Maximise a log-likelihood by Newton's method with step halving.
 
-    Parameters
-    ----------
-    derivatives : callable
-        Log-likelihood, gradient and information matrix at some coefficients.
-    start : ndarray
-        Initial coefficients.
-    tolerance : float
-        Stop if a step increases the log-likelihood by about half of this.
-
-    Returns
-    -------
-    (coefficients, information), or None if there is no convergence
-        The information is that before the last step.
+    ``derivatives`` returns the log-likelihood, its gradient and the information matrix at some coefficients.
+    The end is a step that increases the log-likelihood by about half of the tolerance. Returns the
+    coefficients, and the information before the last step; None if there is no convergence.
     """
     beta, (value, gradient, information) = start, derivatives(start)
     for _ in range(100):

@@ -11,7 +11,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, take
 
-#: The arrays ``linear``, ``v`` and ``presence`` of :class:`Weights`.
+#: ``linear`` of shape (rows, q), ``v`` of shape (rows,) or None, and ``presence`` of shape (rows, s) or None.
 WeightArrays: TypeAlias = "tuple[Floats, Floats | None, Floats | None]"
 
 
@@ -26,24 +26,8 @@ class Weights:
     the rows in which the cell is present follows for each of its columns u. With ``fourth``, the last line is
     ``Σ z⁴``, which is infinite or 0 if cells are beyond about 1e76 or 1e-76.
 
-    The arrays are computed when they are first used, so a source takes the weights of a tile in the thread
-    that sums it. What a source has to know before takes no computation.
-
-    Parameters
-    ----------
-    rows : slice or ndarray of int
-        The rows that the weights belong to, by position.
-    compute : callable
-        Returns the arrays of some rows: ``linear`` of shape (rows, q), ``v`` of shape (rows,) or None, and
-        ``presence`` of shape (rows, s) or None.
-    n_linear : int
-        The number q of columns of ``linear``.
-    weighted : bool
-        Whether rows have weights ``v``.
-    n_presence : int
-        The number s of columns of ``presence``; 0 for complete data.
-    fourth : bool
-        Whether Σz⁴ is asked for.
+    ``compute`` returns the arrays of some rows when they are first used, so a source takes the weights of a
+    tile in the thread that sums it. What a source has to know before takes no computation.
 
     Examples
     --------
@@ -52,10 +36,14 @@ class Weights:
     [[2.0], [3.0]]
     """
 
+    #: the rows that the weights belong to, by position
     rows: Rows
     compute: Callable[[Rows], WeightArrays]
+    #: number of columns of ``linear``
     n_linear: int
+    #: whether rows have weights ``v``
     weighted: bool = False
+    #: number of columns of ``presence``; 0 for complete data
     n_presence: int = 0
     fourth: bool = False
 
