@@ -523,24 +523,13 @@ def test_a_constant_has_pvalue_one(name):
     assert screen(X, y, Plan.exact(200, 4, 2), statistic=name).pvalues[2] == 1
 
 
-@pytest.mark.parametrize("y", [np.arange(6.0), np.array([0, 1, 1, 2, 2, 3.0])], ids=["plain", "tied"])
-def test_chatterjees_variance_with_equal_values_is_that_of_all_permutations(y):
-    x = np.array([1, 1, 2, 2, 2, 3.0])
-    law = screen(
-        np.column_stack([x, np.arange(6)]), y, Plan.exact(6, 2, 1), statistic="chatterjee"
-    ).evidence.null_distribution
-    orders = [list(k) for k in permutations(range(6))]
-    tied, free = ([chatterjee(feature, y[k]) for k in orders] for feature in (x, np.arange(6)))
-    assert np.mean(tied) == pytest.approx(0, abs=1e-12)
-    assert (law.scale[1] / law.scale[0]) ** 2 == pytest.approx(np.var(tied) / np.var(free), rel=1e-10)
-
-
 def test_chatterjees_pvalues_with_equal_values():
-    """Uniform if there are many values; not available if there are few, and then never selected."""
+    """Valid if there are many values; not available if there are few, and then never selected."""
     rng = np.random.default_rng(2)
     X, y = rng.integers(0, 600, (600, 3000)) * 1.0, rng.poisson(3.0, 600)
     result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee")
-    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
+    for level in (0.5, 0.1, 0.01):
+        assert level / 6 < np.mean(result.pvalues <= level) < level + 3 * np.sqrt(level * (1 - level) / 3000)
     X[:, 1] = y > 2
     result = screen(X, y, Plan.exact(600, 3000, 2), statistic="chatterjee", pvalues=True)
     assert np.isnan(result.pvalues[1])

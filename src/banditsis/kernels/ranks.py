@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.kernels.bits import count_ones
 from banditsis.kernels.compile import elementwise
 from banditsis.kernels.sorting import Scratch, argsort, end_of_ties
 
@@ -63,10 +64,8 @@ def chatterjee(
 ) -> None:
     """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its maximum ranks in that order.
 
-    Ties in the feature: ξ is the mean over all orders of the tied rows, which is 1 - n / spread times a sum
-    of ``w·|difference of ranks|`` over pairs of rows. Lines of ``out``: ξ, then the terms of its variance:
-    the number of distinct values, ``Σw²`` over all ordered pairs, and the sum of squares about their mean of
-    the rows' sums of w.
+    With ties in the feature, ξ is the mean over all orders of the tied rows. Lines of ``out``: ξ, and the
+    number of distinct values.
     """
     n, order = ranks.size, scratch[0]
     for k in range(out.shape[1]):
@@ -74,29 +73,20 @@ def chatterjee(
             sorted_x[i] = block[k, places[i]]
         argsort(sorted_x, scratch)
         total, before, start = 0.0, 0, 0
-        values, squares, first, size = 0.0, 0.0, 0, 0
+        out[1, k] = 0.0
         while start < n:
             stop = end_of_ties(sorted_x, order, start)
             size = stop - start
-            values += 1.0
-            squares += 4.0 * (size - 1.0) / size
+            out[1, k] += 1.0
             if size > 1:
                 inside = 0.0
                 for i in range(start, stop):
                     inside += ranks[order[i]] * (2.0 * (i - start) - size + 1.0)
                 total += 2.0 * inside / size
             if start > 0:
-                pairs = between(ranks, order, before, start, stop)
-                total += pairs / (float(start - before) * size)
-                squares += 2.0 / (float(start - before) * size)
-            else:
-                first = size
+                total += between(ranks, order, before, start, stop) / (float(start - before) * size)
             before, start = start, stop
         out[0, k] = 1.0 - n * total / spread if before > 0 else 0.0
-        out[1, k], out[2, k] = values, squares
-        # The rows' sums are 2, and less in the first and last run; their mean is 2 - 2 / n.
-        out[3, k] = (n - first - size) * 4.0 / n / n
-        out[3, k] += first * (2.0 / n - 1.0 / first) ** 2 + size * (2.0 / n - 1.0 / size) ** 2
 
 
 @elementwise
@@ -187,19 +177,6 @@ def count_within_words(code: Array) -> float:
         seen = np.uint64(0)
         for i in range(start, min(code.size, start + (1 << WORD))):
             bit = np.uint64(code[i] & ((1 << WORD) - 1))
-            total += count_bits((seen >> bit) >> one)
+            total += count_ones((seen >> bit) >> one)
             seen |= one << bit
     return float(total)
-
-
-@elementwise
-def count_bits(word: int) -> int:
-    """Number of bits that are set: the sum of fields of 1, 2, 4, … bits."""
-    w = np.uint64(word)
-    w = w - ((w >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    w = (w & np.uint64(0x3333333333333333)) + ((w >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    w = (w + (w >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    w = w + (w >> np.uint64(8))
-    w = w + (w >> np.uint64(16))
-    w = w + (w >> np.uint64(32))
-    return int(w & np.uint64(127))

@@ -1,4 +1,4 @@
-"""Statistics: measures of the association between a feature and the response, one per file."""
+"""Statistics: measures of the association between a feature and the response."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from typing import TypeAlias
 
 from banditsis.core.validation import check_choice
 from banditsis.statistics.base import Statistic
-from banditsis.statistics.chatterjee import Chatterjee
 from banditsis.statistics.cox import Cox
-from banditsis.statistics.distance import Distance
+from banditsis.statistics.dependence import Distance, MeanVariance, Sirs, SlicedWasserstein
 from banditsis.statistics.families import Anova, Pearson
 from banditsis.statistics.glm import Logistic, Poisson
-from banditsis.statistics.kendall import Kendall
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.mean_variance import MeanVariance
+from banditsis.statistics.rank_correlations import Chatterjee, Kendall, Spearman
 from banditsis.statistics.sample import SampleStatistic
-from banditsis.statistics.sirs import Sirs
-from banditsis.statistics.sliced_wasserstein import SlicedWasserstein
-from banditsis.statistics.spearman import Spearman
 from banditsis.statistics.weights import Weights
 
 STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
