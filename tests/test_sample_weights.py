@@ -266,8 +266,6 @@ def test_what_does_not_support_weights():
     for statistic in ("spearman", "distance"):
         with pytest.raises(ValueError, match=f"'{statistic}' does not support sample weights; use 'pearson'"):
             SIS(3, statistic=statistic).fit(X, Y, sample_weight=W)
-    with pytest.raises(ValueError, match="robust p-values are not known for rows with sample weights"):
-        SIS(3, pvalues="robust").fit(X, Y, sample_weight=W)
     plan = Plan.guaranteed(6000, 40, None, 0.3)
     with pytest.raises(ValueError, match="only be guaranteed with equal sample weights"):
         screen(LARGE, LARGE_Y, plan, sample_weight=WEIGHTS)

@@ -48,7 +48,7 @@ class Screener(SelectorMixin, BaseEstimator):
     row_order: str = "auto"
     sampling: str = "uniform"
     missing: str
-    pvalues: bool | str
+    pvalues: bool
     avoid_redundancy: bool
     n_jobs: int | None
     random_state: Any
@@ -325,11 +325,10 @@ class SIS(Screener):
         "pearson"; of two classes, the one that sorts last counts as 1.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
-    pvalues : bool or "robust"
+    pvalues : bool
         Whether small p-values of all features are checked, for ``result_.pvalues`` and ``result_.select()``,
         and not only those of the selected features. A run on a subsample then reads the selected features in
         full at the end; otherwise p-values come from the subsample.
-        "robust" p-values allow the variance of the response to depend on the feature; see :func:`screen`.
     avoid_redundancy : bool
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
@@ -379,7 +378,7 @@ class SIS(Screener):
         max_samples: int | float | None = None,
         statistic: StatisticLike = "auto",
         missing: str = "raise",
-        pvalues: bool | str = False,
+        pvalues: bool = False,
         avoid_redundancy: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -448,10 +447,9 @@ class BanditSIS(Screener):
         more precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.
-    pvalues : bool or "robust"
+    pvalues : bool
         Whether to read the selected features in full at the end, for exact scores and p-values
-        (``result_.pvalues``, ``result_.select()``). "robust" p-values allow the variance of the response to
-        depend on the feature; see :func:`screen`.
+        (``result_.pvalues``, ``result_.select()``).
     avoid_redundancy : bool
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
@@ -510,7 +508,7 @@ class BanditSIS(Screener):
         row_order: str = "auto",
         sampling: str = "auto",
         missing: str = "raise",
-        pvalues: bool | str = False,
+        pvalues: bool = False,
         avoid_redundancy: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,

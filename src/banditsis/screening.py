@@ -54,7 +54,7 @@ def screen(
     missing: str = "raise",
     covariates: Any = None,
     sample_weight: Any = None,
-    pvalues: bool | str = False,
+    pvalues: bool = False,
     n_choose: int | None = None,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -105,14 +105,12 @@ def screen(
         Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox": scores and
         p-values are those of weighted least squares and weighted score tests. Only their ratios matter. Rows
         of weight 0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
-    pvalues : bool or "robust"
+    pvalues : bool
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
         reads every row, or has a single step, has p-values without this, except small ones of features that
         are not selected if the response is skewed or heavy-tailed: those need a check, for which the features
         are read again. The cells are additional to the plan's; :meth:`Plan.optimal` can account for those of
-        the selected features. Raises if the null distribution of the statistic is not known. "robust", for
-        correlations, also allows the variance of the response to depend on the feature: small p-values are at
-        least those of the slope with the sandwich variance HC3.
+        the selected features. Raises if the null distribution of the statistic is not known.
     n_choose : int, optional
         Choose this many of the features that the plan keeps, at most 2,048, and avoid redundant ones; see
         ``avoid_redundancy`` of :class:`SIS`. By default all of them are selected.
@@ -145,7 +143,7 @@ def screen(
     kind, remarks = _choose_statistic(statistic, y)
     check_pvalues(kind, pvalues)
     plan = _check_plan(plan, source.shape, n_choose)
-    known = _known_rows(source, kind, pvalues, missing, given["covariates"], given["sample_weight"])
+    known = _known_rows(source, kind, missing, given["covariates"], given["sample_weight"])
     settings = Settings(
         statistic=kind,
         row_order=check_choice("row_order", row_order, ROW_ORDERS),
@@ -229,9 +227,7 @@ class Known(NamedTuple):
     notes: list[str]
 
 
-def _known_rows(
-    source: Source, kind: Any, pvalues: bool | str, missing: str, covariates: Any, sample_weight: Any
-) -> Known:
+def _known_rows(source: Source, kind: Any, missing: str, covariates: Any, sample_weight: Any) -> Known:
     """Check the covariates and the weights, and find the rows in which they are known."""
     n, notes = source.shape[0], list[str]()
     weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
@@ -239,8 +235,6 @@ def _known_rows(
     if weights is not None:
         if not kind.adjusts:
             raise unsupported(kind.name, "sample weights", "sample_weight")
-        if pvalues == "robust":
-            raise ValueError("robust p-values are not known for rows with sample weights: use pvalues=True.")
         rows, notes = weights.kept, weights.notes(n)
     if covariates is not None:
         values, complete, remarks = encode_covariates(covariates, n, allow_missing=missing == "pairwise")

@@ -24,7 +24,6 @@ GIVEN = ("x.npy", "--target", "y.npy")
         ((*GIVEN, "--exact", "--alpha", 1), 2, "--exact and --alpha are mutually exclusive"),
         ((*GIVEN, "--exact", "--row-order", "stored"), 2, "--exact and --row-order are mutually exclusive"),
         ((*GIVEN, "--avoid-redundancy", "--fdr", 0.1), 2, "--avoid-redundancy and --fdr are mutually"),
-        ((*GIVEN, "--robust-pvalues", "--weights", "w"), 2, "--robust-pvalues and --weights are mutually"),
         ((*GIVEN, "--fdr", 0.1, "--keep", 3), 2, "--keep and --fdr are mutually exclusive"),
         ((*GIVEN, "--verbose", "-q"), 2, "--quiet and --verbose are mutually exclusive"),
         ((*GIVEN, "--fdr", 2), 2, "--fdr must be in (0, 1), got 2"),

@@ -59,7 +59,7 @@ _add(
     "screen",
     f"Select the features most associated with a target.\n\n{ABOUT_DATA}",
     *("data", "targets", *READING, "id", "keep", "fdr", "exact", *PLANNING),
-    *("statistic", "covariates", "weights", "pvalues", "robust_pvalues", "avoid_redundancy", "interactions"),
+    *("statistic", "covariates", "weights", "pvalues", "avoid_redundancy", "interactions"),
     *("missing", "row_order", "sampling", "output", "all_features", "report", "as_json", "quiet", "verbose"),
     *("seed", "jobs", "scheduler"),
     examples=(

@@ -120,7 +120,6 @@ PARAMETERS: list[click.Parameter] = [
         metavar="NAME",
     ),
     _flag("--pvalues", "Read all rows of the selected features to get p-values."),
-    _flag("--robust-pvalues", "As --pvalues, but allow a variance that depends on the feature."),
     _flag("--avoid-redundancy", "Choose the features to keep so they are not redundant."),
     _flag("--interactions", "Also screen the products of pairs of features."),
     _choice(

@@ -51,7 +51,6 @@ EXCLUSIVE = (
     ("keep", "fdr"),
     ("min_correlation", "fdr"),
     ("avoid_redundancy", "fdr"),
-    ("robust_pvalues", "weights"),
     ("scheduler", "interactions"),
     ("quiet", "verbose"),
 )
@@ -62,7 +61,7 @@ def run(data: str, **given: Any) -> None:
     options = SimpleNamespace(data=data, **given)
     options.confidence = check_confidence(options.confidence, options.min_correlation)
     check_options(options)
-    options.pvalues = "robust" if options.robust_pvalues else options.pvalues or options.fdr is not None
+    options.pvalues = options.pvalues or options.fdr is not None
     if options.scheduler is None:
         _run(options)
         return

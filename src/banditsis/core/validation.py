@@ -194,13 +194,8 @@ def check_guarantee_possible(
 
 def check_pvalues(kind: Any, pvalues: object) -> None:
     """Check that a statistic has the p-values that are requested."""
-    if not (isinstance(pvalues, bool | np.bool_) or (isinstance(pvalues, str) and pvalues == "robust")):
-        raise ValueError(f'pvalues must be True, False or "robust", got {pvalues!r}.')
-    if pvalues == "robust" and kind.name != "pearson":
-        raise ValueError(
-            f"robust p-values are only known for the Pearson statistic, not for {kind.name!r}: use "
-            "pvalues=True, or the statistic 'pearson'."
-        )
+    if not isinstance(pvalues, bool | np.bool_):
+        raise ValueError(f"pvalues must be True or False, got {pvalues!r}.")
     if pvalues and not kind.has_pvalues():
         raise ValueError(
             f"the null distribution of the statistic {kind.name!r} is not known: omit the p-values, or use a "

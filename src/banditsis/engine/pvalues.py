@@ -33,11 +33,11 @@ def correct_pvalues(
     statistic: Statistic,
     results: Sequence[ScreeningResult],
     rows: Rows,
-    pvalues: bool | str,
+    pvalues: bool,
 ) -> list[ScreeningResult]:
     """Check small p-values of each response, which come from these rows, unless the response is normal."""
     started = clock()
-    normal = np.zeros(len(results), bool) if pvalues == "robust" else statistic.normal_responses(rows)
+    normal = statistic.normal_responses(rows)
 
     def correct(k: int) -> ScreeningResult:
         return results[k] if normal[k] else _correct(source, statistic.subset([k]), results[k], rows, pvalues)
@@ -53,7 +53,7 @@ def correct_pvalues(
 
 
 def _correct(
-    source: Source, statistic: Statistic, result: ScreeningResult, rows: Rows, pvalues: bool | str
+    source: Source, statistic: Statistic, result: ScreeningResult, rows: Rows, pvalues: bool
 ) -> ScreeningResult:
     """Check small p-values of a statistic with one response.
 
@@ -75,7 +75,7 @@ def _correct(
     parts = statistic.score_parts(rows) if n_small else None
     if n_small and parts is None and statistic.sample_weight is None and statistic.unchecked_pvalues:
         notes.append(statistic.unchecked_pvalues)
-    test = None if parts is None else TailTest(parts, pvalues == "robust")
+    test = None if parts is None else TailTest(parts)
     if test is None or test.is_exempt:
         return _with_null(result, null, notes)
     positions = np.searchsorted(tested, tested if pvalues else np.sort(result.selected))
@@ -117,7 +117,7 @@ def _check(
             return test.log_pvalue(x, log)
         parts = statistic.score_parts(as_indices(rows)[present])
         assert parts is not None  # as it is for all rows
-        return TailTest(parts, test.robust).log_pvalue(x[present], log)
+        return TailTest(parts).log_pvalue(x[present], log)
 
     logs, n = log10 * np.log(10), count_rows(rows)
     width = max(1, BYTES_AT_ONCE // (n * source.dtype.itemsize))

@@ -38,8 +38,7 @@ class Settings:
     row_order: str
     sampling: str
     missing: str
-    #: False, True or "robust"
-    pvalues: bool | str
+    pvalues: bool
     n_choose: int | None
     seed: int
     covariates: Covariates | None
@@ -178,7 +177,7 @@ class Run:
     def _parameters(self, k: int) -> dict[str, Any]:
         """How the result for response k was made."""
         settings, kind, source = self.settings, self.settings.statistic, self.source
-        optional = {
+        optional: dict[str, Any] = {
             "sample_weight": settings.sample_weight is not None,
             "pvalues": settings.pvalues,
             "avoid_redundancy": settings.n_choose is not None,

@@ -9,7 +9,6 @@ import numpy as np
 
 from banditsis.core.arrays import SMALLEST, Array, Floats, rank_values, special
 from banditsis.statistics.moments import whiten
-from banditsis.statistics.null_distributions import BetaNull
 from banditsis.statistics.saddlepoint import DEVIATION, TOLERANCE, DrawnSum, ScoreParts
 from banditsis.statistics.shape import Atoms, find_atoms, is_like_normal
 
@@ -35,13 +34,10 @@ class Sample:
 
 
 class TailTest:
-    """P-values of features for one response, over some rows, that do not rely on normal data.
+    """P-values of features for one response, over some rows, that do not rely on normal data."""
 
-    If they are ``robust``, nor do they rely on equal variances.
-    """
-
-    def __init__(self, parts: ScoreParts, robust: bool = False) -> None:
-        self.parts, self.robust, self.n = parts, robust, len(parts.residuals)
+    def __init__(self, parts: ScoreParts) -> None:
+        self.parts, self.n = parts, len(parts.residuals)
         A = parts.design
         #: the intercept and the covariates as orthonormal columns
         self.design = np.full((self.n, 1), self.n**-0.5) if A is None else A @ whiten(A.T @ A).T
@@ -58,8 +54,6 @@ class TailTest:
         """
         if self.response is None:
             return self.parts.by_likelihood is None
-        if self.robust:
-            return False
         if self.parts.ranks:
             kurtosis = -2.0 * self.parts.linear
             return self.response.kurtosis < 0 and self._correction(math.sqrt(self.n), kurtosis) <= TOLERANCE
@@ -69,8 +63,7 @@ class TailTest:
     def reason(self) -> str:
         """Why p-values are raised."""
         what = "have many equal values" if self.parts.ranks else "are skewed or heavy-tailed"
-        spread = ", or the variance of the response depends on the feature" * self.robust
-        return f"feature and response {what}{spread}"
+        return f"feature and response {what}"
 
     def log_pvalue(self, x: Array, log: float) -> float:
         """Logarithm of the p-value of a feature: the usual one, or a larger one that the data call for."""
@@ -79,9 +72,8 @@ class TailTest:
         feature = self._residuals(x)
         if feature is None or self.response is None:
             return log
-        found = max(log, self._log_robust(feature)) if self.robust else log
-        if self.parts.ranks:  # of the n! orders of the rows, at least two have a score as large
-            found = max(found, math.log(2) - math.lgamma(self.n + 1))
+        # Of the n! orders of the rows, at least two have a score as large.
+        found = max(log, math.log(2) - math.lgamma(self.n + 1)) if self.parts.ranks else log
         if feature.is_like_normal and self.response.is_like_normal:
             return found
         if self._correction(feature.skewness, feature.kurtosis) <= TOLERANCE:
@@ -124,18 +116,6 @@ class TailTest:
         values, counts, span = heavier.atoms
         root = math.sqrt(self.n)
         return lighter.draws.log_pvalue(Atoms(values / root, counts, span / root), deviation)
-
-    def _log_robust(self, feature: Sample) -> float:
-        """By the t test of the slope with the variance HC3, which allows for variances that depend on x."""
-        assert self.response is not None
-        g, y = feature.values / math.sqrt(self.n), self.response.values
-        slope, freedom = float(g @ y), self.freedom - 1
-        remaining = 1.0 - np.square(self.design).sum(axis=1) - np.square(g)
-        if remaining.min() < 1e-10:  # a row that determines the slope alone has no residual
-            return 0.0
-        variance = float(np.square(g * (y - g * slope) / remaining).sum())
-        share = slope**2 / (slope**2 + variance * freedom) if variance > 0 else 1.0
-        return float(BetaNull(float(freedom)).log10_pvalues(np.sqrt([share]))[0] * np.log(10))
 
 
 def _to_unit(x: Array) -> Floats:
