@@ -171,6 +171,14 @@ def test_invalid_data_raise(x, y, message):
         screen(x, y, PLAN)
 
 
+@pytest.mark.parametrize("cut", [np.s_[:-1], np.s_[:, :-1]], ids=["rows", "columns"])
+def test_blocks_of_another_shape_than_their_chunks_raise(cut):
+    x = lazy(X).map_blocks(lambda block: block[cut], dtype=float, meta=np.empty((0, 0)))
+    for use in (lambda: screen(x, Y, PLAN), lambda: DaskSource(x).calibrate(slice(0, 40))):
+        with pytest.raises(RuntimeError, match=r"shape \(\d+, \d+\), but its chunks say \(\d+, \d+\)"):
+            use()
+
+
 def test_progress_counts_every_block_once():
     calls = []
     screen(lazy(X, (500, P)), Y, Plan.exact(N, P, 5), progress=lambda *counts: calls.append(counts))

@@ -45,14 +45,12 @@ CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
 ROWS_OF_SUM = 7  # cells that can be added in the time in which the sum of a tile is added to the result
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
-# Cells that are worth another thread, which takes about 0.2 ms to begin: read in place, or copied to a buffer
-# first.
+# Cells that are worth another thread (0.2 ms to begin): read in place, or copied to a buffer first.
 CELLS_IN_PLACE, CELLS_PACKED = 1 << 21, 1 << 19
 MAX_TILE_CELLS = 1 << 24  # of a tile that is read in place
 MIN_STRIP, MAX_STRIP = 512, 8192  # columns of a tile that is packed, and of one that is read by row
 MAX_PIECES = 32  # into which a small job is cut
-# Rows and columns of a tile that is read in place by column: the weights of the rows stay in the cache, and
-# computing them takes little time compared to reading that many columns.
+# Of a tile that is read in place by column: the weights of its rows stay in the cache.
 ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 256
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -215,6 +215,11 @@ class Source(ABC):
         """Return cached pages of a memory map to the system, if there is one."""
 
 
+def _delegate(method: str) -> Any:
+    """A method that calls that of the wrapped source."""
+    return lambda self, *given, **options: getattr(self.base, method)(*given, **options)
+
+
 class SourceView(Source):
     """A source that wraps another: it delegates everything that a subclass does not override.
 
@@ -229,31 +234,9 @@ class SourceView(Source):
         for attribute in Source.__annotations__:  # all of them, so no wrapper can forget one
             setattr(self, attribute, getattr(base, attribute))
 
-    def name(self, column: int) -> str:
-        return self.base.name(column)
-
-    def block_edges(self) -> Indices:
-        return self.base.block_edges()
-
-    def row_number(self, row: int) -> int:
-        return self.base.row_number(row)
-
-    def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        return self.base.read(rows, columns)
-
-    def calibrate(self, rows: Rows) -> Calibration:
-        return self.base.calibrate(rows)
-
-    def add_sums(
-        self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
-    ) -> None:
-        self.base.add_sums(rows, edges, columns, weights, context)
-
-    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return self.base.bytes_touched(n_rows, n_columns, scattered=scattered)
-
-    def release(self) -> None:
-        self.base.release()
+    name, row_number, block_edges = map(_delegate, ("name", "row_number", "block_edges"))
+    read, calibrate, add_sums = map(_delegate, ("read", "calibrate", "add_sums"))
+    bytes_touched, release = map(_delegate, ("bytes_touched", "release"))
 
 
 PILOT_ROWS = 32

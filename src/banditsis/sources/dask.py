@@ -59,19 +59,26 @@ def _open_file(path: str, options: tuple[tuple[str, Any], ...]) -> Source:
     return open_data(path, **dict(options)).features
 
 
-def _open_block(block: Any) -> tuple[Source, slice]:
-    """A source, and the rows of it that the block consists of."""
+def _open_block(block: Any, shape: tuple[int, int]) -> tuple[Source, slice]:
+    """A source, and the rows of it that the block consists of; its shape must be that of the chunks."""
     from banditsis.formats.opening import open_source  # which imports this module
 
     if isinstance(block, Window):
         return _open_file(block.path, block.options), slice(block.start, block.stop)
     source = open_source(block.to_numpy() if hasattr(block, "to_numpy") else block)
-    return source, slice(0, source.shape[0])
+    if source.shape != shape:
+        raise ValueError(
+            f"a block of X has shape {source.shape}, but its chunks say {shape}: correct the chunks, or call "
+            "X.compute_chunk_sizes()."
+        )
+    return source, slice(0, shape[0])
 
 
-def block_sums(block: Any, panel: tuple[Rows, Calibration], rows: Rows, weights: Weights) -> Floats:
+def block_sums(
+    block: Any, shape: tuple[int, int], panel: tuple[Rows, Calibration], rows: Rows, weights: Weights
+) -> Floats:
     """Sums of some rows of a panel of columns of a block, by the same kernels as in memory, in one thread."""
-    (source, window), (columns, calibration) = _open_block(block), panel
+    (source, window), (columns, calibration) = _open_block(block, shape), panel
     n, p = count_rows(rows), count_rows(columns)
     out = np.zeros((1, weights.n_lines, p))
     chosen = source if p == source.shape[1] else ColumnSubset(source, as_indices(columns))
@@ -81,17 +88,17 @@ def block_sums(block: Any, panel: tuple[Rows, Calibration], rows: Rows, weights:
     return np.asarray(out[0])
 
 
-def calibrate_block(block: Any, rows: Rows) -> Calibration:
+def calibrate_block(block: Any, shape: tuple[int, int], rows: Rows) -> Calibration:
     """Calibrate the columns of a block from some of its rows, or from all if these are too few."""
-    source, window = _open_block(block)
+    source, window = _open_block(block, shape)
     if count_rows(rows) < PILOT_ROWS:
         return source.calibrate(spread(window, PILOT_ROWS))
     return source.calibrate(shift_rows(rows, window.start))
 
 
-def read_block(block: Any, rows: Rows, columns: Indices | slice) -> Array:
+def read_block(block: Any, shape: tuple[int, int], rows: Rows, columns: Indices | slice) -> Array:
     """Some cells of a block as a dense array."""
-    source, window = _open_block(block)
+    source, window = _open_block(block, shape)
     return np.ascontiguousarray(source.read(shift_rows(rows, window.start), columns))
 
 
@@ -196,13 +203,20 @@ class TaskSource(Source):
     row_edges: Indices
     column_edges: Indices
 
+    def _task(self, what: str, function: Callable[..., Any], b: int, j: int, *given: Any) -> Any:
+        """A task that works on a block."""
+        shape = tuple(
+            int(edges[k + 1] - edges[k]) for edges, k in ((self.row_edges, b), (self.column_edges, j))
+        )
+        return _task(what, function, self.blocks[b][j], shape, *given)
+
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         chosen = np.arange(self.shape[1])[slice(None) if columns is None else columns]
         down, across = split_rows(rows, self.row_edges), split_rows(chosen, self.column_edges)
         if not down or not across:
             return np.empty((count_rows(rows), len(chosen)), self.dtype)
         cells = [
-            _task("cells", read_block, self.blocks[b][j], block_rows, block_columns)
+            self._task("cells", read_block, b, j, block_rows, block_columns)
             for b, block_rows in down
             for j, block_columns in across
         ]
@@ -212,7 +226,8 @@ class TaskSource(Source):
     def calibrate(self, rows: Rows) -> Calibration:
         """Calibrate from the block that contains most of the rows."""
         b, block_rows = max(split_rows(rows, self.row_edges), key=lambda part: count_rows(part[1]))
-        parts = _run([_task("pilot", calibrate_block, block, block_rows) for block in self.blocks[b]])
+        n_across = len(self.column_edges) - 1
+        parts = _run([self._task("pilot", calibrate_block, b, j, block_rows) for j in range(n_across)])
         shift = np.concatenate([part.shift for part in parts])
         return Calibration(shift, np.concatenate([part.scale for part in parts]))
 
@@ -238,7 +253,7 @@ class TaskSource(Source):
             for b, g, positions, block_rows in pieces[start : start + step]:
                 w = dask.delayed(weights.part(positions), traverse=False)  # sent once and shared
                 for j, (place, panel) in panels.items():
-                    part = _task("sums", block_sums, self.blocks[b][j], panel, block_rows, w)
+                    part = self._task("sums", block_sums, b, j, panel, block_rows, w)
                     parts.setdefault((g, j), []).append((part, count_rows(block_rows) * count_rows(place)))
             totals = [_add_in_order([part for part, _ in listed]) for listed in parts.values()]
             found = _run(totals, list(chain.from_iterable(parts.values())), context.tick)

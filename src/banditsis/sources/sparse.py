@@ -45,11 +45,10 @@ ALL = np.empty(0, np.int32)  # the positions of :func:`_positions` if every inde
 class SparseSource(BlockSource):
     """A compressed sparse matrix, used without a copy.
 
-    Cells that are not stored are 0 and cost nothing, because columns are not shifted. Columns that are nearly
-    full are an exception: they are converted to dense tiles and shifted like any other dense column. A matrix
-    by column reads all its rows in any case, so its rows form one block. Other formats such as COO are
-    converted to CSR once, and integers to floats; duplicates are summed. All indices are checked, because an
-    index out of range would end the process; this takes about half a second for 10^9 stored cells.
+    Cells that are not stored are 0 and cost nothing, because columns are not shifted, except nearly full
+    ones, which are converted to dense tiles. A matrix by column reads all its rows in any case, so its rows
+    form one block. Other formats such as COO are converted to CSR once, and integers to floats; duplicates
+    are summed. All indices are checked, because an index out of range would end the process.
 
     Parameters
     ----------
@@ -129,36 +128,35 @@ class SparseSource(BlockSource):
     def _stored_tiles(
         self, rows: Rows, edges: Indices, columns: Indices, weights: Weights, context: SumContext
     ) -> Iterator[Tile]:
-        """Tiles of the stored cells of columns that are not shifted."""
-        make_tiles = self._row_tiles if self.by_row else self._column_tiles
+        """Tiles of the stored cells of columns that are not shifted: of rows, or of columns."""
         scale = context.calibration.scale[columns]
+        positions = _positions(columns, self.shape[1]) if self.by_row else ALL
         for g, group in split_groups(edges):
-            some = as_indices(take(rows, group.start, group.stop))
-            yield from make_tiles(some, columns, scale, weights.part(group), context.out[g : g + 1])
+            some, w = as_indices(take(rows, group.start, group.stop)), weights.part(group)
+            out = context.out[g : g + 1]
+            if self.by_row:
+                for tile in self._cut_rows(some, out.size):
+                    add = partial(self._add_stored, some[tile], scale, positions, w.part(tile))
+                    yield Tile(tile.stop - tile.start, out, slice(0, len(scale)), add)
+                continue
+            positions = _positions(some, self.shape[0])
+            for tile in self._cut_columns(columns):
+                add = partial(self._add_stored, columns[tile], scale[tile], positions, w)
+                yield Tile(len(some), out, tile, add)
 
-    def _column_tiles(
-        self, rows: Indices, columns: Indices, scale: Floats, weights: Weights, out: Floats
-    ) -> Iterator[Tile]:
-        """Tiles of columns with about the same number of stored cells."""
-        indptr, positions = self.cells[0], _positions(rows, self.shape[0])
+    def _cut_columns(self, columns: Indices) -> Iterator[slice]:
+        """Cut columns into tiles with about the same number of stored cells."""
+        indptr = self.cells[0]
         cost = np.cumsum(indptr[columns + 1] - indptr[columns] + 16)  # a column has a cost of its own
         cuts = np.searchsorted(cost, np.arange(STORED_PER_TILE, cost[-1], STORED_PER_TILE))
-        for tile in starmap(slice, pairwise(np.unique([0, *cuts, len(columns)]).tolist())):
-            add = partial(self._add_stored, columns[tile], scale[tile], positions, weights)
-            yield Tile(len(rows), out, tile, add)
+        return starmap(slice, pairwise(np.unique([0, *cuts, len(columns)]).tolist()))
 
-    def _row_tiles(
-        self, rows: Indices, columns: Indices, scale: Floats, weights: Weights, out: Floats
-    ) -> Iterator[Tile]:
-        """Tiles of rows, each over all columns."""
-        indptr, positions = self.cells[0], _positions(columns, self.shape[1])
-        stored, n_sums = int((indptr[rows + 1] - indptr[rows]).sum()), out.size
-        # Few tiles, because each has its own sums, which have to be cleared and added up.
-        worthwhile = stored // (4 * n_sums + STORED_PER_TILE)
+    def _cut_rows(self, rows: Indices, n_sums: int) -> Iterator[slice]:
+        """Cut rows into few tiles: each has its own sums, which have to be cleared and added up."""
+        indptr = self.cells[0]
+        worthwhile = int((indptr[rows + 1] - indptr[rows]).sum()) // (4 * n_sums + STORED_PER_TILE)
         n_tiles = max(1, min(16, worthwhile, MAX_PARTIAL_SUMS // n_sums))
-        for tile in starmap(slice, pairwise(np.linspace(0, len(rows), n_tiles + 1).astype(int).tolist())):
-            add = partial(self._add_stored, rows[tile], scale, positions, weights.part(tile))
-            yield Tile(tile.stop - tile.start, out, slice(0, len(scale)), add)
+        return starmap(slice, pairwise(np.linspace(0, len(rows), n_tiles + 1).astype(int).tolist()))
 
     def _add_stored(
         self, strips: Indices, scale: Floats, positions: Array, w: Weights, out: Floats, start: int
