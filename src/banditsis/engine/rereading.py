@@ -14,8 +14,8 @@ from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored
 from banditsis.sources.base import Source
+from banditsis.statistics.base import Effects, find_effects
 from banditsis.statistics.covariates import CovariateError
-from banditsis.statistics.effects import Effects, find_effects
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 

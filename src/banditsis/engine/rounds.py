@@ -32,8 +32,7 @@ from banditsis.results.evidence import ERROR_RATE, Round, strength
 from banditsis.results.features import LEAKAGE
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MIN_PRESENT, Statistic, is_mostly_missing
-from banditsis.statistics.effects import Effects
+from banditsis.statistics.base import MIN_PRESENT, Effects, Statistic, is_mostly_missing
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.sample import SampleStatistic
 

@@ -17,7 +17,7 @@ from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.effects import Effects, find_effects
+from banditsis.statistics.base import Effects, find_effects
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Gram, Moments
 from banditsis.statistics.null_distributions import NullDistribution

@@ -14,7 +14,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.results.evidence import About, Evidence, Round
-from banditsis.statistics.effects import Effects
+from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
 
 if TYPE_CHECKING:

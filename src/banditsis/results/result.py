@@ -18,7 +18,7 @@ from banditsis.results.evidence import ERROR_RATE, About, Evidence, Round, find_
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
 from banditsis.results.output import Output, decode_fields, to_record
 from banditsis.statistics import STATISTICS
-from banditsis.statistics.effects import Effects
+from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import METHODS, adjust_pvalues, reject_nulls
 
 
@@ -42,7 +42,7 @@ class ScreeningResult(Output):
         Shape of the data.
     effects : Effects or None
         Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, not
-        corrected for selection; see :class:`~banditsis.statistics.effects.Effects`. The standard error is NaN
+        corrected for selection; see :class:`~banditsis.statistics.base.Effects`. The standard error is NaN
         if rows were sampled in strata. None for other statistics.
     parameters : dict
         Settings of the run: statistic, row order, seed and so on.
