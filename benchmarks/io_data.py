@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from banditsis.formats.registry import is_index
+from banditsis.formats.opening import is_index
 from banditsis.index.folder import CELLS, HEAD, Folder, Record
 from banditsis.index.order import count_head_rows
 

@@ -2,14 +2,13 @@
 
 from types import SimpleNamespace
 
-from banditsis.formats.join import find_side
+from banditsis.formats.join import find_side, open_side
 from banditsis.formats.options import ReadOptions, as_ids
-from banditsis.formats.target_files import open_side_file
 
 
 def read_target(path, column, **options):
     """The values, ids, name and note of one column."""
-    side = find_side(open_side_file(path, [column], ReadOptions(**options)), [column], ())
+    side = find_side(open_side(path, [column], ReadOptions(**options)), [column], ())
     (name,) = side.columns[column]
     values = side.file.values(name)
     ids = as_ids([side.file.texts(name) for name in side.ids]) if side.ids else None

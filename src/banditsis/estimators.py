@@ -25,7 +25,7 @@ from banditsis.core.validation import (
     pair_rows,
 )
 from banditsis.engine.redundancy import count_candidates
-from banditsis.formats.frames import encode_frame, frame_names
+from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans.design import SamplingDesign

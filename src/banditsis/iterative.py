@@ -21,7 +21,7 @@ from banditsis.core.validation import (
     pair_rows,
 )
 from banditsis.estimators import SIS, Screener, check_columns
-from banditsis.formats.frames import frame_names
+from banditsis.formats.arrow import frame_names
 from banditsis.plans.plan import default_size
 from banditsis.sources.base import Source
 from banditsis.statistics import find_statistic

@@ -71,7 +71,10 @@ def test_debugging_shows_where(folder, monkeypatch):
 
 
 FAULTS = {
-    "gzip": (gzip.compress(b"a,y\n1,2\n"), "its content is that of a gzip file: rename it to x.csv.gz"),
+    "gzip": (
+        gzip.compress(b"a,y\n1,2\n"),
+        "x.csv is a gzip file, .*: unpack it, or .* rename it",
+    ),
     "UTF-16": ("a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
     "dates": (b"b,y\n2020-01-01,u\n2020-01-02,v\n2020-01-03,u\n", r"skipped b \(dates\)"),
     "classes": (b"a,y\n" + b"".join(b"1,c%d\n" % k for k in range(9)), "text with 9 classes in 9 rows"),

@@ -315,7 +315,7 @@ def test_a_table_without_a_header():
 def test_a_table_larger_than_memory_is_shuffled_first(tmp_path, monkeypatch):
     path = files.write_csv(X, NAMES)
     with pytest.raises(
-        ValueError, match=rf"GB that may be used: convert it .*`banditsis index {path} --out data\.ind"
+        ValueError, match=rf"1 kB that may be used: convert it .*`banditsis index {path} --out data\.ind"
     ):
         open_source(path, memory_limit=1000)
     monkeypatch.setattr("banditsis.index.writer.MIN_MEMORY", 1000)

@@ -8,7 +8,7 @@ import pytest
 import zarr
 
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.formats.targets import find_place
+from banditsis.formats.join import find_place
 from banditsis.index.writer import build_index
 from banditsis.sources.views import RowSubset
 from side_files import read_target
@@ -195,7 +195,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ValueError, match="not a valid gzip file"):
         read_target(tmp_path / "cut.csv.gz", None)
     (tmp_path / "t.pdf").write_bytes(b"PK")
-    with pytest.raises(ValueError, match=r"cannot be a target: it must end in \.npy"):
+    with pytest.raises(ValueError, match=r"t\.pdf has an unknown extension: rename it to end in one of"):
         read_target(tmp_path / "t.pdf", None)
 
 
@@ -320,7 +320,7 @@ def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
         np.testing.assert_array_equal(open_data("x.csv", target=target)[1], expected)
     assert open_data("x.csv", "2").joined[0] == "the column 'price' of the data, its column 2."
     write(tmp_path / "nothing", "q\n0\n")
-    with pytest.raises(ValueError, match="nothing cannot be a target"):
+    with pytest.raises(ValueError, match="nothing has an unknown extension"):
         open_data("x.csv", target="nothing")
 
 

@@ -13,8 +13,8 @@ from banditsis.cli.terminal import print_output
 from banditsis.core.formatting import count, format_bytes, to_single_line
 from banditsis.core.progress import ProgressBar
 from banditsis.engine.design import plan_bytes, resolve_row_order
+from banditsis.formats.opening import FORMATS, find_format
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, format_label
 from banditsis.formats.targets import open_dataset
 from banditsis.index.folder import verify as find_damaged_files
 from banditsis.index.reader import IndexSource
@@ -147,7 +147,7 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
         shuffled = f"yes, from {' and '.join(record['source'])}{strata}{checked}"
     no_target = "not given; if it is a column of the data, it counts as a feature: set --target"
     return {
-        "data": f"{record['path']} ({format_label(record['format'])})",
+        "data": f"{record['path']} ({FORMATS[record['format']].label})",
         "shape": f"{count(record['n_rows'], 'row')} × {count(record['n_features'], 'feature')}",
         "cells": f"{record['dtype']}, {format_bytes(record['bytes'])}",
         "stored by": f"{record['memory_order']}, in chunks of {height:,} × {width:,}",

@@ -27,9 +27,10 @@ from banditsis.core.compilation import clock
 from banditsis.core.progress import DELAY_SECONDS, ProgressBar
 from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
+from banditsis.formats.join import find_place
+from banditsis.formats.opening import find_format, is_url, local_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, is_url, local_path
-from banditsis.formats.targets import Dataset, find_place, open_dataset
+from banditsis.formats.targets import Dataset, open_dataset
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size

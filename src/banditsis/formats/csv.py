@@ -9,14 +9,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
+from banditsis.core.arrays import Array
+from banditsis.core.formatting import format_bytes
 from banditsis.formats import text
-from banditsis.formats.arrow import read_table, write_parquet
+from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
-from banditsis.formats.frames import in_memory
+from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TEXT, find_format
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import COMPRESSIONS, TEXT, find_format
-from banditsis.formats.tables import OpenedTable
-from banditsis.formats.text import MISSING, TextFile, inspect_text, open_text, read_rows, separate_by_tabs
+from banditsis.formats.tables import OpenedTable, match_names
+from banditsis.formats.text import (
+    MISSING,
+    TextFile,
+    inspect_text,
+    is_number,
+    open_text,
+    read_rows,
+    separate_by_tabs,
+    to_number,
+)
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.tables import FrameSource, Table, TableSource
@@ -25,10 +37,12 @@ from banditsis.sources.tables import FrameSource, Table, TableSource
 BYTES_PER_CELL = 16
 #: A number that may have a currency, %, a decimal comma or thousands separators.
 LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d+)? ?[%$€£]?")
+MISSING_CODE = -9.0  # of PLINK
+FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
 class OpenedText(OpenedTable):
-    """A table of text, or a folder of files: in memory, or copied to the scratch folder if too large."""
+    """A table of text or a folder of files, in memory, or copied to the scratch folder if too large."""
 
     uses_na = True
     source_type: type[TableSource] = FrameSource
@@ -44,17 +58,15 @@ class OpenedText(OpenedTable):
         return [self.names[j] for j in self.id_columns]
 
     def _load_table(self) -> Table:
-        texts = self._text_columns()
+        texts, limit = self._text_columns(), allowed_memory(self.options.memory_limit)
         try:
-            columns = _read_into_memory(self.files, texts, self.options.memory_limit)
+            return in_memory(self.names, _read_into_memory(self.files, texts, limit), self.where)
         except _TooLargeError:
             if self.options.scratch is None:
                 raise
-            self.source_type = TableSource
-            copy = self.options.scratch / "table.parquet"
-            _write_parquet(self.files, texts, str(copy))
-            return read_table(copy, where=self.where)
-        return in_memory(self.names, columns, self.where)
+        self.source_type, copy = TableSource, self.options.scratch / "table.parquet"
+        _write_parquet(self.files, texts, str(copy))
+        return read_table(copy, where=self.where)
 
     def _make_source(self) -> Source:
         self._check_text_columns()
@@ -78,15 +90,65 @@ class OpenedText(OpenedTable):
             first = next(iter(self.table.groups[0].load([j], 1000)))
             head = [value for value in first[:1000].to_pylist() if value is not None]
             n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
-            if not head:
-                continue
             is_mixed = 2 * n_numbers >= len(head) and self.table.levels(j, self.options.one_hot) is None
-            if is_mixed or n_numbers == len(head):
+            if head and (is_mixed or n_numbers == len(head)):
                 _raise_mixed(self.files, j)
+
+
+class SideText(OpenedText):
+    """A table of targets, with or without a header; all columns are text until they are asked for."""
+
+    def __init__(self, file: TextFile, options: ReadOptions) -> None:
+        self.has_names, name = file.has_header, file.path.name.lower()
+        names = file.names if self.has_names else _default_names(name, len(file.names))
+        super().__init__(file.path, [file._replace(names=names)], options)
+        pair = match_names(names, ("FID", "IID"))
+        self._is_plink = bool(pair) or name.endswith((".fam", ".pheno", ".phen"))
+
+    def _text_columns(self) -> Sequence[str]:
+        return self.names
+
+    def texts(self, name: str) -> list[Any]:
+        values = super()._read(name).tolist()
+        return [value if value is None else value.strip() for value in values]
+
+    def _read(self, name: str) -> Array:
+        """Numbers if all values are numbers or missing, else labels."""
+        texts, decimal = self.texts(name), self.files[0].decimal
+        known = [None if self._is_plink and is_missing_code(text) else text for text in texts]
+        if known != texts:
+            self.notes[name] = "-9 counts as missing in it"
+        try:
+            return np.array([np.nan if t is None else to_number(t.replace(decimal, ".")) for t in known])
+        except ValueError:
+            return np.array(known, dtype=object)
+
+
+def _default_names(file: str, width: int) -> list[str]:
+    """Names of the columns of a file without a header: what they are in files of PLINK, or their numbers."""
+    first: Sequence[str] = ()
+    if file.endswith(".fam"):
+        first = FAM_COLUMNS
+    elif file.endswith(PLINK_TABLES) and width > 2:
+        first = FAM_COLUMNS[:2]
+    return [*first, *(f"{k}" for k in range(len(first) + 1, width + 1))][:width]
+
+
+def is_missing_code(text: str | None) -> bool:
+    """Whether a value is PLINK's code for a missing one.
+
+    Examples
+    --------
+    >>> is_missing_code("-9.0"), is_missing_code("-9.5"), is_missing_code(None)
+    (True, False, False)
+    """
+    return text is not None and is_number(text) and float(text) == MISSING_CODE
 
 
 def open_csv(path: Path, options: ReadOptions) -> OpenedText:
     """Open a table of text, or all files of a folder as one table, which must have the same columns."""
+    if options.wanted is not None:
+        return SideText(inspect_text(path, options.na, options.wanted), options)
     paths = [path]
     if path.is_dir():
         paths = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
@@ -109,21 +171,18 @@ def open_csv(path: Path, options: ReadOptions) -> OpenedText:
     return OpenedText(path, files, options)
 
 
-def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], memory_limit: int | None) -> list[Any]:
+def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], allowed: int) -> list[Any]:
     """The columns of all files."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     types = dict.fromkeys(texts, pa.string())
-    # Text that is longer would need too much memory, whatever the size of a compressed file.
-    allowed = allowed_memory(memory_limit)
-    left = allowed / (BYTES_PER_CELL * files[0].cells_per_byte)
+    # More text would need too much memory, whatever the size of a compressed file.
+    budget = _Budget(allowed, allowed / (BYTES_PER_CELL * files[0].cells_per_byte))
     tables = []
     for file in files:
-        size = file.path.stat().st_size
-        with _open_stream(file, left, _TooLargeError(file.path, allowed)) as stream:
+        with _open_stream(file, budget) as stream:
             tables.append(_check_encoding(arrow_csv.read_csv(stream, **_parse_options(file, types))))
-        left = stream.left if isinstance(stream, _Bounded) else left - size
     schema = _unify(files, [table.schema for table in tables])
     return list(pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables]).columns)
 
@@ -131,31 +190,55 @@ def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], memory_li
 class _TooLargeError(ValueError):
     """A table does not fit in memory."""
 
-    def __init__(self, path: Path, allowed: int) -> None:
-        super().__init__(
-            f"{path} needs more memory than the {allowed / 1e9:.3g} GB that may be used: convert it once "
-            f"with `banditsis index {path} --out {path.name.split('.')[0]}.index`, or raise the memory limit."
-        )
+
+class _Budget:
+    """The bytes of text that may still be read."""
+
+    def __init__(self, allowed: int = 0, left: float = float("inf")) -> None:
+        self.allowed, self.left = allowed, left
+
+    def spend(self, path: Path, n_bytes: int) -> None:
+        self.left -= n_bytes
+        if self.left < 0:
+            raise _TooLargeError(
+                f"{path} needs more memory than the {format_bytes(self.allowed)} that may be used: convert "
+                f"it once with `banditsis index {path} --out {path.name.split('.')[0]}.index`, or raise "
+                "the memory limit."
+            )
+
+
+class _Counted:
+    """A stream of text that spends a budget."""
+
+    closed = False
+
+    def __init__(self, path: Path, stream: Any, budget: _Budget) -> None:
+        self.path, self.stream, self.budget = path, stream, budget
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self.stream.read(size)
+        self.budget.spend(self.path, len(data))
+        return data
 
 
 @contextmanager
-def _open_stream(file: TextFile, left: float, error: ValueError) -> Iterator[Any]:
-    """What pyarrow reads: the path of a plain file, or a stream; raise if there are more bytes than are left.
+def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
+    """What pyarrow reads: the path of a plain file, or a stream.
 
     An error of pyarrow is replaced by one that names the line.
     """
     path = file.path
-    is_plain = path.suffix.lower() not in COMPRESSIONS
-    if is_plain and path.stat().st_size > left:
-        raise error
     try:
         with open_text(path) as stream:
-            bounded = _Bounded(stream, left, error)
+            counted = _Counted(path, stream, budget)
             if file.delimiter == " ":
-                pieces = iter(lambda: bounded.read(text.BLOCK), b"")
+                pieces = iter(lambda: counted.read(text.BLOCK), b"")
                 yield io.BytesIO(separate_by_tabs(b"".join(pieces)))
+            elif path.suffix.lower() in COMPRESSIONS:
+                yield counted
             else:
-                yield str(path) if is_plain else bounded
+                budget.spend(path, path.stat().st_size)
+                yield str(path)
     except _TooLargeError:
         raise
     except DAMAGE as damage:
@@ -165,22 +248,6 @@ def _open_stream(file: TextFile, left: float, error: ValueError) -> Iterator[Any
         for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
             pass
         raise damaged(path, "CSV", damage) from damage
-
-
-class _Bounded:
-    """A stream of text; raises if more bytes come out of it than are left."""
-
-    closed = False
-
-    def __init__(self, stream: Any, left: float, error: ValueError) -> None:
-        self.stream, self.left, self.error = stream, left, error
-
-    def read(self, size: int) -> bytes:
-        data: bytes = self.stream.read(int(min(size, self.left + 1)))
-        self.left -= len(data)
-        if self.left < 0:
-            raise self.error
-        return data
 
 
 def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:
@@ -200,6 +267,7 @@ def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:
 
 
 def _parse_options(file: TextFile, types: dict[str, Any]) -> dict[str, Any]:
+    """Options of pyarrow, with the types of some columns."""
     from pyarrow import csv as arrow_csv
 
     delimiter = "\t" if file.delimiter == " " else file.delimiter
@@ -235,7 +303,7 @@ def _raise_mixed(files: Sequence[TextFile], column: int) -> NoReturn:
         name, null_values = file.names[column], _null_values(file)
         for number, cells in read_rows(file):
             cell = cells[column]
-            if not file.is_number(cell) and cell not in null_values:
+            if not is_number(cell.replace(file.decimal, ".")) and cell not in null_values:
                 raise ValueError(
                     f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
                     "write plain numbers with decimal points, leave the cell empty if it is missing, or drop "
@@ -265,7 +333,7 @@ def _read_batches(file: TextFile, types: dict[str, Any]) -> Iterator[Any]:
     from pyarrow import csv as arrow_csv
 
     with (
-        _open_stream(file, float("inf"), ValueError()) as stream,
+        _open_stream(file, _Budget()) as stream,
         arrow_csv.open_csv(stream, **_parse_options(file, types)) as reader,
     ):
         for batch in reader:

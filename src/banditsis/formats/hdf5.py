@@ -16,8 +16,8 @@ from banditsis.core.arrays import Array, Columns, Rows, count_rows
 from banditsis.formats.anndata import open_anndata
 from banditsis.formats.checks import import_optional, readable
 from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.opening import split_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import split_path
 from banditsis.formats.stores import Store, open_matrix
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source

@@ -11,7 +11,6 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import open_file
 from banditsis.formats.tables import check_unique_names
 
 
@@ -52,6 +51,8 @@ def _open_anndata(data: Any, options: ReadOptions, names: Sequence[str] | None) 
         raise ValueError('the AnnData object has no X: pass a layer, such as data.layers["counts"].')
     own, cells = list(map(str, data.var_names)), data.X
     if data.isbacked:
+        from banditsis.formats.opening import open_file  # which imports this module
+
         cells = open_file(data.filename, ReadOptions(memory_limit=options.memory_limit)).source()
         cells.names = own if names is None else names  # they may have changed in memory
     columns = {str(name): partial(_read_series, data.obs[name]) for name in data.obs.columns}

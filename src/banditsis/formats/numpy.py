@@ -23,8 +23,14 @@ BYTES_PER_CHARACTER = 4  # of a text and the numbers in it
 
 
 def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
-    """Map a ``.npy`` file into memory."""
+    """Map a ``.npy`` file into memory: features, or targets, which may be a vector."""
     array = load_npy(path)
+    if options.wanted is not None and array.ndim in (1, 2) and array.size > 0:
+        matrix = array.reshape(len(array), -1)
+        numbers = [f"{k + 1}" for k in range(matrix.shape[1])]
+        names = [path.name] if matrix.shape[1] == 1 else numbers
+        columns = {name: partial(np.array, matrix[:, k]) for k, name in enumerate(names)}
+        return OpenedMatrix(None, path, options, columns=columns)
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}: features have two dimensions, rows × features.")
     return OpenedMatrix(MappedSource(array), path, options)

@@ -1,10 +1,14 @@
-"""Open any kind of data: arrays, frames, sparse matrices, files and remote files."""
+"""Open any kind of data: arrays, frames, sparse matrices, and files, whose format is found here."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +16,87 @@ from banditsis.core.validation import is_dask, is_frame, is_on_gpu
 from banditsis.formats.labelled import is_labelled, open_labelled
 from banditsis.formats.opened import Opened, OpenedMatrix
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
-from banditsis.formats.registry import is_url, open_file
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
+
+
+class Format(NamedTuple):
+    """How files of a format are recognised, and how they are opened or what to do instead."""
+
+    #: for files that cannot be read, with an article
+    label: str
+    extensions: tuple[str, ...]
+    #: pattern of the first bytes of a file, empty for text and folders
+    signature: bytes = b""
+    #: ``module:function``, called as ``function(path, options)``
+    opener: str = ""
+    #: what to do with files that cannot be read
+    remedy: str = ""
+
+
+#: Compressions of text, by the last suffix of a name.
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
+#: Tables of text, plain and compressed, and those of PLINK and GCTA, which begin with family and individual.
+TEXT = tuple(name + suffix for name in (".csv", ".tsv", ".txt") for suffix in ("", *COMPRESSIONS))
+PLINK_TABLES = (".pheno", ".phen", ".cov", ".covar", ".qcovar", ".eigenvec")
+SVMLIGHT = tuple(name + suffix for name in (".svmlight", ".svm", ".libsvm") for suffix in ("", ".gz"))
+
+_NEVER = rb"(?!)"
+_UNPACK = "unpack it, or if it is a table of text, rename it to end in .csv{}"
+_BED = "convert it, as in plink2 {} --make-bed"
+_PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
+_ONLY_PANDAS = (".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
+_DUCKDB = "write a table as Parquet, as in duckdb FILE -c \"COPY table TO 'table.parquet'\""
+_SQLITE = 'write a table as CSV, as in sqlite3 -header -csv FILE "SELECT * FROM table" > table.csv'
+#: Formats that are recognised only to say what to do; no table of text begins with one of these signatures.
+_UNSUPPORTED = {
+    "gzip": ("a gzip file", (".gz",), rb"\x1f\x8b", _UNPACK.format(".gz")),
+    "bzip2": ("a bzip2 file", (".bz2",), rb"BZh.1AY&SY", _UNPACK.format(".bz2")),
+    "xz": ("an xz file", (".xz",), rb"\xfd7zXZ\0", _UNPACK.format(".xz")),
+    "zstd": ("a zstd file", (".zst",), rb"\x28\xb5\x2f\xfd", _UNPACK.format(".zst")),
+    "stream": ("an Arrow stream", (".arrows",), rb"\xff{4}", "write it as an Arrow file or Parquet"),
+    "vcf": ("a VCF file", (".vcf", ".vcf.gz"), rb"##fileformat=VCF", _BED.format("--vcf FILE")),
+    "bgen": ("a BGEN file", (".bgen",), rb".{3}\0.{12}bgen", _BED.format("--bgen FILE ref-first")),
+    "pgen": (
+        *("a PLINK 2 file", (".pgen", ".pvar", ".psam"), rb"\x6c\x1b[\2-\4\x10\x11]"),
+        _BED.format("--pfile x"),
+    ),
+    "netcdf": ("a netCDF 3 file", (), rb"CDF[\1\2\5]", "write it as netCDF 4, with format='NETCDF4'"),
+    "r": ("an R file", (".rds", ".rda", ".rdata"), _NEVER, "write it with arrow::write_parquet(…)"),
+    "zip": ("a zip archive", (".zip",), _NEVER, "unpack it, and open what it contains"),
+    "excel": (
+        *("an Excel workbook", (".xls", ".xlsx", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
+        "save its sheet as CSV",
+    ),
+    "duckdb": ("a DuckDB file", (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}", _DUCKDB),
+    "sqlite": ("an SQLite file", (".sqlite", ".sqlite3"), rb"SQLite format 3\0", _SQLITE),
+    "json": ("a JSON file", (".json", ".jsonl", ".ndjson"), _NEVER, _PARQUET.format("read_json")),
+    "pandas": ("a table that only pandas reads", _ONLY_PANDAS, _NEVER, _PARQUET.format("read_…")),
+}
+_HDF5 = rb"\x89HDF\r\n\x1a\n"
+FORMATS = {
+    name: Format(label, extensions, signature, remedy=remedy)
+    for name, (label, extensions, signature, remedy) in _UNSUPPORTED.items()
+} | {
+    "npy": Format("NumPy", (".npy",), rb"\x93NUMPY", "numpy:open_npy"),
+    "npz": Format("NumPy or SciPy .npz (zip)", (".npz",), rb"PK\x03\x04", "numpy:open_npz"),
+    "matrixmarket": Format(
+        "Matrix Market", (".mtx", ".mtx.gz"), rb"%%MatrixMarket", "numpy:open_matrixmarket"
+    ),
+    "svmlight": Format("svmlight", SVMLIGHT, b"", "numpy:open_svmlight"),
+    "parquet": Format("Parquet", (".parquet", ".pq"), rb"PAR1", "arrow:open_arrow"),
+    "arrow": Format("Arrow or Feather", (".arrow", ".feather", ".ipc"), rb"ARROW1", "arrow:open_arrow"),
+    "csv": Format("CSV", (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES), b"", "csv:open_csv"),
+    "zarr": Format("Zarr", (".zarr",), b"", "zarr:open_zarr"),
+    "index": Format("index", (".index",), b"", "banditsis.index.reader:open_index"),
+    "hdf5": Format("HDF5", (".h5", ".hdf5", ".nc"), _HDF5, "hdf5:open_hdf5"),
+    "h5ad": Format("AnnData (.h5ad)", (".h5ad",), _HDF5, "hdf5:open_hdf5"),
+    "plink": Format("PLINK", (".bed",), rb"\x6c\x1b", "plink:open_plink"),
+}
+#: The file that describes an index, and its key for the version of the layout.
+META, PREPARED = "meta.json", "banditsis_index"
+ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_source(
@@ -80,15 +161,18 @@ def open_source(
 def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | None = None) -> Opened:
     """Open any kind of data; ``names`` replace those of the features."""
     if isinstance(data, (str, os.PathLike)):
-        opened = _open_named(data, options)
+        from banditsis.formats.remote import open_url  # rarely needed
+
+        opened = open_url(str(data), options) if is_url(data) else open_file(data, options)
         opened.new_names, opened.label = names, str(data)
         return opened
-    if _is_stream(data):
+    is_stream = hasattr(data, "__arrow_c_stream__")
+    if is_stream and not (is_frame(data) or is_labelled(data) or is_dask(data)):
         import pyarrow as pa  # only tables need it
 
-        data = pa.table(data)  # read once: a query could return its rows in another order next time
+        data = pa.table(data)  # a query is read once: it could return its rows in another order next time
     if is_frame(data):
-        from banditsis.formats.frames import OpenedFrame  # only frames need it
+        from banditsis.formats.arrow import OpenedFrame  # only frames need it
 
         return OpenedFrame(data, options, names)
     if is_labelled(data):
@@ -101,20 +185,6 @@ def open_features(X: Any) -> Source:
     return open_any(X, ReadOptions(strict=is_frame(X))).source()
 
 
-def _open_named(data: str | os.PathLike[str], options: ReadOptions) -> Opened:
-    """Open a file or a URL."""
-    if is_url(data):
-        from banditsis.formats.remote import open_url
-
-        return open_url(str(data), options)
-    return open_file(data, options)
-
-
-def _is_stream(data: Any) -> bool:
-    """Whether data is a table of another library that Arrow can read, such as ``duckdb.sql("SELECT …")``."""
-    return hasattr(data, "__arrow_c_stream__") and not (is_frame(data) or is_labelled(data) or is_dask(data))
-
-
 def is_sparse(data: Any) -> bool:
     """Whether data is a sparse matrix or array of SciPy."""
     return hasattr(data, "toarray") and hasattr(data, "nnz")
@@ -125,7 +195,7 @@ def open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if isinstance(data, Source):
         return data
     if is_dask(data):
-        from banditsis.formats.frames import frame_names
+        from banditsis.formats.arrow import frame_names
         from banditsis.sources.dask import DaskSource
 
         return DaskSource(data, frame_names(data, names) if hasattr(data, "columns") else names)
@@ -140,3 +210,151 @@ def open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
     if find_memmap(data) is not None:
         return MappedSource(data, names)
     return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
+
+
+def open_file(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> Opened:
+    """Open a file or folder of features in any format."""
+    path = str(path) if is_url(path) else Path(find_prefix(path))
+    module, function = FORMATS[find_format(path)].opener.split(":")
+    module = module if "." in module else f"banditsis.formats.{module}"
+    opened: Opened = getattr(import_module(module), function)(path, options)
+    opened.label = str(path)
+    if isinstance(opened, OpenedMatrix) and options.wanted is None and 0 in opened.shape:
+        raise ValueError(f"{path} has no {'rows' if opened.shape[0] == 0 else 'features'}.")
+    return opened
+
+
+def find_format(path: str | os.PathLike[str]) -> str:
+    """The format that the name of a file declares, checked against its first bytes.
+
+    Examples
+    --------
+    >>> find_format("nothing/here.npy")
+    Traceback (most recent call last):
+    FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
+    """
+    if is_url(path):
+        store = re.sub(r"\.zarr/.*", ".zarr", str(split_path(path)[0]))  # of an array within it
+        return _readable(path, _match_name(Path(store)))
+    path = Path(split_path(path)[0])
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: check the name and the folder.")
+    if path.is_dir():
+        return _folder_format(path)
+    named, content = _match_name(path), _match_content(path)
+    if named is None:
+        return _readable(path, content)
+    expected = FORMATS[COMPRESSIONS.get(path.suffix.lower(), _readable(path, named))]
+    if expected.signature == (b"" if content is None else FORMATS[content].signature):
+        return named
+    if content is None:
+        problem = "its content is not: it may be damaged, or was written by another program."
+    else:
+        label = FORMATS[_readable(path, content)].label
+        problem = f"its content is that of a {label} file: change its extension."
+    raise ValueError(f"{path} is named as a {FORMATS[named].label} file, but {problem}")
+
+
+def _readable(path: object, name: str | None) -> str:
+    """The name of a format; raise if it is unknown or cannot be read."""
+    if name is None:
+        plain = [e for f in FORMATS.values() if f.opener for e in f.extensions if e.count(".") == 1]
+        raise ValueError(f"{path} has an unknown extension: rename it to end in one of {', '.join(plain)}.")
+    if FORMATS[name].remedy:
+        label, *_, remedy = FORMATS[name]
+        raise ValueError(f"{path} is {label}, which cannot be read: {remedy}.")
+    return name
+
+
+def _match_name(path: Path) -> str | None:
+    """The format with the longest extension that a name ends in."""
+    name = path.name.lower()
+    found = {e: key for key, f in FORMATS.items() for e in f.extensions if name.endswith(e)}
+    return found[max(found, key=len)] if found else None
+
+
+def _match_content(path: Path) -> str | None:
+    """The format that the first bytes of a file are in; None for text and unknown formats."""
+    if not path.is_file():  # reading a FIFO would wait for ever
+        raise ValueError(f"{path} is not a regular file: write the data to a file first.")
+    with open(path, "rb") as file:
+        head = file.read(32)
+    if not head:
+        raise ValueError(f"{path} is empty.")
+    found = (k for k, f in FORMATS.items() if f.signature and re.match(f.signature, head, re.DOTALL))
+    return next(found, None)
+
+
+def _folder_format(path: Path) -> str:
+    """A folder is a Zarr store, or contains Parquet, Arrow or CSV files."""
+    if is_index(path):
+        return "index"
+    if path.name.endswith(".partial") and (path / "scratch").is_dir():
+        raise ValueError(f"{path} is an unfinished index: delete it, and run `banditsis index` again.")
+    if path.suffix.lower() == ".zarr" or any((path / name).exists() for name in ZARR_METADATA):
+        return "zarr"
+    entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
+    formats = {_folder_format(e) if e.is_dir() else _match_name(e) for e in entries} - {None}
+    formats = {name for name in formats if FORMATS[str(name)].opener}
+    if len(formats) == 1 and formats <= {"parquet", "arrow", "csv"}:
+        return str(formats.pop())
+    content = "nothing" if not entries else ", ".join(entry.name for entry in entries[:3])
+    raise ValueError(
+        f"{path} is a folder, but neither a Zarr store nor one of Parquet, Arrow or CSV files alone: it "
+        f"contains {content}."
+    )
+
+
+def is_index(path: Path) -> bool:
+    """Whether a folder is one that ``banditsis index`` wrote."""
+    try:
+        return PREPARED in json.loads((path / META).read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
+def is_url(data: Any) -> bool:
+    """Whether data is a URL and not a path.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/x.zarr"), is_url("x.zarr")
+    (True, False)
+    """
+    return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
+
+
+def local_path(data: Any) -> Path | None:
+    """The local file or folder that data is in; None for URLs and data in memory.
+
+    Examples
+    --------
+    >>> str(local_path("data.h5:/counts/raw")), local_path("s3://bucket/x.zarr")
+    ('data.h5', None)
+    """
+    if not isinstance(data, (str, os.PathLike)) or is_url(data):
+        return None
+    return Path(split_path(data)[0])
+
+
+def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
+    """A file or a URL, and the path within it that follows a colon.
+
+    Examples
+    --------
+    >>> split_path("data.h5:/counts/raw")[1], split_path("s3://bucket/data.h5:/counts")
+    ('counts/raw', ('s3://bucket/data.h5', 'counts'))
+    """
+    text = str(path) if is_url(path) else Path(path).as_posix()
+    start = re.match(r"[a-z0-9+.-]+://|[A-Za-z]:/|", text)  # Windows: C:/data.h5:/counts
+    end = text.find(":/", start.end() if start else 0)
+    if end >= 0 and (is_url(path) or not Path(path).exists()):
+        outer, inner = text[:end], text[end:].strip(":/")
+        return (outer if is_url(path) else Path(outer)), inner
+    return (text if is_url(path) else Path(find_prefix(path))), ""
+
+
+def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The file that a prefix of PLINK stands for, ``x.bed`` for ``x``; else the path itself."""
+    is_prefix = not is_url(path) and not Path(path).exists() and (bed := Path(f"{path}.bed")).is_file()
+    return bed if is_prefix else path

@@ -31,6 +31,8 @@ class ReadOptions(NamedTuple):
     dates: str = "skip"
     na: Sequence[str] = ()
     memory_limit: int | None = None
+    #: the columns that are requested of a file of targets (None for its only column); None for data
+    wanted: Sequence[str | None] | None = None
     #: A folder for copies of tables of text that do not fit in memory; without one they raise an error.
     scratch: Path | None = None
     #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
@@ -86,35 +88,26 @@ def choose_columns(names: Sequence[str], options: ReadOptions, where: object) ->
     >>> choose_columns(names, ReadOptions(columns=["snp_*", "4"], drop=["snp_1"]), "data.csv")
     [2, 3]
     """
-    chosen = set(range(len(names)))
-    if options.columns:
-        chosen = _match_any(names, options.columns, where)
-    if options.drop:
-        chosen -= _match_any(names, options.drop, where)
+    places = {name: j for j, name in enumerate(names)}
+
+    def match(pattern: str) -> set[int]:
+        """The columns of a name, number or pattern, or of several of them with commas in between."""
+        if pattern in places:
+            return {places[pattern]}
+        has_wildcard = re.search(r"[*?\[]", pattern) is not None
+        is_match = re.compile(fnmatch.translate(pattern)).match
+        found = {j for j, name in enumerate(names) if is_match(name)} if has_wildcard else set()
+        if found or "," in pattern:
+            return found or set().union(*(match(part.strip()) for part in pattern.split(",")))
+        if has_wildcard:
+            raise ColumnNotFoundError(f"no column of {where} matches {pattern!r}.")
+        return {find_column(names, pattern, where)}
+
+    chosen = set().union(*map(match, options.columns)) if options.columns else set(range(len(names)))
+    chosen = chosen.difference(*map(match, options.drop))
     if not chosen:
         raise ValueError(f"no column of {where} is left: check which columns are chosen and dropped.")
     return sorted(chosen)
-
-
-def _match_any(names: Sequence[str], patterns: Sequence[str], where: object) -> set[int]:
-    places = {name: j for j, name in enumerate(names)}
-    return set().union(*(_match(names, places, pattern, where) for pattern in patterns))
-
-
-def _match(names: Sequence[str], places: dict[str, int], pattern: str, where: object) -> set[int]:
-    """The columns of a name, number or pattern, or of several of them with commas in between."""
-    if pattern in places:
-        return {places[pattern]}
-    if re.search(r"[*?\[]", pattern):
-        is_match = re.compile(fnmatch.translate(pattern)).match
-        found = {j for j, name in enumerate(names) if is_match(name)}
-        if found:
-            return found
-    if "," in pattern:
-        return set().union(*(_match(names, places, part.strip(), where) for part in pattern.split(",")))
-    if re.search(r"[*?\[]", pattern):
-        raise ColumnNotFoundError(f"no column of {where} matches {pattern!r}.")
-    return {find_column(names, pattern, where)}
 
 
 def find_column(names: Sequence[str], column: str, where: object) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 
 from banditsis.formats.checks import import_optional
 from banditsis.formats.opened import Opened
+from banditsis.formats.opening import find_format, open_file, split_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import find_format, open_file, split_path
 
 #: Packages that fsspec needs for each protocol.
 PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from banditsis.formats.checks import readable
-from banditsis.formats.registry import COMPRESSIONS
+from banditsis.formats.opening import COMPRESSIONS
 
 BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
@@ -41,10 +41,6 @@ class TextFile(NamedTuple):
     decimal: str
     #: text that stands for a missing value, besides the usual codes
     na: Sequence[str] = ()
-
-    def is_number(self, cell: str) -> bool:
-        """Whether a cell is a number."""
-        return is_number(cell.replace(self.decimal, "."))
 
 
 def inspect_text(path: Path, na: Sequence[str] = (), wanted: Sequence[str | None] | None = None) -> TextFile:
@@ -200,7 +196,7 @@ def open_text(path: Path) -> Iterator[Any]:
         with open(path, "rb") as plain:
             yield plain
         return
-    with readable(path, COMPRESSIONS[suffix][0], COMPRESSION_ERRORS), DECOMPRESSORS[suffix](path) as file:
+    with readable(path, COMPRESSIONS[suffix], COMPRESSION_ERRORS), DECOMPRESSORS[suffix](path) as file:
         yield file
 
 

@@ -18,8 +18,8 @@ from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.formats.anndata import open_anndata
 from banditsis.formats.checks import DAMAGE, check_is_file, import_optional
 from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.opening import split_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.registry import split_path
 from banditsis.formats.stores import Store, open_matrix
 from banditsis.sources.blocks import BlockSource
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.formats.registry import META, PREPARED, is_url
+from banditsis.formats.opening import META, PREPARED, is_url
 from banditsis.formats.remote import connect
 
 VERSION = 5

@@ -18,11 +18,10 @@ from banditsis.core.formatting import format_bytes
 from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
-from banditsis.formats.opening import open_any
+from banditsis.formats.join import find_place, read_columns
+from banditsis.formats.opening import META, find_prefix, is_index, local_path, open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.formats.registry import META, find_prefix, is_index, local_path
 from banditsis.formats.stores import to_text
-from banditsis.formats.targets import find_place, read_columns
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, PART, Folder, Record
 from banditsis.index.order import count_head_rows, order_rows
 from banditsis.index.reader import IndexSource
@@ -218,7 +217,7 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
         if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
             label = " ".join(filter(None, (Path(file).stem, label)))
-        return Data(source, name, label, column.expand(np.arange(source.shape[0])), opened.ids)
+        return Data(source, name, label, column.take(np.arange(source.shape[0])), opened.ids)
     return Data(source, name, None, None, opened.ids)
 
 
