@@ -1,7 +1,7 @@
 """The four simulation models of the BanditSIS paper [1]_.
 
-Features have covariance ``Σ_ij = 0.5^|i-j|``, and the response depends on the first few of them. Features are
-generated row by row in place, without a p × p matrix or a second copy of X.
+Features have covariance ``Σ_ij = 0.5^|i-j|``, and the response depends on the first few of them. All models
+have the parameters and return the values of :func:`make_m1`.
 
 References
 ----------
@@ -12,6 +12,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.validation import check_integer
 
 RHO = 0.5
-DEGREES_OF_FREEDOM = 5
 #: Number of values drawn at a time, few enough to stay in the cache while they are correlated.
 BLOCK = 1 << 17
+#: Draws a value for each row or each active feature.
+Draw = Callable[[np.random.Generator], Any]
 
 
 def make_m1(
@@ -50,7 +52,6 @@ def make_m1(
     X : ndarray of shape (n, p), row-major
     y : ndarray of shape (n,), float64
     active : ndarray of int
-        The features that y depends on.
 
     Examples
     --------
@@ -60,8 +61,7 @@ def make_m1(
     >>> round(float(np.corrcoef(X[:, 20], X[:, 21])[0, 1]), 1)
     0.5
     """
-    rng = _start(n, p, n_active, random_state)
-    return _add_response(_make_features(n, p, rng, dtype), np.ones(n_active), rng)
+    return _simulate(n, p, random_state, n_active, dtype)
 
 
 def make_m2(
@@ -72,11 +72,9 @@ def make_m2(
     .. math:: y = \sum_{j=1}^{10} β_j X_j + ε, \quad β_j = (-1)^{U_j} (a + |Z_j|), \quad
         a = 4 \log(n) / \sqrt n
 
-    with :math:`U_j \sim B(0.95)`, :math:`Z_j \sim N(0, 1)`, and X and ε as in :func:`make_m1`. The effects of
+    with :math:`U_j \sim B(0.95)`, :math:`Z_j \sim N(0, 1)`, and X and ε as in M1. The effects of
     neighbouring features with opposite signs cancel, so some active features are nearly uncorrelated with y.
     No marginal screening finds all of them in every data set.
-
-    See :func:`make_m1` for the parameters and the returned values.
 
     Examples
     --------
@@ -84,11 +82,13 @@ def make_m2(
     >>> np.linalg.lstsq(X[:, active], y)[0].round(1)
     array([-1.4, -0.9, -1.6, -2.3, -1.3, -2. , -0.9, -2.1, -1.6, -1.2])
     """
-    rng = _start(n, p, n_active, random_state)
-    X = _make_features(n, p, rng, dtype)
-    sign = np.where(rng.random(n_active) < 0.95, -1.0, 1.0)
-    minimum = 4 * math.log(n) / math.sqrt(n)
-    return _add_response(X, sign * (minimum + np.abs(rng.standard_normal(n_active))), rng)
+
+    def draw_coefficients(rng: np.random.Generator) -> Floats:
+        sign = np.where(rng.random(n_active) < 0.95, -1.0, 1.0)
+        minimum = 4 * math.log(n) / math.sqrt(n)
+        return np.asarray(sign * (minimum + np.abs(rng.standard_normal(n_active))))
+
+    return _simulate(n, p, random_state, n_active, dtype, coefficients=draw_coefficients)
 
 
 def make_m3(
@@ -99,10 +99,8 @@ def make_m3(
     .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X = \sqrt{3/5} \, Z / \sqrt{W / 5}, \quad
         Z \sim N(0, Σ), \quad W \sim χ^2_5
 
-    with one W for each row, and Σ and ε as in :func:`make_m1`. The factor :math:`\sqrt{3/5}` makes Σ the
+    with one W for each row, and Σ and ε as in M1. The factor :math:`\sqrt{3/5}` makes Σ the
     covariance of X, as in the paper.
-
-    See :func:`make_m1` for the parameters and the returned values.
 
     Examples
     --------
@@ -110,10 +108,7 @@ def make_m3(
     >>> round(float(X.var()), 1)
     1.0
     """
-    rng = _start(n, p, n_active, random_state)
-    nu = DEGREES_OF_FREEDOM
-    X = _make_features(n, p, rng, dtype, scale=np.sqrt((nu - 2) / rng.chisquare(nu, n)))
-    return _add_response(X, np.ones(n_active), rng)
+    return _simulate(n, p, random_state, n_active, dtype, scale=lambda rng: np.sqrt(3 / rng.chisquare(5, n)))
 
 
 def make_m4(
@@ -123,10 +118,8 @@ def make_m4(
 
     .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X \sim \tfrac12 N(0, Σ) + \tfrac12 N(2, Σ)
 
-    with Σ and ε as in :func:`make_m1`. Each row is shifted by 2 with probability one half, so every feature
+    with Σ and ε as in M1. Each row is shifted by 2 with probability one half, so every feature
     is correlated with y.
-
-    See :func:`make_m1` for the parameters and the returned values.
 
     Examples
     --------
@@ -134,40 +127,36 @@ def make_m4(
     >>> np.bincount(X.mean(axis=1).round().astype(int))
     array([463,   0, 537])
     """
-    rng = _start(n, p, n_active, random_state)
-    X = _make_features(n, p, rng, dtype, shift=np.where(rng.integers(0, 2, n), 2.0, 0.0))
-    return _add_response(X, np.ones(n_active), rng)
+    return _simulate(n, p, random_state, n_active, dtype, shift=lambda rng: 2.0 * rng.integers(0, 2, n))
 
 
-def _start(n: int, p: int, n_active: int, random_state: Any) -> np.random.Generator:
-    """Check the sizes and return the random numbers."""
-    check_integer("n", n, 1)
-    check_integer("p", p, 1)
-    check_integer("n_active", n_active, 1, p)
-    return np.random.default_rng(random_state)
-
-
-def _make_features(
-    n: int, p: int, rng: np.random.Generator, dtype: DTypeLike, scale: Any = 1.0, shift: Any = 0.0
-) -> Array:
-    """Return rows ``scale · z + shift`` with z ~ N(0, Σ)."""
+def _simulate(
+    n: int,
+    p: int,
+    random_state: Any,
+    n_active: int,
+    dtype: DTypeLike,
+    *,
+    scale: Draw = lambda rng: 1.0,
+    shift: Draw = lambda rng: 0.0,
+    coefficients: Draw = lambda rng: 1.0,
+) -> tuple[Array, Floats, Indices]:
+    """Rows ``scale · z + shift`` with z ~ N(0, Σ), ``y = Σ β_j X_j + ε``, and the active features."""
     from banditsis.kernels.cells import autoregress  # loads Numba
 
+    for name, value in (("n", n), ("p", p)):
+        check_integer(name, value, 1)
+    check_integer("n_active", n_active, 1, p)
     kind: Any = np.dtype(dtype)
     if kind not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {kind}.")
-    scale, shift = np.broadcast_to(scale, n).copy(), np.broadcast_to(shift, n).copy()
+    rng = np.random.default_rng(random_state)
+    scales, shifts = (np.broadcast_to(draw(rng), n).astype(np.float64) for draw in (scale, shift))
     X = np.empty((n, p), dtype=kind)
     step = max(1, BLOCK // p)
     for i in range(0, n, step):
         block = X[i : i + step]
         rng.standard_normal(out=block, dtype=kind)
-        autoregress(block, RHO, scale[i : i + step], shift[i : i + step])
-    return X
-
-
-def _add_response(X: Array, coefficients: Floats, rng: np.random.Generator) -> tuple[Array, Floats, Indices]:
-    """Return X, the response ``y = Σ β_j X_j + ε``, and the active features."""
-    y = X[:, : coefficients.size].astype(np.float64) @ coefficients
-    y += rng.standard_normal(len(X))
-    return X, y, np.arange(coefficients.size)
+        autoregress(block, RHO, scales[i : i + step], shifts[i : i + step])
+    y = X[:, :n_active].astype(np.float64) @ (np.ones(n_active) * coefficients(rng))
+    return X, y + rng.standard_normal(n), np.arange(n_active)
