@@ -17,16 +17,9 @@ def test_published_sizes_are_those_of_discarding_a_third():
     assert sizes[:10] == [2000, 1336, 894, 599, 402, 271, 184, 126, 87, 61]
     whole = {q for line in TABLE1 for q in line.quantiles if line.alpha is not None and q == int(q)}
     assert whole <= set(sizes)
-
-
-def test_published_sizes_are_not_those_of_the_printed_algorithm():
-    sizes = {step.n_keep for step in variant_plan("printed", 1.5, 10).steps}
-    assert not {1336, 894, 599, 402, 271, 184, 126, 87, 61} & sizes
-
-
-def test_as_published_starts_with_the_second_step_as_printed():
+    assert not set(sizes[1:10]) & {step.n_keep for step in variant_plan("printed", 1.5, 10).steps}
     printed, published = variant_plan("printed", 1.1, 144), variant_plan("published", 1.1, 144)
-    assert published.steps[0].n_rows == printed.steps[1].n_rows
+    assert published.steps[0].n_rows == printed.steps[1].n_rows  # it starts with the second step
 
 
 def run_small(round_index):

@@ -15,12 +15,11 @@ from paper.movielens import (
     read_movielens,
     representative_users,
 )
-from paper.published import TABLE2
 from paper.replications import Options, read_rows
 from paper.table2 import estimate_users
 from paper.table2 import reproduce as reproduce_table2
 
-from banditsis import Interactions, Plan, screen
+from banditsis import Plan, screen
 
 needs_libmf = pytest.mark.skipif(find_spec("libmf") is None, reason="LIBMF needs a C++ compiler")
 
@@ -114,7 +113,9 @@ def test_invalid_files_raise(small, tmp_path, name, old, new, message):
         read_movielens(folder)
 
 
-def test_truncated_files_raise(small, tmp_path):
+def test_truncated_and_missing_files_raise(small, tmp_path):
+    with pytest.raises(ValueError, match=r"is not a folder.*ml-25m\.zip"):
+        read_movielens(tmp_path / "nowhere")
     folder = write_files(small, tmp_path / "ml")
     path = folder / "genome-scores.csv"
     content = path.read_bytes()
@@ -131,19 +132,10 @@ def test_truncated_files_raise(small, tmp_path):
         path.write_text(path.read_text("utf-8").partition("\n")[0] + "\n")
         with pytest.raises(ValueError, match=message):
             read_movielens(folder)
-
-
-def test_missing_files_and_folders_raise(small, tmp_path):
-    with pytest.raises(ValueError, match=r"is not a folder.*ml-25m\.zip"):
-        read_movielens(tmp_path / "nowhere")
-    folder = write_files(small, tmp_path / "ml")
     (folder / "genome-scores.csv").unlink()
     with pytest.raises(ValueError, match=r"has no genome-scores\.csv.*it has genome-tags\.csv"):
         read_movielens(folder)
-
-
-def test_files_of_different_releases_raise(small, tmp_path):
-    folder = write_files(small, tmp_path / "ml")
+    folder = write_files(small, tmp_path / "another release")
     (folder / "movies.csv").write_text("movieId,title,genres\n1,A,B\n")
     with pytest.raises(ValueError, match=r"0 movies with tags and ratings.*one release"):
         read_movielens(folder)
@@ -260,20 +252,6 @@ def test_other_data_of_the_same_size_are_run_again(table2, small):
         assert rows[0]["SIS_mae"] != result.rows[0]["SIS_mae"]
 
 
-def test_report_gives_the_number_of_features_kept(tmp_path):
-    pytest.importorskip("libmf", reason="LIBMF needs a C++ compiler")
-    data = make_standin(n_movies=60, n_tags=5, n_users=20, n_ratings=900)
-    assert (
-        "15 features, d = 15,"
-        in reproduce_table2(Options(replications=1, jobs=1, out=tmp_path), data).markdown
-    )
-
-
-def test_number_of_users_is_checked(small, tmp_path):
-    with pytest.raises(ValueError, match="replications must be from 1 to 100, got 101"):
-        reproduce_table2(Options(replications=101, out=tmp_path), small)
-
-
 @needs_libmf
 def test_command(small, tmp_path, command):
     folder = write_files(small, tmp_path / "ml", ("genome-scores",))
@@ -288,18 +266,10 @@ def test_command(small, tmp_path, command):
     assert done.returncode == 1
     assert "has no movies.csv" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_an_unusable_output_folder_gives_a_one_line_error(small, tmp_path, command):
-    folder = write_files(small, tmp_path / "ml")
     (tmp_path / "file").touch()
     done = command("table2", "--movielens", folder, "--out", tmp_path / "file" / "out")
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
     assert f"{tmp_path / 'file'}" in done.stderr
-
-
-def test_published_values_are_in_order():
-    assert [line.key for line in TABLE2] == ["SIS", "BanditSIS_1.5", "BanditSIS_1.1", "BanditSIS_0.5"]
-    assert Interactions(np.zeros((3, 1128), np.float32)).shape[1] == 636_756
+    with pytest.raises(ValueError, match="replications must be from 1 to 100, got 101"):
+        reproduce_table2(Options(replications=101, out=tmp_path), small)
