@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import f_oneway, pearsonr
 
 from banditsis import Plan, open_source, screen
 from banditsis.core.arrays import spread
@@ -132,50 +131,29 @@ def test_same_bits_for_all_thread_counts(layout, dtype):
         np.testing.assert_array_equal(one.scores, five.scores)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_pairwise_equals_scipy_on_what_is_present(layout, dtype):
-    X = (BASE + 10).astype(dtype)
-    X[rng.random(X.shape) < 0.2] = np.nan
-    X[:, 7] = np.nan
-    X[9:, 8] = np.nan  # nine left
-    scores = exact_scores(layout(X), Y, missing="pairwise")
-    assert scores[7] == scores[8] == 0
-    for j in (0, 3, 36):
-        here = ~np.isnan(X[:, j])
-        r = pearsonr(X[here, j].astype(float), Y[here])[0]
-        np.testing.assert_allclose(scores[j], r * np.sqrt(here.mean()), atol=1e-10 if dtype == "f8" else 1e-6)
+GIVEN = {
+    "alone": {},
+    "covariates": {"covariates": np.column_stack([BASE[:, 3] + Y, BASE[:, 9]])},
+    "weights": {"sample_weight": np.exp(BASE[:, 7])},
+}
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("missing", [False, True])
-def test_many_responses_equal_one_by_one(layout, dtype, missing):
+@pytest.mark.parametrize("missing", ["raise", "pairwise"])
+@pytest.mark.parametrize("given", GIVEN)
+def test_many_responses_equal_one_by_one(layout, dtype, missing, given):
     X = (BASE + 5 * np.arange(P)).astype(dtype)
-    if missing:
+    if missing == "pairwise":
         X[rng.random(X.shape) < 0.1] = np.nan
     Ys = np.column_stack([Y, BASE[:, 10] + 0.1 * Y, rng.standard_normal((N, 3)) + 1e6])
-    option = "pairwise" if missing else "raise"
-    plan = Plan.paper(N, P, 4)
-    together = screen(layout(X), Ys, plan, missing=option, random_state=5)
+    plan, options = Plan.paper(N, P, 4), {"missing": missing, "random_state": 5, **GIVEN[given]}
+    together = screen(layout(X), Ys, plan, **options)
     assert len(together) == 5
     for k, result in enumerate(together):
-        alone = screen(X, Ys[:, k], plan, missing=option, random_state=5)
+        alone = screen(X, Ys[:, k], plan, **options)
         np.testing.assert_array_equal(result.selected, alone.selected)
         np.testing.assert_allclose(result.scores, alone.scores, rtol=0, atol=1e-12 if dtype == "f8" else 1e-6)
         assert [r.cells for r in result.rounds] == [r.cells for r in alone.rounds]
-
-
-@pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_anova_equals_scipy(layout, missing):
-    labels = rng.choice(["a", "b", "c", "d"], N)
-    X = BASE + 0.3 * (labels == "a")[:, None] + 50
-    if missing == "pairwise":
-        X[rng.random(X.shape) < 0.2] = np.nan
-    scores = exact_scores(layout(X), labels, statistic="anova", missing=missing)
-    for j in (0, 20):
-        here = ~np.isnan(X[:, j])
-        f, m = f_oneway(*(X[here & (labels == k), j] for k in "abcd")).statistic, here.sum()
-        eta2 = 3 * f / (3 * f + m - 4)
-        np.testing.assert_allclose(scores[j], np.sqrt(eta2 * m / N), rtol=1e-9)
 
 
 sizes = st.tuples(st.integers(3, 40), st.integers(1, 12))

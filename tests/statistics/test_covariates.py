@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
-import statsmodels.api as sm
 
 from banditsis import SIS, BanditSIS, Plan, screen
+from banditsis.statistics import Pearson
+from banditsis.statistics.covariates import find_basis
+from banditsis.statistics.tail_test import TailTest
 
 rng = np.random.default_rng(7)
 N, P = 400, 25
@@ -102,16 +104,19 @@ def test_a_note_names_columns_that_are_left_out():
     assert "left out" not in str(exact(covariates=np.column_stack([Z, np.ones(N)])))
 
 
-@pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_several_responses_share_a_pass(missing):
-    both = np.column_stack([Y, X[:, 2] + Z[:, 1], Y**2])
-    x = X if missing == "raise" else np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
-    options = {"covariates": Z, "missing": missing, "random_state": 0}
-    together = screen(x, both, Plan.paper(N, P, 4), **options)
-    for k, result in enumerate(together):
-        alone = screen(x, both[:, k], Plan.paper(N, P, 4), **options)
-        np.testing.assert_array_equal(result.selected, alone.selected)
-        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
+@pytest.mark.parametrize("given", [None, Z], ids=["alone", "covariates"])
+def test_normal_responses_are_found_as_the_check_of_each_finds_them(given):
+    n, draw = 9000, np.random.default_rng(0)
+    noise = np.column_stack(
+        [draw.standard_normal((n, 2)), draw.standard_exponential(n), draw.standard_t(4, n), draw.random(n)]
+    )
+    y = noise * [1, 1e-6, 1e9, 1, 1e-3] + [0, 7, 1e12, 1e6, -1]  # far from 0, and of very different sizes
+    basis = given if given is None else find_basis(draw.standard_normal((n, 3)), np.dtype(float))
+    rows = slice(0, n)
+    bound = Pearson.bind(y, False).given(basis, None).calibrate(rows)
+    expected = [TailTest(bound.subset([k]).score_parts(rows)).is_exempt for k in range(5)]
+    np.testing.assert_array_equal(bound.normal_responses(rows), expected)
+    assert expected == [True, True, False, False, False]
 
 
 def test_adaptive_runs_regress_over_the_rows_read():
@@ -126,19 +131,6 @@ def test_float32_features_keep_their_digits():
     y = 1e4 * Z[:, 0] + 0.5 * X[:, 4] + rng.standard_normal(N)
     scores = screen(X.astype("f4"), y, Plan.exact(N, P, 5), covariates=Z).scores
     np.testing.assert_allclose(scores, partial(X.astype("f4").astype(float), y, Z), atol=1e-5)
-
-
-def test_anova_given_covariates_is_the_partial_f_test():
-    indicators = (LABELS[:, None] == ["a", "b"]).astype(float)
-    result = exact(y=LABELS, statistic="anova", covariates=Z)
-    for j in range(P):
-        small = sm.OLS(X[:, j], sm.add_constant(Z)).fit()
-        large = sm.OLS(X[:, j], sm.add_constant(np.column_stack([Z, indicators]))).fit()
-        f, p, _ = large.compare_f_test(small)
-        eta2 = 1 - large.ssr / small.ssr
-        assert result.scores[j] == pytest.approx(np.sqrt(eta2), abs=1e-10)
-        assert result.pvalues[j] == pytest.approx(p, rel=1e-8)
-        assert f == pytest.approx((eta2 / 2) / ((1 - eta2) / (N - 6)))
 
 
 def test_estimators_take_covariates():
