@@ -25,18 +25,12 @@ def test_yaml_files_are_valid(path):
     assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
 
 
-def test_the_citation_has_the_version_and_the_paper():
+def test_the_citation_and_the_changelog_have_the_version():
     citation = read("CITATION.cff")
     assert citation["version"] == banditsis.__version__
     assert citation["license"] == PROJECT["license"]
-    assert [author["family-names"] for author in citation["references"][0]["authors"]] == [
-        "Ouyang",
-        "He",
-        "Meng",
-    ]
-
-
-def test_the_changelog_starts_with_the_version():
+    authors = [author["family-names"] for author in citation["references"][0]["authors"]]
+    assert authors == ["Ouyang", "He", "Meng"]
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert headings[0] == banditsis.__version__
 

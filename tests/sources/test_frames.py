@@ -62,14 +62,6 @@ def test_columns_of_every_kind_are_numbers(build, rows, columns):
     np.testing.assert_allclose(source.read(rows, columns), EXPECTED[rows][:, chosen], rtol=1e-7)
 
 
-def test_the_same_scores_as_an_array(build):
-    y = EXPECTED[:, 0] + EXPECTED[:, 1]
-    expected = screen(EXPECTED, y, Plan.exact(N, 7, 3), missing="pairwise")
-    result = screen(build(COLUMNS), y, Plan.exact(N, 7, 3), missing="pairwise")
-    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
-    np.testing.assert_array_equal(result.selected, expected.selected)
-
-
 def test_the_dtype_holds_all_values():
     small = {name: COLUMNS[name] for name in ("c", "d")}
     for build in FRAMES.values():
@@ -86,10 +78,7 @@ def test_a_target_is_taken_out(build):
         np.testing.assert_allclose(source.read(slice(0, N), None), np.delete(EXPECTED, 1, axis=1), rtol=1e-7)
     with pytest.raises(ValueError, match="the frame has no column 'gap': did you mean 'gaps'"):
         open_data(build(COLUMNS), target="gap")
-
-
-def test_rows_without_a_target_are_left_out(build):
-    source, y, *_ = open_data(build(COLUMNS), target="few")
+    source, y, *_ = open_data(build(COLUMNS), target="few")  # rows without it are left out
     known = np.arange(N) % 5 != 0
     np.testing.assert_array_equal(y, np.arange(N)[known])
     assert source.shape == (known.sum(), 6)
@@ -118,11 +107,8 @@ def test_one_feature_for_each_value(build):
     assert list(source.names) == ["a", "colour=blue", "colour=green", "colour=red"]
     block = source.read(np.array([0, 1, 2, 3]), None)
     np.testing.assert_array_equal(block[:, 1:], [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 0]])
-
-
-def test_ids_are_not_one_hot_encoded():
-    frame = pl.DataFrame({"who": [f"s{k}" for k in range(10_001)], "a": 1.0})
-    source = open_source(frame, one_hot=True)
+    ids = build({"who": [f"s{k}" for k in range(10_001)], "a": np.ones(10_001)})
+    source = open_source(ids, one_hot=True)
     assert list(source.names) == ["a"]
     assert source.notes[0] == "skipped who (over 5,000 levels); to use it: fewer levels."
 
@@ -169,7 +155,12 @@ def test_no_big_copy():
         assert peak < 0.5 * 8 * n * p
 
 
-def test_selectors_take_frames_of_mixed_types(build):
+def test_scores_and_selectors_of_frames_of_mixed_types(build):
+    y = EXPECTED[:, 0] + EXPECTED[:, 1]
+    plan = Plan.exact(N, 7, 3)
+    found, expected = (screen(data, y, plan, missing="pairwise") for data in (build(COLUMNS), EXPECTED))
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+    np.testing.assert_array_equal(found.selected, expected.selected)
     frame = build({name: COLUMNS[name] for name in "abcd"})
     y = 5 * COLUMNS["a"] + COLUMNS["b"]
     selector = BanditSIS(2, random_state=0).fit(frame, y)
