@@ -198,7 +198,7 @@ class Strata:
         if order == "stored" and self.n_strata == 1:
             sizes, counts = tuple(stored), _allocate_at_random(stored, totals, rng)
         streams = [rng] if len(sizes) == 1 else rng.spawn(len(sizes))
-        take = _take_first if order == "stored" else draw_lazily if lazy else _draw_at_once
+        take = _take_first if order == "stored" else _draw_lazily if lazy else _draw_at_once
         parts = [take(*given) for given in zip(sizes, counts.T.tolist(), streams, strict=True)]
         starts = np.cumsum([0, *sizes[:-1]])
         for step in zip(*parts, strict=True):
@@ -226,30 +226,14 @@ def _draw_at_once(n: int, totals: Sequence[int], rng: np.random.Generator) -> It
         yield sample[start:stop]
 
 
-def draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
+def _draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
     """As :func:`_draw_at_once`, with the rows of each step drawn when they are needed."""
     drawn = np.empty(0, dtype=np.intp)
     for total in totals:
-        n_new = total - len(drawn)
-        if total > n // 4:
-            unseen = np.ones(n, dtype=bool)
-            unseen[drawn] = False
-            new = rng.permutation(np.flatnonzero(unseen))[:n_new]
-        else:
-            new = _draw_unseen(n, n_new, drawn, rng)
+        ranks = rng.choice(n - len(drawn), total - len(drawn), replace=False)  # among the rows that are left
+        new = ranks + np.searchsorted(drawn - np.arange(len(drawn)), ranks, "right")
         yield new
-        drawn = np.union1d(drawn, new)
-
-
-def _draw_unseen(n: int, size: int, drawn: Indices, rng: np.random.Generator) -> Indices:
-    """Draw rows and reject those drawn before, at most one in four."""
-    new = np.empty(0, dtype=np.intp)
-    while len(new) < size:
-        more = rng.integers(0, n, size=2 * (size - len(new)) + 16, dtype=np.intp)
-        new = np.concatenate([new, more[~np.isin(more, drawn, kind="sort")]])
-        _, first = np.unique(new, return_index=True)
-        new = new[np.sort(first)]
-    return new[:size]
+        drawn = np.sort(np.concatenate([drawn, new]))
 
 
 def _draw_blocks(totals: Sequence[int], rng: np.random.Generator, edges: Indices) -> Iterator[Indices]:
