@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, chunks, count_rows, spread
+from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.plans.design import ORDINARY
@@ -93,22 +93,16 @@ def measure_unread(statistic: LinearStatistic, rows: Rows) -> Floats:
     all rows that were read.
     """
     n = len(statistic.y)
-    parts = list(chunks(slice(0, n), max(1, (1 << 16) // statistic.n_responses)))
 
-    def measure(part: Rows) -> tuple[Floats, Floats, Floats, Floats]:
-        d = statistic.targets(part)
-        return d.sum(axis=0), np.einsum("ij,ij->j", d, d), d.min(axis=0), d.max(axis=0)
+    def measure(response: int) -> float:
+        y = statistic.subset([response]).targets(slice(0, n))[:, 0]
+        distance = np.abs(y - y.mean())
+        deviation = np.sqrt(np.square(distance).sum())
+        ordinary = max(ORDINARY / np.sqrt(n) * deviation, distance[rows].max())
+        beyond = np.square(distance[distance > ordinary]).sum()
+        return float(np.sqrt(beyond) / max(deviation, SMALLEST))
 
-    totals, squared, lows, highs = map(np.array, zip(*map_in_threads(measure, parts, 8), strict=True))
-    mean = totals.sum(axis=0) / n
-    deviation = np.sqrt(np.maximum(squared.sum(axis=0) - n * mean * mean, 0.0))
-    farthest = np.abs(statistic.targets(rows) - mean).max(axis=0)
-    ordinary = np.maximum(ORDINARY / np.sqrt(n) * deviation, farthest)
-    beyond = np.zeros_like(mean)
-    for k in np.flatnonzero((np.maximum(highs - mean, mean - lows) > ordinary).any(axis=1)):  # few
-        distance = np.abs(statistic.targets(parts[k]) - mean)
-        beyond += np.square(np.where(distance > ordinary, distance, 0.0)).sum(axis=0)
-    return ratio(np.sqrt(beyond), deviation)
+    return np.array(map_in_threads(measure, range(statistic.n_responses)))
 
 
 class VarianceInflation(NamedTuple):
@@ -156,12 +150,9 @@ def choose_pilot(
         square /= max((weights * square).sum(), SMALLEST)
         return Pilot(rows, weights, sampled, sampled + weights / design.n_rows, square)
 
-    step = 1 + n_read // MAX_CANDIDATES
-    parts = [as_indices(part) for part in read]
-    if step > 1:  # every so many rows of each stratum
-        groups = [strata.group(part) for part in parts]
-        parts = [part for rows, edges in groups for part in np.split(as_indices(rows), edges[1:-1])]
-    rows = np.sort(np.concatenate([part[::step] for part in parts]))
+    rows = np.sort(np.concatenate([as_indices(part) for part in read]))
+    if design.n_strata == 1:
+        rows = rows[:: 1 + n_read // MAX_CANDIDATES]
     every = weigh(rows, np.ones(len(rows)))
     if len(rows) <= size:
         return every
