@@ -82,17 +82,16 @@ class GroupSums(NamedTuple):
         """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
         variation, n_groups, n_rows = self.variation(), len(self.values), int(self.counts.max(axis=1).sum())
         known = variation[~np.isnan(variation)]
-        n_differing = 0
-        if known.size:
-            n_differing = int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size)))
+        if not known.size:
+            return None
+        n_differing = int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size)))
         if n_differing:
             worst = int(np.nanargmax(variation))
             name = source.name(worst if self.columns is None else int(self.columns[worst]))
             others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
             return f"feature {name!r}{others if n_differing > 1 else ' differs'} between {among}"
-        if known.size and known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False):
-            return f"features differ between {among}"
-        return None
+        drift = known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False)
+        return f"features differ between {among}" if drift else None
 
 
 def group_cuts(source: Source, rows: Rows) -> Indices:
@@ -148,6 +147,7 @@ def warn_if_not_exchangeable(
 def _find_difference(
     source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
 ) -> str | None:
+    """What differs between the rows that were read and others; None if nothing does."""
     (n, p), m = source.shape, count_rows(rows)
     views = (view for column in y.T for view in response_views(column))
     n_tests = y.shape[1] * (2 if y.dtype.kind in NUMBERS else MAX_LABELS)
@@ -160,20 +160,14 @@ def _find_difference(
         groups = GroupSums.of(source.read(rows, columns), cuts, columns)
     among = "blocks" if blocks else "groups of consecutive rows"
     difference = None if groups is None else groups.describe_differing(source, among)
-    size = min(m, n - m, PROBE_ROWS)
-    if difference or blocks or source.shuffled or size < 8:
+    if difference or blocks or source.shuffled or (size := min(m, n - m, PROBE_ROWS)) < 8:
         return difference
-    samples = [_probe_rows(0, m, size), _probe_rows(m, n, size)]
-    block = np.concatenate([source.read(some, columns) for some in samples])
+    run = max(1, size // PROBE_RUNS)  # a few evenly spaced runs of rows, so few blocks are read
+    firsts = [np.linspace(a, b - run, size // run).astype(np.intp) for a, b in ((0, m), (m, n))]
+    samples = [np.unique(some[:, None] + np.arange(run)) for some in firsts]
+    block = source.read(np.concatenate(samples), columns)
     both = GroupSums.of(block, np.array([0, len(samples[0]), len(block)]), columns)
     return both.describe_differing(source, f"the first {m:,} rows and the rest")
-
-
-def _probe_rows(start: int, stop: int, size: int) -> Indices:
-    """Rows in a few evenly spaced runs, so few blocks are read."""
-    run = max(1, size // PROBE_RUNS)
-    firsts = np.linspace(start, stop - run, size // run).astype(np.intp)
-    return np.unique(firsts[:, None] + np.arange(run))
 
 
 def response_views(y: Array) -> Iterator[Array]:

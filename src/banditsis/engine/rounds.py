@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import Workers, map_in_threads
@@ -51,8 +51,6 @@ class Found(NamedTuple):
     #: positions in the state of the features that each response has left
     left: list[Positions]
     results: list[ScreeningResult]
-    #: features present in too few rows to be scored, for each response
-    few: list[Indices]
 
 
 def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
@@ -66,7 +64,7 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     if isinstance(statistic, LinearStatistic) and not run.is_exact:
         statistic = statistic.with_evidence()
     state, q = _start(run.source, statistic, read[0], run.strata), statistic.n_responses
-    found = Found(state, [slice(None)] * q, [run.begin_result(k) for k in range(q)], [np.arange(0)] * q)
+    found = Found(state, [slice(None)] * q, [run.begin_result(k) for k in range(q)])
     rule = run.plan.keep_rule(run.strata.design, partial(_first_inflation, run, statistic, read[0]))
     for number, step in enumerate(run.plan.steps, start=1):
         status().round, status().n_rounds = number, run.plan.n_steps
@@ -85,14 +83,10 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
         sample = reduce(join_rows, read)
         results = [choose_features(run.source, r, sample, run.weigh, run.settings.n_choose) for r in results]
     yield results
-    few = found.few
     if run.settings.pvalues:
-        found = found._replace(results=results)
-        full = [_read_in_full(run, found, k, workers, tick) for k in range(q)]
-        results, few = [result for result, _ in full], [some for _, some in full]
+        results = [_read_in_full(run, result, k, workers, tick) for k, result in enumerate(results)]
         yield results
-    results = _correct_pvalues(run, found.state.statistic, results, read)
-    yield [_note_missing(run, result, some) for result, some in zip(results, few, strict=True)]
+    yield _correct_pvalues(run, found.state.statistic, results, read)
 
 
 def _start(
@@ -162,21 +156,20 @@ def _next_round(
         warnings = warn_if_not_exchangeable(run.source, statistic.y, rows, run.row_order, state.groups)
     seconds, n_new = (clock() - started) / q, state.n_new(rows)
     effective = run.strata.design.effective_rows(state.n_read)
-    results, few, left = list[ScreeningResult](), list[Indices](), list[Positions]()
+    results, left = list[ScreeningResult](), list[Positions]()
     for k, (some, kept, cutoff) in enumerate(scored):
         result, positions = found.results[k], found.left[k]
         done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
-        if statistic.pairwise and not result.rounds:
-            result = _flag_missingness(result, state.missingness(k), some.present, state.n_read)
+        if some.present is not None and not result.rounds:
+            result = _describe_missing(result, state, k, some.present)
         result = _add_round(result, some, features[k], kept, done)
         results.append(replace(result, notes=(*warnings, *result.notes)))
-        few.append(_find_mostly_missing(found.few[k], features[k], some.present, state))
         left.append(kept if isinstance(positions, slice) else positions[kept])
         said = done.n_rows, done.n_features, done.n_kept, done.seconds
         logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(result.rounds), *said)
         if run.settings.on_round is not None:
             run.settings.on_round(results[-1].rounds[-1])
-    return Found(state, left, results, few)
+    return Found(state, left, results)
 
 
 def _add_round(
@@ -223,23 +216,21 @@ def _add_round(
     )
 
 
-def _find_mostly_missing(few: Indices, features: Indices, present: Floats | None, state: State) -> Indices:
-    """The features present in too few rows to be scored in the last round that they took part in."""
-    if present is None:
-        return few
-    now = features[is_mostly_missing(present, state.n_read, state.statistic.min_present)]
-    return np.union1d(np.setdiff1d(few, features), now)
-
-
-def _flag_missingness(
-    result: ScreeningResult, missing: tuple[Floats, Array] | None, present: Floats | None, n_read: int
-) -> ScreeningResult:
-    """Flag the features, of all, whose presence predicts the response.
+def _describe_missing(result: ScreeningResult, state: State, k: int, present: Floats) -> ScreeningResult:
+    """Name the features that are mostly missing, and flag those whose presence predicts the response.
 
     It does if that is clear after Bonferroni's correction, and explains a quarter of the variance of the
-    response or implies its value. ``missing`` is what :meth:`LinearStatistic.missingness` returns.
+    response or implies its value.
     """
-    if missing is None or present is None:
+    least, n_read = state.statistic.min_present, state.n_read
+    if (few := np.flatnonzero(is_mostly_missing(present, n_read, least))).size:
+        listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
+        note = (
+            f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {least} of the {n_read:,} "
+            f"rows read first and scored 0: {listed}."
+        )
+        result = replace(result, notes=(note, *result.notes))
+    if (missing := state.missingness(k)) is None:
         return result
     r, alike = missing
     z = -NormalDist().inv_cdf(ERROR_RATE / r.size / 2) / np.sqrt(max(n_read - 3, 1))
@@ -261,18 +252,6 @@ def _add_effects(found: Found, k: int) -> ScreeningResult:
         few = is_mostly_missing(present, result.rounds[-1].n_rows, found.state.statistic.min_present)
         effects = Effects(*(np.where(few, np.nan, values) for values in effects))
     return replace(result, effects=effects)
-
-
-def _note_missing(run: Run, result: ScreeningResult, few: Indices) -> ScreeningResult:
-    """Name the features that are present in too few rows to be scored."""
-    if not few.size:
-        return result
-    listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
-    note = (
-        f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {run.statistic.min_present} of "
-        f"the rows read and scored 0: {listed}."
-    )
-    return replace(result, notes=(note, *result.notes))
 
 
 def _measure_sample(
@@ -300,23 +279,21 @@ def _measure_sample(
 
 
 def _read_in_full(
-    run: Run, found: Found, k: int, workers: Workers, tick: Callable[[int], None]
-) -> tuple[ScreeningResult, Indices]:
+    run: Run, result: ScreeningResult, k: int, workers: Workers, tick: Callable[[int], None]
+) -> ScreeningResult:
     """Add a round that reads every row of the selected features from the start."""
-    result, (n, p) = found.results[k], run.source.shape
-    d, everything = result.selected.size, slice(0, n)
+    (n, p), d, everything = run.source.shape, result.selected.size, slice(0, run.source.shape[0])
     if result.rounds[-1].n_rows >= n or d == 0:
-        return result, found.few[k]
+        return result
     statistic, chosen = run.statistic.subset([k]).calibrate(everything), np.sort(result.selected)
     state = _start(run.source, statistic, everything, Strata.uniform(n), chosen)
-    before = Found(state, [slice(None)], [result], [found.few[k]])
+    before = Found(state, [slice(None)], [result])
     found = _next_round(run, before, KeepRule(d), Step(n, d), everything, None, workers, tick)
     detail = (
         f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection by "
         f"false discovery rate accounts for all {p:,}."
     )
-    result = _add_effects(found, 0)
-    return replace(result, details=(*result.details, detail)), found.few[0]
+    return replace(_add_effects(found, 0), details=(*result.details, detail))
 
 
 def _correct_pvalues(
