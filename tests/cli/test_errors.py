@@ -94,17 +94,16 @@ def test_faults_of_texts(tmp_path, name):
     assert re.search(message, said(result))
 
 
-ARRAYS = {
-    "objects": (np.array([[1, "a"]], dtype=object), "Python objects"),
-    "three dimensions": (np.zeros((4, 3, 2)), "has shape (4, 3, 2): features have two dimensions"),
-    "records": (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "holds records (a, b): save its fields"),
-    "no rows": (np.zeros((0, 5)), "no rows"),
-}
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_arrays_that_are_no_features(folder, tmp_path, name):
-    array, message = ARRAYS[name]
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array([[1, "a"]], dtype=object), "Python objects"),
+        (np.zeros((4, 3, 2)), "has shape (4, 3, 2): features have two dimensions"),
+        (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "holds records (a, b): save its fields"),
+        (np.zeros((0, 5)), "no rows"),
+    ],
+)
+def test_arrays_that_are_no_features(folder, tmp_path, array, message):
     np.save(tmp_path / "x.npy", array, allow_pickle=True)
     for result in (
         run("info", tmp_path / "x.npy"),

@@ -16,7 +16,7 @@ designs = st.lists(
 
 
 @given(strata=designs)
-def test_allocations_have_the_right_size_and_only_grow(strata):
+def test_allocations_and_effective_rows_grow_up_to_all_rows(strata):
     design = SamplingDesign(*zip(*strata, strict=True))
     before = np.zeros(design.n_strata, int)
     for m in range(design.n_rows + 1):
@@ -24,9 +24,11 @@ def test_allocations_have_the_right_size_and_only_grow(strata):
         assert rows.sum() == m
         assert (before <= rows).all()
         assert (rows <= design.sizes).all()
-        if m >= design.n_strata:
-            assert (rows >= 1).all()
+        assert m < design.n_strata or (rows >= 1).all()
         before = rows
+    effective = [design.effective_rows(m) for m in range(design.n_strata, design.n_rows + 1)]
+    assert (np.diff(effective) > -1e-9 * design.n_rows).all()
+    assert effective[-1] == pytest.approx(design.n_rows)
 
 
 def test_rows_of_strata_that_vary_more_are_worth_more():
@@ -34,15 +36,6 @@ def test_rows_of_strata_that_vary_more_are_worth_more():
     assert design.allocate(1000)[1] == pytest.approx(500, abs=100)
     assert design.effective_rows(1000) > 2000
     assert SamplingDesign.uniform(1000).effective_rows(10) == 10
-
-
-@given(strata=designs)
-def test_effective_rows_grow_up_to_all_rows(strata):
-    design = SamplingDesign(*zip(*strata, strict=True))
-    n = design.n_rows
-    effective = [design.effective_rows(m) for m in range(design.n_strata, n + 1)]
-    assert (np.diff(effective) > -1e-9 * n).all()
-    assert effective[-1] == pytest.approx(n)
 
 
 def test_a_design_buys_a_lower_floor_and_a_cheaper_guarantee():

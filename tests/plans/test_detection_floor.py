@@ -132,16 +132,6 @@ def test_the_floor_is_stated_with_its_condition():
     assert max(map(len, str(result).splitlines())) <= 80
 
 
-def test_the_floor_is_printed_and_stored():
-    rng = np.random.default_rng(5)
-    X, y = simulate("normal", 20_000, 400, rng, np.array([0.5]))
-    result = screen(X, y, PLAN, random_state=0)
-    floor = result.detection_floor()
-    assert f"detection floor: {floor:.4f}; a feature with |r| at or above it" in str(result)
-    assert ScreeningResult.from_json(result.to_json()).detection_floor() == floor
-    assert result.detection_floor(0.99) > floor > result.detection_floor(0.5)
-
-
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -158,14 +148,18 @@ def test_where_no_floor_is_known(options, reason):
     with pytest.raises(ValueError, match=reason):
         result.detection_floor()
     assert "detection floor: not available" in str(result)
-    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1"):
-        PLAN.detection_floor(1)
 
 
-def test_constant_and_perfect_features_do_no_harm():
+def test_the_floor_is_printed_and_stored_and_constant_and_perfect_features_do_no_harm():
     rng = np.random.default_rng(7)
     X, y = simulate("normal", 20_000, 400, rng, np.array([0.5]))
     X[:, 1], X[:, 2] = 3.0, y
     result = screen(X * 1e200, y, PLAN, random_state=0)
+    floor = result.detection_floor()
+    assert f"detection floor: {floor:.4f}; a feature with |r| at or above it" in str(result)
+    assert ScreeningResult.from_json(result.to_json()).detection_floor() == floor
+    assert result.detection_floor(0.99) > floor > result.detection_floor(0.5)
+    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1"):
+        PLAN.detection_floor(1)
     assert result.evidence.variance_inflation == pytest.approx(1, abs=0.1)
     assert screen(np.ones((20_000, 400)), y, PLAN, random_state=0).evidence.variance_inflation == 1

@@ -26,12 +26,6 @@ def test_never_above_the_budget(n, p, d, budget):
     assert plan == Plan.optimal(n, p, d, budget)
 
 
-def test_fractions_and_cells():
-    assert Plan.optimal(10_000, 500, 50, 0.05) == Plan.optimal(10_000, 500, 50, 250_000)
-    assert Plan.optimal(10_000, 500, 50, 1.0) == Plan.exact(10_000, 500, 50)
-    assert Plan.optimal(10_000, 500, 50, 10**9) == Plan.exact(10_000, 500, 50)
-
-
 @pytest.mark.parametrize("n", [10**3, 10**7])
 @pytest.mark.parametrize(
     ("ratio", "printed", "published"), [(10, 0.94, 0.88), (100, 0.92, 0.95), (10**4, 0.90, 1)]
@@ -73,6 +67,12 @@ def test_keeps_what_matters_more_often_than_the_paper():
 def test_impossible_budgets(budget, message):
     with pytest.raises(ValueError, match=message):
         Plan.optimal(10_000, 500, 50, budget)
+
+
+def test_budgets_of_cells_and_of_everything():
+    assert Plan.optimal(10_000, 500, 50, 0.05) == Plan.optimal(10_000, 500, 50, 250_000)
+    assert Plan.optimal(10_000, 500, 50, 1.0) == Plan.exact(10_000, 500, 50)
+    assert Plan.optimal(10_000, 500, 50, 10**9) == Plan.exact(10_000, 500, 50)
 
 
 def test_a_budget_is_kept_if_nothing_is_dropped():

@@ -70,38 +70,25 @@ def test_few_steps(n, p, d, alpha, discard):
         assert min(cells) > 1.1 * plan.cells
 
 
-def test_few_steps_are_better():
-    plan = Plan.paper(20_000, 200_000, 50)
-    few = plan.with_few_steps()
-    assert few.n_steps <= plan.n_steps / 2
-    assert few.detection_floor() < plan.detection_floor()
-
-
-def test_cost_grows_like_the_root_of_n():
-    cells = [Plan.paper(n, 2000, 30).cells for n in (10**4, 10**6, 10**8)]
-    slopes = [math.log10(b / a) / 2 for a, b in itertools.pairwise(cells)]
-    assert all(0.45 < slope < 0.6 for slope in slopes)
-
-
 def test_plans_are_values():
     assert Plan.paper(100, 20, 5) == Plan.paper(100, 20, 5)
     assert len({Plan.paper(100, 20, 5), Plan.paper(100, 20, 5), Plan.exact(100, 20, 5)}) == 2
     assert Plan.exact(100, 20, 50).steps == ((100, 20),)
     assert Plan.subsample(100, 20, 5, 30).cells == 600
     assert Plan(100, 20, ((10, 8), (50, 5))).steps == (Step(10, 8), Step(50, 5))
-
-
-def test_a_plan_prints_as_a_table():
-    lines = str(Plan.paper(10_000, 500, 50)).splitlines()
-    assert lines[0].startswith("paper: 10,000 rows × 500 features → 50")
-    assert len(lines) == 2 + Plan.paper(10_000, 500, 50).n_steps
-
-
-def test_fewer_rows():
-    plan = Plan.paper(10_000, 500, 50).limit_rows(500)
-    assert plan.n_rows == 500
-    assert max(step.n_rows for step in plan.steps) == 500
     assert Plan.exact(10, 5, 2).limit_rows(20) == Plan.exact(10, 5, 2)
+    plan = Plan.paper(10_000, 500, 50)
+    lines = str(plan).splitlines()
+    assert lines[0].startswith("paper: 10,000 rows × 500 features → 50")
+    assert len(lines) == 2 + plan.n_steps
+    few = plan.limit_rows(500)
+    assert few.n_rows == max(step.n_rows for step in few.steps) == 500
+
+
+def test_cost_grows_like_the_root_of_n():
+    cells = [Plan.paper(n, 2000, 30).cells for n in (10**4, 10**6, 10**8)]
+    slopes = [math.log10(b / a) / 2 for a, b in itertools.pairwise(cells)]
+    assert all(0.45 < slope < 0.6 for slope in slopes)
 
 
 @pytest.mark.parametrize(
