@@ -145,7 +145,7 @@ def test_rows_in_order_are_not_trusted(folder, tmp_path):
     options = ("--row-order", "stored", "--alpha", 1, "--keep", 3)
     result = run("screen", tmp_path / "x.npy", "--target", tmp_path / "y.npy", *options, "--quiet")
     assert result.stderr.startswith("warning: ")
-    assert "shuffle" in result.stderr
+    assert "banditsis index" in result.stderr
     np.save(tmp_path / "y.npy", np.repeat(["hi", "lo"], N // 2))
     result = run("screen", folder / "x.npy", "--target", tmp_path / "y.npy", *options)
     assert "the response is constant in the" in result.stdout
