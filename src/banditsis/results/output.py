@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, Nor
 
 if TYPE_CHECKING:
     from banditsis.results.features import Features
-    from banditsis.results.result import ScreeningResult
 
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
@@ -50,12 +49,7 @@ class Output:
         If ``full``, everything is stored, including the scores of all features (compressed), so
         :meth:`from_json` gives an equal result. Otherwise only the selected features are described.
         """
-        return json.dumps(self._to_record(full))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what :meth:`to_json` wrote; the result is equal in every field."""
-        return cls._from_record(json.loads(text))
+        return json.dumps(to_record(self, full))
 
     def to_html(
         self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
@@ -78,7 +72,7 @@ class Output:
         """
         from banditsis.show.report import write_report  # only needed here
 
-        return write_report(self._results(), path, title, X, y)
+        return write_report(self, path, title, X, y)
 
     def _repr_html_(self) -> str:
         from banditsis.show.report.text import summarize  # only needed in notebooks
@@ -88,20 +82,12 @@ class Output:
     def __repr__(self) -> str:
         return str(self)
 
-    def _results(self) -> Sequence[ScreeningResult]:
-        raise NotImplementedError
 
-    def _to_record(self, full: bool) -> dict[str, Any]:
-        """The result as plain data."""
-        raise NotImplementedError
-
-    @classmethod
-    def _from_record(cls, record: Mapping[str, Any]) -> Self:
-        raise NotImplementedError
-
-
-def to_record(result: ScreeningResult, full: bool) -> dict[str, Any]:
-    """A result as plain data; see :meth:`Output.to_json`."""
+def to_record(result: Any, full: bool) -> dict[str, Any]:
+    """A result, or several, as plain data; see :meth:`Output.to_json`."""
+    if hasattr(result, "results"):
+        records = [to_record(one, full) for one in result.results]
+        return {"responses": dict(zip(result.names, records, strict=True))}
     columns = to_lists(result.features)
     record: dict[str, Any] = {
         "features": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
@@ -153,8 +139,6 @@ def _encode(value: Any) -> Any:
         return {"object": [type(value).__name__, _encode_fields(value)]}
     if isinstance(value, Mapping):
         return {"mapping": [[key, _encode(item)] for key, item in value.items()]}
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(item) for item in value]}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_encode(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
@@ -164,7 +148,7 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any) -> Any:
     if isinstance(value, list):
-        return [_decode(item) for item in value]
+        return tuple(map(_decode, value))
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -177,7 +161,7 @@ def _decode(value: Any) -> Any:
         return CLASSES[name](**{field: _decode(item) for field, item in fields.items()})
     if kind == "mapping":
         return {key: _decode(item) for key, item in content}
-    return float(content) if kind == "float" else tuple(map(_decode, content))
+    return float(content)
 
 
 def _pack(array: Array) -> str | list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from banditsis.plans.detection_floor import detection_floor, error_level
 from banditsis.results import sentences
 from banditsis.results.evidence import ERROR_RATE, About, Evidence, Round, find_limits, is_clear, strength
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
-from banditsis.results.output import Output, decode_fields, to_record
+from banditsis.results.output import Output, decode_fields
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import METHODS, adjust_pvalues, reject_nulls
@@ -368,15 +369,10 @@ class ScreeningResult(Output):
         below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines if line)
         return "\n".join([*above, rounds_table(self.rounds), *below])
 
-    def _results(self) -> Sequence[ScreeningResult]:
-        return [self]
-
-    def _to_record(self, full: bool) -> dict[str, Any]:
-        return to_record(self, full)
-
     @classmethod
-    def _from_record(cls, record: Mapping[str, Any]) -> ScreeningResult:
-        return cls(**decode_fields(record))
+    def from_json(cls, text: str) -> ScreeningResult:
+        """Read what :meth:`to_json` wrote; the result is equal in every field."""
+        return cls(**decode_fields(json.loads(text)))
 
 
 def strength_of(result: ScreeningResult) -> Floats:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from banditsis.core.arrays import Indices
 from banditsis.core.formatting import count, printable, short_labels, text_table
 from banditsis.core.validation import check_choice, check_real
-from banditsis.results.output import Output, to_record
+from banditsis.results.output import Output, decode_fields
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
@@ -99,18 +100,13 @@ class ScreeningResults(Output, Sequence[ScreeningResult]):
         rows = list(zip(*columns.values(), strict=True))
         return printable(f"{head}\n{text_table(list(columns), rows, align='<>><')}")
 
-    def _results(self) -> Sequence[ScreeningResult]:
-        return self.results
-
-    def _to_record(self, full: bool) -> dict[str, Any]:
-        records = [to_record(result, full) for result in self.results]
-        return {"responses": dict(zip(self.names, records, strict=True))}
-
     @classmethod
-    def _from_record(cls, record: Mapping[str, Any]) -> ScreeningResults:
+    def from_json(cls, text: str) -> ScreeningResults:
+        """Read what :meth:`to_json` wrote."""
+        record = json.loads(text)
         if "responses" not in record:
             raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
-        return cls([ScreeningResult._from_record(one) for one in record["responses"].values()])
+        return cls([ScreeningResult(**decode_fields(one)) for one in record["responses"].values()])
 
 
 def describe_size(results: Sequence[ScreeningResult]) -> str:

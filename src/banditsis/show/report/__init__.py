@@ -37,10 +37,9 @@ SECTIONS: tuple[tuple[str, Callable[[ScreeningResult, Sample | None], str]], ...
 )
 
 
-def write_report(
-    results: Sequence[ScreeningResult], path: str | Path | None, title: str | None, X: Any, y: Any
-) -> str | None:
+def write_report(found: Any, path: str | Path | None, title: str | None, X: Any, y: Any) -> str | None:
     """Write the page to a file, or return it as text; see :meth:`ScreeningResult.to_html`."""
+    results = [found] if isinstance(found, ScreeningResult) else list(found)
     y = pair_rows(X, y=y)["y"]
     if y is not None:
         y = [y] if len(results) == 1 else list(np.asarray(y).T)
