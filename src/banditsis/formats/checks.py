@@ -111,3 +111,8 @@ def available_memory() -> int:
         if not hasattr(os, "sysconf"):
             return 1 << 32
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def to_text(value: Any) -> str:
+    """A value as text; bytes are UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

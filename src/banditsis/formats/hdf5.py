@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, count_rows
-from banditsis.formats.anndata import open_anndata
 from banditsis.formats.checks import import_optional, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.opening import split_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.stores import Store, open_matrix
+from banditsis.formats.stores import Store, open_anndata, open_matrix
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource, split_rows
@@ -41,6 +40,7 @@ class Hdf5Source(BlockSource):
         self.chunk = dataset.chunks or (max(1, MIN_TILE // self.shape[1]), self.shape[1])
         self.cells_at_once = max(MIN_TILE, self.chunk[0] * self.chunk[1])
         self._filters = _find_filters(dataset)
+        self._chunk_bytes = self.chunk[0] * self.chunk[1] * self.dtype.itemsize
         pairs = zip(self.shape, self.chunk, strict=True)
         self._edges = [np.arange(0, length + size, size) for length, size in pairs]
 
@@ -60,23 +60,21 @@ class Hdf5Source(BlockSource):
         return block
 
     def _read_chunk(self, i: int, j: int) -> Array:
-        height, width = self.chunk
+        (height, width), dataset = self.chunk, self.dataset
         top, left = i * height, j * width
         with self.store.readable():
             if self._filters is not None:
-                stored = self.dataset.id.get_chunk_info_by_coord((top, left))
+                stored = dataset.id.get_chunk_info_by_coord((top, left))
                 if stored.byte_offset is not None:  # else it was never written
                     if stored.filter_mask == (1 << len(self._filters)) - 1:  # no filter was applied
                         self._check_size(stored.size)
-                    with suppress(OSError, RuntimeError):  # damaged: the library finds out
-                        skipped, data = self.dataset.id.read_direct_chunk((top, left))
-                        return self._decode(data, skipped)
-            return np.asarray(self.dataset[top : top + height, left : left + width])
+                    skipped, data = dataset.id.read_direct_chunk((top, left))
+                    return self._decode(data, skipped)
+            return np.asarray(dataset[top : top + height, left : left + width])
 
     def _decode(self, data: Any, skipped: int) -> Array:
         """Undo the filters, last one first; bit k of ``skipped`` is set if filter k was not applied."""
-        assert self._filters is not None
-        for k, code in reversed(list(enumerate(self._filters))):
+        for k, code in reversed(list(enumerate(self._filters or ()))):
             if skipped >> k & 1:
                 continue
             if code == DEFLATE:
@@ -87,12 +85,8 @@ class Hdf5Source(BlockSource):
         self._check_size(memoryview(data).nbytes)
         return np.frombuffer(data, self.dataset.dtype).reshape(self.chunk)
 
-    @property
-    def _chunk_bytes(self) -> int:
-        return self.chunk[0] * self.chunk[1] * self.dtype.itemsize
-
     def _check_size(self, n_bytes: int) -> None:
-        """Raise if a chunk has another size than its shape has: the library would read beyond its memory."""
+        """Raise if a chunk has another size than its shape has: the library would write beyond its memory."""
         if n_bytes != self._chunk_bytes:
             raise ValueError(f"a chunk has {n_bytes:,} bytes instead of {self._chunk_bytes:,}")
 
@@ -129,7 +123,7 @@ class Hdf5Store(Store):
         datasets = {name: node for name, node in group.items() if hasattr(node, "dtype")}
         if not datasets:
             group.visititems(
-                lambda name, node: datasets.update({name: node}) if hasattr(node, "dtype") else None
+                lambda name, node: datasets.update({name: node} if hasattr(node, "dtype") else {})
             )
         return datasets
 
@@ -171,16 +165,13 @@ def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
         store.root = h5py.File(outer, "r")
         _check_links(outer, store.root, h5py.h5l.TYPE_EXTERNAL)
         if str(outer).lower().endswith(".h5ad"):
-            opened = open_anndata(store, inner or "X", options)
-        elif any("pandas_type" in node.attrs for node in store.root.values()):
+            return open_anndata(store, inner or "X", options)
+        if any("pandas_type" in node.attrs for node in store.root.values()):
             raise ValueError(
                 f"{outer} was written by pandas, which uses its own layout: read it with pandas.read_hdf "
                 "and pass the frame, or save the frame as Parquet."
             )
-        else:
-            opened = open_matrix(store, path, inner, options)
-    opened.contexts.append(store.readable)
-    return opened
+        return open_matrix(store, path, inner, options)
 
 
 def _check_links(path: object, file: Any, external: int) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -45,16 +45,8 @@ class Opened(ABC):
         self.label: str | None = None
         #: the copy of a remote file, which the source keeps
         self.copy: object = None
-        #: contexts that explain errors of reading, the outermost first
-        self.contexts: list[Callable[[], AbstractContextManager[None]]] = []
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Explain errors of reading."""
-        with ExitStack() as stack:
-            for context in self.contexts:
-                stack.enter_context(context())
-            yield
+        #: makes a context that explains errors of reading
+        self.explained: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     @abstractmethod

@@ -16,9 +16,6 @@ from banditsis.formats.opened import Opened
 from banditsis.formats.opening import find_format, open_file, split_path
 from banditsis.formats.options import ReadOptions
 
-#: Packages that fsspec needs for each protocol.
-PROTOCOL_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
-
 
 def open_url(url: str, options: ReadOptions) -> Opened:
     """Open a remote file.
@@ -48,7 +45,7 @@ def open_copy(url: str, open_file: Callable[[Path], Opened]) -> Opened:
     with explain():
         opened = open_file(copy.path)
     opened.where, opened.copy = url, copy
-    opened.contexts.insert(0, explain)
+    opened.explained = explain
     return opened
 
 
@@ -81,6 +78,5 @@ def connect(url: str) -> tuple[Any, str]:
         if not files.exists(path):
             raise FileNotFoundError(f"{url} does not exist or is not readable: check the URL.")
     except ImportError as error:
-        package = PROTOCOL_PACKAGES.get(url.split(":")[0], "another package")
-        raise ImportError(f"reading {url} needs {package} ({error}).") from error
+        raise ImportError(f"reading {url} needs another package: {error}.") from error
     return files, path.rstrip("/")

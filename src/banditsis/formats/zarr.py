@@ -7,7 +7,8 @@ import dataclasses
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from banditsis.core.arrays import Array, Columns, Rows
-from banditsis.formats.anndata import open_anndata
 from banditsis.formats.checks import DAMAGE, check_is_file, import_optional
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.opening import split_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.stores import Store, open_matrix
+from banditsis.formats.stores import Store, open_anndata, open_matrix
 from banditsis.sources.blocks import BlockSource
 
 zarr = import_optional("zarr", "Zarr", "zarr")
@@ -28,7 +28,6 @@ import numcodecs  # noqa: E402
 from zarr.abc.codec import BytesBytesCodec  # noqa: E402
 from zarr.storage import LocalStore  # noqa: E402
 
-MAX_CHUNK = 1 << 62  # rows or columns
 TEXT_BYTES = 1 << 10  # of a value of text, at most, on average
 STREAMS = {"zstd": "zstd", "gzip": "gzip", "zlib": "gzip"}  # compressions, and their names in pyarrow
 SIZES = {"blosc": slice(4, 8), "lz4": slice(0, 4)}  # where other compressions store the size of a chunk
@@ -82,22 +81,23 @@ class ZarrStore(Store):
             raise _damaged_metadata(self.path, error) from error
 
     def prepare(self, array: Any) -> Any:
+        """The same array with codecs that are known, and unpack to no more than the shape of a chunk."""
+        metadata, where = array.metadata, self.where(array)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about text, which future versions may store in another way
-            names = _codec_names(array.metadata.to_dict())
-        unknown = [name for name in names if name.removeprefix("numcodecs.") not in CODECS]
-        if unknown:
-            raise ValueError(
-                f"{self.where(array)} was written with the codec {unknown[0]}, which is not supported: "
-                "write the array again, for example with zstd."
-            )
-        return _bound(array)
+            if metadata.zarr_format == 3:
+                metadata = dataclasses.replace(metadata, codecs=_bound(metadata.codecs, BoundedCodec, where))
+            else:
+                n_bytes = _largest_size(array.chunks, np.dtype(array.dtype))
+                make = partial(BoundedCompressor, n_bytes=n_bytes)
+                filters = _bound(metadata.filters or (), make, where) or None
+                compressor = metadata.compressor and _bound([metadata.compressor], make, where)[0]
+                metadata = dataclasses.replace(metadata, filters=filters, compressor=compressor)
+            return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
 
     def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
-        files = array.shards or array.chunks
-        if not all(0 < length < MAX_CHUNK for length in (*array.chunks, *files)):
-            raise _damaged_metadata(self.where(array), ValueError(f"chunks of {array.chunks}"))
-        n_files = math.prod(-(-length // size) for length, size in zip(array.shape, files, strict=True))
+        pairs = zip(array.shape, array.shards or array.chunks, strict=True)
+        n_files = math.prod(-(-length // size) for length, size in pairs)
         folder = _local_folder(array)
         return array.chunks, n_files, n_files if folder is None else _count_files(folder)
 
@@ -123,11 +123,8 @@ def open_zarr(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     store = ZarrStore(outer, _open_root(outer), options.memory_limit)
     with store.readable():
         if store.root.attrs.get("encoding-type") == "anndata":
-            opened = open_anndata(store, inner or "X", options)
-        else:
-            opened = open_matrix(store, path, inner, options)
-    opened.contexts.append(store.readable)
-    return opened
+            return open_anndata(store, inner or "X", options)
+        return open_matrix(store, path, inner, options)
 
 
 def _split(path: Path | str) -> tuple[Path | str, str]:
@@ -160,17 +157,6 @@ def _damaged_metadata(path: object, error: Exception) -> ValueError:
     return ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.")
 
 
-def _codec_names(metadata: dict[str, Any]) -> list[str]:
-    """Names of all codecs of an array, or of the chunks within its shards."""
-    if metadata.get("zarr_format") == 2:
-        codecs = [*(metadata.get("filters") or ()), metadata.get("compressor")]
-        return [str(codec["id"]) for codec in codecs if codec]
-    names = []
-    for codec in [*metadata.get("codecs", ()), *metadata.get("index_codecs", ())]:
-        names += [str(codec["name"]), *_codec_names(codec.get("configuration") or {})]
-    return names
-
-
 def _local_folder(array: Any) -> Path | None:
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
 
@@ -187,11 +173,25 @@ def _count_files(folder: Path | str) -> int:
     return n
 
 
-# Codecs whose chunks do not unpack to more than the shape of a chunk declares
+def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> list[Any]:
+    """Codecs with others in the place of compressions; raise if one is not known."""
+    bounded = []
+    for codec in codecs:
+        name = getattr(codec, "codec_id", None) or codec.to_dict()["name"].removeprefix("numcodecs.")
+        if name not in CODECS:
+            raise ValueError(
+                f"{where} was written with the codec {name}, which is not supported: write the array again, "
+                "for example with zstd."
+            )
+        if hasattr(codec, "index_codecs"):  # shards
+            index = _bound(codec.index_codecs, make, where)
+            codec = dataclasses.replace(codec, codecs=_bound(codec.codecs, make, where), index_codecs=index)
+        bounded.append(make(name) if name in STREAMS or name in SIZES else codec)
+    return bounded
 
 
 class BoundedCodec(BytesBytesCodec):
-    """A compression of Zarr 3."""
+    """A compression of Zarr 3 that unpacks to no more than a chunk has."""
 
     is_fixed_size = False
 
@@ -208,7 +208,7 @@ class BoundedCodec(BytesBytesCodec):
 
 
 class BoundedCompressor(numcodecs.abc.Codec):  # type: ignore[misc]
-    """A compression of Zarr 2."""
+    """A compression of Zarr 2 that unpacks to no more than a chunk has."""
 
     codec_id = "bounded"
 
@@ -220,31 +220,6 @@ class BoundedCompressor(numcodecs.abc.Codec):  # type: ignore[misc]
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         return _unpack(self.name, buf, self.n_bytes)
-
-
-def _bound(array: Any) -> Any:
-    """The same array with bounded compressions."""
-    metadata = array.metadata
-    if metadata.zarr_format == 3:
-        metadata = dataclasses.replace(metadata, codecs=_bound_codecs(metadata.codecs))
-    elif metadata.compressor is not None and metadata.compressor.codec_id in {*STREAMS, *SIZES}:
-        n_bytes = _largest_size(array.chunks, np.dtype(array.dtype))
-        compressor = BoundedCompressor(metadata.compressor.codec_id, n_bytes)
-        metadata = dataclasses.replace(metadata, compressor=compressor)
-    return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
-
-
-def _bound_codecs(codecs: Sequence[Any]) -> list[Any]:
-    bounded = []
-    for codec in codecs:
-        name = codec.to_dict()["name"].removeprefix("numcodecs.")
-        if name in STREAMS or name in SIZES:
-            bounded.append(BoundedCodec(name))
-        elif hasattr(codec, "index_codecs"):  # shards
-            bounded.append(dataclasses.replace(codec, codecs=_bound_codecs(codec.codecs)))
-        else:
-            bounded.append(codec)
-    return bounded
 
 
 def _largest_size(shape: Sequence[int], dtype: np.dtype) -> int:

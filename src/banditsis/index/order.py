@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.validation import find_missing
-from banditsis.formats.stores import to_text
+from banditsis.formats.checks import to_text
 from banditsis.statistics import Anova, LinearStatistic, Pearson
 
 HEAD = 8  # rows that are also stored by row, in units of √n: those of the first steps of most plans

@@ -18,10 +18,10 @@ from banditsis.core.formatting import format_bytes
 from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
+from banditsis.formats.checks import to_text
 from banditsis.formats.join import find_place, read_columns
 from banditsis.formats.opening import META, find_prefix, is_index, local_path, open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.formats.stores import to_text
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, PART, Folder, Record
 from banditsis.index.order import count_head_rows, order_rows
 from banditsis.index.reader import IndexSource
