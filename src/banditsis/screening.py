@@ -33,6 +33,8 @@ from banditsis.engine.redundancy import MAX_CANDIDATES
 from banditsis.engine.rounds import screen_rounds
 from banditsis.engine.runs import Run, Settings, check_enough, make_runs
 from banditsis.formats.opening import open_features
+from banditsis.index.rounds import bit_rounds
+from banditsis.index.sketch import BY_BITS
 from banditsis.plans.plan import Plan
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
@@ -193,7 +195,8 @@ def _run_all(
     with show_progress(progress, sum(run.n_cells for run in runs)) as tick:
         try:
             for run in runs:
-                for results in screen_rounds(run, workers, tick):
+                rounds = bit_rounds if run.plan.name == BY_BITS and not run.constant else screen_rounds
+                for results in rounds(run, workers, tick):
                     found.update(zip(run.members, results, strict=True))
         except KeyboardInterrupt:
             raise Interrupted(partial_results("interrupted")) from None

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_guarantee_possible
 from banditsis.engine.sampling import N_STRATA, Strata
+from banditsis.index.sketch import plan_by_bits
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
@@ -42,8 +43,12 @@ def choose_design(
         strata = find_strata(source, statistic, settings.sampling, row_order)
     made, notes = plan if isinstance(plan, Plan) else plan(strata.design), list[str]()
     n_reread = made.n_keep if settings.pvalues else 0
+    if statistic is not None:
+        by_bits, notes = plan_by_bits(source, statistic, made, settings)
+        if by_bits is not None:
+            return by_bits, "stored", Strata.uniform(n), notes
     if made.why_exact and (made.or_exact is None or slower_than_exact(source, made, row_order, n_reread)):
-        notes, made = [made.why_exact], made.or_exact or made
+        notes, made = [made.why_exact, *notes], made.or_exact or made
     made = made.rereading(settings.statistic.rereads).limit_rows(n)
     if made.by_evidence and statistic is not None:
         random = row_order == "auto" or (source.shuffled and row_order == "stored")

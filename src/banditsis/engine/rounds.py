@@ -75,7 +75,7 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
         yield found.results
         if rule.ended:
             break
-    results = [_add_effects(found, k) for k in range(q)]
+    results = [add_effects(found, k) for k in range(q)]
     results[0] = replace(results[0], notes=(*rule.notes, *results[0].notes))
     if run.is_random_sample and not run.is_exact:
         results = _measure_sample(run, found.state, results, read)
@@ -162,7 +162,7 @@ def _next_round(
         done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
         if some.present is not None and not result.rounds:
             result = _describe_missing(result, state, k, some.present)
-        result = _add_round(result, some, features[k], kept, done)
+        result = add_round(result, some, features[k], kept, done)
         results.append(replace(result, notes=(*warnings, *result.notes)))
         left.append(kept if isinstance(positions, slice) else positions[kept])
         said = done.n_rows, done.n_features, done.n_kept, done.seconds
@@ -172,7 +172,7 @@ def _next_round(
     return Found(state, left, results)
 
 
-def _add_round(
+def add_round(
     result: ScreeningResult, scored: Scored, features: Indices, kept: Indices, done: Round
 ) -> ScreeningResult:
     """The result after a round, which scored some features and kept those at some positions."""
@@ -240,7 +240,7 @@ def _describe_missing(result: ScreeningResult, state: State, k: int, present: Fl
     return replace(result, flags=dict.fromkeys(depends.tolist(), LEAKAGE))
 
 
-def _add_effects(found: Found, k: int) -> ScreeningResult:
+def add_effects(found: Found, k: int) -> ScreeningResult:
     """Add the effect sizes of the selected features."""
     result, left = found.results[k], found.left[k]
     order = np.argsort(np.argsort(result.selected))  # from the order of features to that of the result
@@ -293,7 +293,7 @@ def _read_in_full(
         f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection by "
         f"false discovery rate accounts for all {p:,}."
     )
-    return replace(_add_effects(found, 0), details=(*result.details, detail))
+    return replace(add_effects(found, 0), details=(*result.details, detail))
 
 
 def _correct_pvalues(

@@ -15,6 +15,7 @@ from banditsis.core.formatting import to_single_line
 from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown, rows_by_missingness
 from banditsis.engine.design import PlanLike, choose_design
 from banditsis.engine.sampling import Strata
+from banditsis.index.sketch import BY_BITS
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.results.evidence import About, Evidence, Round, find_versions
@@ -282,7 +283,9 @@ def _split(run: Run, n_responses: int) -> list[list[int]]:
     together = list(range(n_responses))
     if n_responses < 2 or not getattr(run.statistic, "shares_pass", False):
         return [[k] for k in together]
-    late = [] if run.is_exact else run.statistic.constant_responses(next(run.draw()))
+    late = (
+        [] if run.is_exact or run.plan.name == BY_BITS else run.statistic.constant_responses(next(run.draw()))
+    )
     together = [k for k in together if k not in set(late)]
     return [part for part in (together, *([k] for k in late)) if part]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,7 +117,8 @@ def open_source(
     ----------
     data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL, Arrow stream, or Source
         Arrays are not copied. A source is returned as it is. A stream, such as the result of a query
-        (``duckdb.sql("SELECT …")``), is read into memory once.
+        (``duckdb.sql("SELECT …")``), is read into memory once. A list of :doc:`indexes </indexes>` of the
+        same features is opened as one.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
     columns, drop : str or sequence of str
@@ -165,6 +166,14 @@ def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | 
 
         opened = open_url(str(data), options) if is_url(data) else open_file(data, options)
         opened.new_names, opened.label = names, str(data)
+        return opened
+    if (
+        isinstance(data, (list, tuple))
+        and data
+        and all(isinstance(item, (str, os.PathLike)) for item in data)
+    ):
+        opened = find_opener("index")(data, options)  # several indexes, which are one
+        opened.new_names, opened.label = names, " and ".join(map(str, data))
         return opened
     is_stream = hasattr(data, "__arrow_c_stream__")
     if is_stream and not (is_frame(data) or is_labelled(data) or is_dask(data)):
@@ -215,13 +224,19 @@ def open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
 def open_file(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> Opened:
     """Open a file or folder of features in any format."""
     path = str(path) if is_url(path) else Path(find_prefix(path))
-    module, function = FORMATS[find_format(path)].opener.split(":")
-    module = module if "." in module else f"banditsis.formats.{module}"
-    opened: Opened = getattr(import_module(module), function)(path, options)
+    opened = find_opener(find_format(path))(path, options)
     opened.label = str(path)
     if isinstance(opened, OpenedMatrix) and options.wanted is None and 0 in opened.shape:
         raise ValueError(f"{path} has no {'rows' if opened.shape[0] == 0 else 'features'}.")
     return opened
+
+
+def find_opener(name: str) -> Callable[[Any, ReadOptions], Opened]:
+    """The function that opens files of a format."""
+    module, function = FORMATS[name].opener.split(":")
+    module = module if "." in module else f"banditsis.formats.{module}"
+    found: Callable[[Any, ReadOptions], Opened] = getattr(import_module(module), function)
+    return found
 
 
 def find_format(path: str | os.PathLike[str]) -> str:

@@ -17,10 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats
+from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.plans.factory import ALL_ROWS_READ
+from banditsis.plans.plan import Plan, Step
 from banditsis.sources.base import Source
+from banditsis.sources.views import ColumnSubset
+from banditsis.statistics.base import Statistic
+from banditsis.statistics.linear import LinearStatistic
 
+#: Name of the plan that reads bits.
+BY_BITS = "index"
 #: Rows of a block, of the smallest full one, and of the smallest.
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
 N_MOMENTS, WIDTH = 5, 16  # of the kernels, which are not imported to read a folder
@@ -114,16 +121,18 @@ class Estimates(NamedTuple):
     #: estimates of Σ x·q for each query, and the variances of their errors
     products: Floats
     variances: Floats
-    #: Σ(x - mean)² over present cells, which is exact, and the number of missing cells
+    #: Σ(x - mean)² over present cells, which is exact; infinite if it is out of range, and then nothing is
+    #: known of the products; NaN if a cell is infinite
     squares: Floats
+    #: number of missing cells
     missing: Floats
 
 
 class Sketch:
     """The bits of all features in one or several folders, whose rows follow each other."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = parts
+    def __init__(self, parts: Sequence[Part], columns: Indices | None = None) -> None:
+        self.parts, self.columns = parts, columns
         self.n_features = parts[0].bits.shape[1]
         starts = np.cumsum([0, *(part.n_rows for part in parts)]).tolist()
         self.n_rows = starts[-1]
@@ -132,6 +141,10 @@ class Sketch:
             for part, start in zip(parts, starts, strict=False)
             for block in make_blocks(part.n_rows)
         ]
+
+    def take(self, columns: Indices) -> Sketch:
+        """The bits of some of the features."""
+        return Sketch(self.parts, columns if self.columns is None else self.columns[columns])
 
     @property
     def n_bytes(self) -> int:
@@ -169,8 +182,12 @@ class Sketch:
             tick(sum(block.stop - block.start for _, _, block in some))
         first, second, squares, missing = out[2 * m :]
         present = self.n_rows - missing
-        squares = squares + np.maximum(second - first * (first / np.maximum(present, 1.0)), 0.0)
-        return Estimates(out[:m], out[m : 2 * m], squares, missing)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = squares + np.maximum(second - first * (first / np.maximum(present, 1.0)), 0.0)
+        squares = np.where(np.isfinite(first), np.nan_to_num(squares, nan=np.inf, posinf=np.inf), np.nan)
+        out[:m, np.isinf(squares)], out[m : 2 * m, np.isinf(squares)] = 0.0, np.inf
+        kept = slice(None) if self.columns is None else self.columns
+        return Estimates(out[:m, kept], out[m : 2 * m, kept], squares[kept], missing[kept])
 
     @staticmethod
     def _read_block(part: Part, start: int, block: Block) -> tuple[Array, Array, int]:
@@ -214,3 +231,40 @@ def _round(values: Floats, signs: Array) -> Queries:
     squares = np.square(centred).sum(axis=0)
     numbers = [lowest * scale, step * scale, rounded.sum(axis=1) * scale, squares, error, mean]
     return Queries(planes, np.stack(numbers, axis=1))
+
+
+def find_sketch(source: Source) -> Sketch | None:
+    """The bits of the features of an index, or of some of them; None for other sources."""
+    if isinstance(source, ColumnSubset):
+        sketch = find_sketch(source.base)
+        return None if sketch is None else sketch.take(source.columns)
+    return getattr(source, "sketch", None)
+
+
+def plan_by_bits(
+    source: Source, statistic: Statistic, plan: Plan, settings: Any
+) -> tuple[Plan | None, list[str]]:
+    """The plan that reads the bits of an index, if the user leaves the plan open; else None, and why."""
+    base: Any = source
+    while hasattr(base, "base"):
+        base = base.base
+    n, p, size = *source.shape, 8 * source.dtype.itemsize
+    is_open = plan.why_exact == ALL_ROWS_READ and settings.row_order == "auto"
+    n_candidates = max(4 * plan.n_keep, plan.n_keep + 100)
+    if (
+        not hasattr(base, "sketch")
+        or not is_open
+        or settings.sampling == "stratified"
+        or 2 * n_candidates > p
+    ):
+        return None, []
+    if not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
+        weighted = "sample weights" if settings.sample_weight is not None else f"{statistic.name!r}"
+        given = (
+            " with covariates" if settings.covariates is not None and settings.sample_weight is None else ""
+        )
+        return None, [f"the bits of the index do not support {weighted}{given}: its rows were sampled."]
+    if find_sketch(source) is None:
+        return None, ["the bits of the index are for all rows of plain features: rows were sampled instead."]
+    steps = Step(max(3, n // size), n_candidates), Step(n, plan.n_keep)
+    return Plan(n, p, steps, BY_BITS), []

@@ -57,7 +57,7 @@ def transform(tile: Array) -> None:
 def centre(column: Array, moments: Floats) -> float:
     """Set mean, sum of squares about it and number of missing cells of a column; return a scale to about 1.
 
-    The scale is a power of two, and 0 for a constant column.
+    The scale is a power of two, and 0 for a constant column. A sum that is out of range is infinite.
     """
     missing, mean, low, high, squares = 0, 0.0, np.inf, -np.inf, 0.0
     for i in range(column.size):
@@ -74,7 +74,8 @@ def centre(column: Array, moments: Floats) -> float:
     for i in range(column.size):
         z = scale * (np.float64(column[i]) - mean)
         squares += z * z if z == z else 0.0
-    moments[SQUARES] = squares / scale / scale
+    squares = squares / scale / scale
+    moments[SQUARES] = squares if squares > 1e-290 else np.inf
     return float(scale)
 
 

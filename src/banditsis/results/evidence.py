@@ -70,6 +70,8 @@ class Evidence:
     informative_response: float | None = None
     #: what outliers of the response that were not read can add to a correlation
     unread: float = 0.0
+    #: on an index, with probability 95% no feature that was not read in full scores more than this
+    reach: float | None = None
     #: rank of the covariates
     n_covariates: int = 0
     #: whether features were dropped by evidence against a minimum correlation

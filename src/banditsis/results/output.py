@@ -28,7 +28,15 @@ SUMMARY = (
     *("parameters", "notes", "details"),
 )
 EVIDENCE = (
-    *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "one_sided"),
+    *(
+        "by_evidence",
+        "n_covariates",
+        "variance_inflation",
+        "informative_response",
+        "unread",
+        "reach",
+        "one_sided",
+    ),
     *("no_floor_reason", "no_interval_reason"),
 )
 #: All that a record may name; nothing else is called when it is read.

@@ -313,6 +313,12 @@ class ScreeningResult(Output):
         check_real("confidence", confidence, 0, 1)
         if self.evidence.no_floor_reason is not None:
             raise ValueError(f"no detection floor: {self.evidence.no_floor_reason}.")
+        if (reach := self.evidence.reach) is not None:
+            if confidence > 0.95:
+                raise ValueError(
+                    "the detection floor of a run on an index is known for confidence 0.95 only."
+                )
+            return min(1.0, max(reach, self.rounds[-1].cutoff))
         evidence, rounds, n = self.evidence, self.rounds, self.n_rows
         # The number of features that pass by evidence is not fixed in advance, so all features count.
         n_compared = self.n_features if evidence.by_evidence else evidence.n_candidates or len(self.selected)

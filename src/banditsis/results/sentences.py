@@ -137,6 +137,8 @@ def describe_floor(result: ScreeningResult) -> str:
     evidence = result.evidence
     if evidence.no_floor_reason is not None:
         return f"detection floor: not available, because {evidence.no_floor_reason}."
+    if evidence.reach is not None:
+        return _describe_certificate(result, evidence.reach)
     floor = f"detection floor: {result.detection_floor():.4f}"
     kept = f"one of the {evidence.n_candidates:,} candidates" if evidence.n_candidates else "kept"
     if result.is_exact:
@@ -149,3 +151,18 @@ def describe_floor(result: ScreeningResult) -> str:
     few = f"fewer than {MIN_INFORMATIVE:g} informative rows among those read"
     have = "has" if n == 1 else "have"
     return f"{text}\n{count(n, 'feature')} {have} {few}; the floor does not cover them."
+
+
+def _describe_certificate(result: ScreeningResult, reach: float) -> str:
+    """What bits of the index could have missed, given the largest score that a feature can have by them."""
+    read = f"{result.rounds[-1].n_features:,} features were read in full"
+    if reach <= result.rounds[-1].cutoff:
+        n_candidates = result.evidence.n_candidates
+        these = f"the {n_candidates:,} candidates" if n_candidates else "these"
+        n = n_candidates or len(result.selected)
+        selected = f"are the {count(n, 'feature')} that exact screening selects, with probability 95%"
+        return f"{these} {selected}; {read}."
+    return (
+        f"detection floor: {result.detection_floor():.4f}; every feature at or above it that exact screening "
+        f"selects was selected, with probability 95%; {read}."
+    )
