@@ -22,7 +22,7 @@ from banditsis.core.arrays import (
     is_masked,
     take,
 )
-from banditsis.core.formatting import were
+from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
     """Return ``value`` as an int if it lies in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}.")
-    number = int(value)
-    if number < low or (high is not None and number > high):
+    if (number := int(value)) < low or (high is not None and number > high):
         allowed = f"at least {low:,}" if high is None else f"from {low:,} to {high:,}"
         raise ValueError(f"{name} must be {allowed}, got {number:,}.")
     return number
@@ -217,11 +216,9 @@ class SampleWeights(NamedTuple):
 
     def notes(self, n: int) -> list[str]:
         """What to remark about the n rows."""
-        if self.kept is None:
-            return []
-        n_zero = n - len(self.kept)
-        have = "has" if n_zero == 1 else "have"
-        return [f"{n_zero:,} of the {n:,} rows {have} weight 0 and {were(n_zero)} left out."]
+        n_zero = 0 if self.kept is None else n - len(self.kept)
+        have = f"{'has' if n_zero == 1 else 'have'} weight 0 and {were(n_zero)} left out"
+        return [f"{n_zero:,} of the {n:,} rows {have}."] if n_zero else []
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
@@ -364,15 +361,14 @@ def _from_categories(y: Any) -> Any:
 
 def describe_unknown(n_rows: int) -> str:
     """Note that rows were left out because their response is missing."""
-    rows, their = ("1 row was", "its") if n_rows == 1 else (f"{n_rows:,} rows were", "their")
-    return f"{rows} left out, because {their} response is missing."
+    their = "its" if n_rows == 1 else "their"
+    return f"{count(n_rows, 'row')} {were(n_rows)} left out, because {their} response is missing."
 
 
 def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Responses:
-    """Check the responses of n rows, without a copy if possible.
+    """Check the responses of n rows, numbers or class labels of shape (n,) or (n, q), without a copy.
 
-    ``y`` has shape (n,) or (n, q), with numbers or class labels. ``allow_missing`` says whether NaN is
-    allowed, and ``can_allow`` whether the user could choose to allow it.
+    ``allow_missing`` says whether NaN is allowed, and ``can_allow`` whether the user could allow it.
     """
     if is_masked(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
@@ -442,32 +438,32 @@ def _is_missing(value: Any) -> bool:
 
 def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     """Raise if a value is infinite, or NaN if that is not allowed; return whether any value is NaN."""
-    has_missing, step = False, max(1, VALUES_AT_ONCE // y.shape[1])
+    step = max(1, VALUES_AT_ONCE // y.shape[1])
 
-    def read(start: int) -> Array:
+    def check(start: int) -> tuple[tuple[int, int, str] | None, bool]:
+        """The first value that is not allowed, and whether any is missing."""
         part = y[start : start + step]
-        return np.where(find_missing(part), np.nan, 0.0) if part.dtype.kind == "O" else part  # labels
-
-    def is_finite(start: int) -> bool:
+        if part.dtype.kind == "O":  # labels
+            part = np.where(find_missing(part), np.nan, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(np.isfinite(read(start).sum()))  # one pass is enough for finite values
+            if np.isfinite(part.sum()):  # one pass is enough for finite values
+                return None, False
+        return _find_nonfinite(part, allow_missing), bool(np.isnan(part).any())
 
-    starts = range(0, len(y), step)
-    for start, finite in zip(starts, map_in_threads(is_finite, starts), strict=True):
-        if finite:
+    checked = map_in_threads(check, range(0, len(y), step))
+    for start, (found, _) in zip(range(0, len(y), step), checked, strict=True):
+        if found is None:
             continue
-        part = read(start)
-        if (found := _find_nonfinite(part, allow_missing)) is not None:
-            row, k, value = found
-            response = "" if y.shape[1] == 1 else f" (column {k})"
-            pairwise = can_allow and not allow_missing and value == "NaN"
-            value = "no label" if y.dtype.kind == "O" else value
-            remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
-            raise ValueError(
-                f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
-            )
-        has_missing |= bool(np.isnan(part).any())
-    return has_missing
+        row, k, value = found
+        response = "" if y.shape[1] == 1 else f" (column {k})"
+        pairwise = can_allow and not allow_missing and value == "NaN"
+        value = "no label" if y.dtype.kind == "O" else value
+        remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
+        raise ValueError(
+            f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
+        )
+
+    return any(has_missing for _, has_missing in checked)
 
 
 def _find_nonfinite(block: Array, allow_missing: bool) -> tuple[int, int, str] | None:

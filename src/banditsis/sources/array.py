@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -135,7 +134,7 @@ class ArraySource(Source):
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        """Compute the tiles of all groups together, because those of one may be too few for all threads."""
+        """Compute the tiles of all groups together: those of one may be too few for all threads."""
         n, out, calibration = count_rows(rows), context.out, context.calibration
         whole = columns is None or self._is_faster_whole(n, out)
         p = self.shape[1] if columns is None or whole else len(columns)
@@ -256,13 +255,9 @@ class ArraySource(Source):
         return strips
 
     def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
-        """Rows and columns of a tile: small enough for the cache, large enough for a thread.
-
-        They do not depend on the number of threads.
-        """
+        """Rows and columns of a tile, whatever the number of threads: fit for the cache, worth a thread."""
         n, cells = count_rows(rows), self._find_strips(take(rows, 0, 1), slice(0, 1))
-        if not fits_kernels(weights):
-            # Tall tiles, because the products of each tile have to be added up.
+        if not fits_kernels(weights):  # tall tiles, because the products of each have to be added up
             return 8192, 2048 if n > 8192 else 1024
         in_place = whole and cells is not None and cells.offsets.size == 0
         if not self.by_row:
@@ -281,13 +276,6 @@ class ArraySource(Source):
         width = _round_up(p / n_strips, 16)
         height = _round_up(n / max(1, n_pieces // n_strips), unit)
         return min(max(unit, most // width // unit * unit), height), width
-
-    def release(self) -> None:
-        owner: Any = self.array
-        while isinstance(owner, np.ndarray):
-            owner = owner.base
-        if isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            owner.madvise(mmap.MADV_DONTNEED)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return array_bytes(self, n_rows, n_columns, scattered)
@@ -310,19 +298,12 @@ def line_bytes(cells: int, density: float, itemsize: int) -> float:
 
 
 def raise_if_masked(data: Any) -> None:
-    """Raise if the data are a masked array, because its mask would be lost."""
+    """Raise if the data are a masked array."""
     if is_masked(data):
         raise TypeError(
             "masked arrays are not supported: fill them with NaN, as in X.filled(np.nan), and use pairwise "
             "deletion of missing values."
         )
-
-
-def check_names(names: Sequence[str] | None, n_columns: int) -> Sequence[str] | None:
-    """Raise if the number of names is not the number of columns."""
-    if names is not None and len(names) != n_columns:
-        raise ValueError(f"got {len(names):,} names for {n_columns:,} columns.")
-    return names
 
 
 def check_matrix(shape: Sequence[int], dtype: Any, names: Sequence[str] | None) -> Sequence[str] | None:
@@ -336,7 +317,9 @@ def check_matrix(shape: Sequence[int], dtype: Any, names: Sequence[str] | None) 
         raise ValueError("Complex data not supported: pass the real and imaginary parts as features.")
     if dtype.kind not in "fiub":
         raise TypeError(f"X must hold numbers, got dtype {dtype}; encode it as numbers first.")
-    return check_names(names, shape[1])
+    if names is not None and len(names) != shape[1]:
+        raise ValueError(f"got {len(names):,} names for {shape[1]:,} columns.")
+    return names
 
 
 def _from_objects(array: Array) -> Array:

@@ -261,7 +261,7 @@ SAFE_EXPONENTS = {4: (-40, 40), 8: (-400, 200)}
 
 
 def safe_reach(itemsize: int) -> tuple[float, float]:
-    """The smallest reach of values about their mean that is safe, and the smallest that is too large."""
+    """The smallest reach of values about their mean that is safe, and the smallest too large one."""
     smallest, largest = SAFE_EXPONENTS[itemsize]
     return 2.0 ** (smallest - 1), 2.0**largest
 
@@ -282,7 +282,7 @@ def calibrate(
 ) -> Calibration:
     """Find the shift and scale of all columns, in the dtype of partial sums.
 
-    Both come from the pilot rows, or from the first of ``rows`` with a value if the pilot rows have none.
+    Columns without a value in the pilot rows are searched for one in ``rows``.
     """
     found = Calibration(*np.empty((2, source.shape[1]), dtype))
 

@@ -129,10 +129,7 @@ def add_to_host(total: Any, out: Floats) -> None:
 
 
 def to_pinned(array: Any) -> Array:
-    """Copy an array on the GPU to pinned memory of the host, several times as fast as to ordinary memory.
-
-    CuPy does not return pinned memory to the system, so the copy should be small and used at once.
-    """
+    """A small copy of an array on the GPU in pinned memory, which is fast to fill and never freed."""
     import cupyx
 
     return np.asarray(array.get(out=cupyx.empty_pinned(array.shape, array.dtype)))
@@ -209,9 +206,8 @@ class Cells(NamedTuple):
 class GpuSource(Source):
     """A two-dimensional array in the memory of a GPU, used without a copy.
 
-    A fused kernel reads each cell once and gives Σz, Σzw and Σz² in float64. Several weights and
-    missing values take matrix products besides. Only sums, and cells that ranks or distances need, are copied
-    to the host.
+    A fused kernel reads each cell once and gives Σz, Σzw and Σz² in float64. Several weights and missing
+    values take matrix products too. Only sums, and cells for ranks or distances, are copied to the host.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, spr
 from banditsis.core.parallel import map_in_threads
 from banditsis.core.validation import is_on_gpu, to_memory
 from banditsis.sources import pair_sums
-from banditsis.sources.array import check_names
+from banditsis.sources.array import check_matrix
 from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows, split_groups, summing_dtype
 from banditsis.statistics.weights import Weights
 
@@ -79,7 +79,7 @@ class Interactions(Source):
         self.dtype = summing_dtype(source.dtype)
         self.block_rows, self.chunk = source.block_rows, (source.block_rows, 1)
         self.shuffled, self.stratum_sizes = source.shuffled, source.stratum_sizes
-        base_names = source.names if names is None else check_names(list(names), m)
+        base_names = source.names if names is None else check_matrix((n, m), source.dtype, list(names))
         self.names = pair_sums.PairNames(base_names, self.order)
         options = {"main_effects=False": not main_effects, "squares=True": squares}
         self.recipe = f"Interactions({', '.join(['X', *(text for text, given in options.items() if given)])})"

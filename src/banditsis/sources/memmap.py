@@ -62,8 +62,7 @@ class MappedSource(ArraySource):
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
         """Check that the file still has these cells, and request scattered ones from the disk together.
 
-        Otherwise each page would be requested when it is used, one after the other, which takes about 10
-        times as long.
+        Requests of one page after the other would take about 10 times as long.
         """
         self._check_size()
         n_cells = count_rows(rows) * count_rows(columns)
@@ -107,6 +106,10 @@ class MappedSource(ArraySource):
     def _check_size(self) -> None:
         expected = self._offset - self._offset % mmap.ALLOCATIONGRANULARITY + len(self._map)
         raise_if_shorter(self._path, self._map.size(), expected)
+
+    def release(self) -> None:
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         if self._in_memory:
