@@ -1,7 +1,7 @@
 """Sums over tiles whose columns are contiguous: Σz, Σzy, Σz² and the like, with z = x - shift.
 
-Column k of a tile is ``flat[starts[k] : starts[k] + rows]``; ``shift`` has shape (columns,), ``y`` and
-``codes`` (rows,), and ``out`` (lines, columns). A column is reduced in vector lanes, in the dtype of the data
+Column k of a tile is ``flat[starts[k] : starts[k] + rows]``; ``shift`` has shape (columns,), ``y``
+(rows,), and ``out`` (lines, columns). A column is reduced in vector lanes, in the dtype of the data
 for at most ``PANEL`` rows, and then added to float64. Four columns are reduced together, so y is loaded once
 for four.
 """
@@ -14,26 +14,17 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.kernels.cells import gather
-from banditsis.kernels.compile import LEAST_FOURTH, inlined_reduction, reduction
+from banditsis.kernels.compile import LEAST_FOURTH, Arrays, inlined_reduction, reduction
 
 PANEL = 2048
 
 
 @reduction
 def moments(
-    flat: Array,
-    starts: Array,
-    offsets: Array,
-    shift: Array,
-    y: Array,
-    edges: Array,
-    tile: Array,
-    lines: Array,
-    fourth: Array | None,
-    place: int,
-    out: Array,
+    strips: Arrays, buffer: Arrays, shift: Array, rows: Arrays, fourth: Array | None, place: int, out: Array
 ) -> None:
-    """As :func:`banditsis.kernels.row_moments.moments`; four columns at a time are packed into ``tile``."""
+    """As :func:`banditsis.kernels.row_moments.moments`; four columns at a time are packed into the buffer."""
+    (flat, starts, offsets), (tile, lines), (y, edges) = strips, buffer, rows
     last = starts.size - 1
     least = LEAST_FOURTH[0] if shift.itemsize == 4 else LEAST_FOURTH[1]
     packs = offsets.size > 0

@@ -8,7 +8,7 @@ import pickle
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -19,8 +19,15 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
-from banditsis.core.arrays import SMALLEST
+from banditsis.core.arrays import SMALLEST, Array
 from banditsis.core.compilation import compilation
+
+NO_FOLDER = (
+    "banditsis cannot store its compiled kernels, so every process compiles them again, which takes a few "
+    "seconds: set NUMBA_CACHE_DIR to a folder that is writable."
+)
+#: Arrays that belong together.
+Arrays: TypeAlias = tuple[Array, ...]
 
 # Numba logs every step of its compiler; with debug logging those are thousands of lines.
 if logging.getLogger("numba").level == logging.NOTSET:
@@ -34,13 +41,14 @@ def _kernel(*fastmath: str, inline: str = "never") -> Any:
 
     def compile_later(function: Any) -> Any:
         kernel = compiled(function)
-        if not config.DISABLE_JIT:
-            try:
-                kernel._cache = _Cache(function)
-            except RuntimeError as error:
-                if "cannot cache function" not in str(error):
-                    raise
-                _warn_once()
+        if config.DISABLE_JIT:
+            return kernel
+        try:
+            kernel._cache = _Cache(function)
+        except RuntimeError as error:
+            if "cannot cache function" not in str(error):
+                raise
+            _warn_once(NO_FOLDER)
         return kernel
 
     return compile_later
@@ -99,22 +107,13 @@ class _CheckedFiles(IndexDataCacheFile):
             raise
         except Exception:  # unpickling other bytes may raise anything
             pass
-        _warn_damaged(str(Path(path).parent))
+        _warn_once(f"compiled kernels in {Path(path).parent} were damaged: they are compiled again.")
         return otherwise
 
 
 @cache
-def _warn_damaged(folder: str) -> None:
-    warnings.warn(f"compiled kernels in {folder} were damaged: they are compiled again.", stacklevel=2)
-
-
-@cache
-def _warn_once() -> None:
-    warnings.warn(
-        "banditsis cannot store its compiled kernels, so every process compiles them again, which takes a "
-        "few seconds: set NUMBA_CACHE_DIR to a folder that is writable.",
-        stacklevel=2,
-    )
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
 
 
 #: Smaller sums of fourth powers in float32 and float64 lost digits by underflow, unless all values are 0.
@@ -171,17 +170,13 @@ class _Listener(event.Listener):
     """Tells when a kernel is compiled."""
 
     def on_start(self, event: Any) -> None:
-        if _is_kernel(event):
+        if event.data["dispatcher"].py_func.__module__.startswith("banditsis."):
             compilation.start()
             compilation.announce()
 
     def on_end(self, event: Any) -> None:
-        if _is_kernel(event):
+        if event.data["dispatcher"].py_func.__module__.startswith("banditsis."):
             compilation.stop()
-
-
-def _is_kernel(event: Any) -> bool:
-    return bool(event.data["dispatcher"].py_func.__module__.startswith("banditsis."))
 
 
 event.register("numba:compile", _Listener())

@@ -1,14 +1,12 @@
 """Sums over tiles whose rows are contiguous: Σz, Σzy, Σz² and the like, with z = x - shift.
 
 Row i of a tile is ``flat[starts[i] : starts[i] + m]``, where m is the number of columns; ``shift`` has shape
-(m,), ``y`` and ``codes`` (rows,), and ``out`` (lines, m). A vector lane is a column. Partial sums (``part``,
+(m,), ``y`` (rows,), and ``out`` (lines, m). A vector lane is a column. Partial sums (``part``,
 lines × m) are kept in the dtype of the data for at most ``PANEL`` rows and then added to float64.
 
 :func:`moments` takes twelve rows at a time, so partial sums are loaded and stored once for twelve rows (eight
 are slower, and sixteen run out of registers). Rows are sliced and indexed from 0, because loops that start at
 a variable handle negative indices and are not vectorised.
-
-It adds Σz⁴ to ``fourth``, float64, unless it is None. Numba compiles the two cases separately.
 """
 
 from __future__ import annotations
@@ -17,35 +15,27 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.kernels.cells import gather
-from banditsis.kernels.compile import LEAST_FOURTH, elementwise, inlined_elementwise
+from banditsis.kernels.compile import LEAST_FOURTH, Arrays, elementwise, inlined_elementwise
 
 PANEL = 120
 
 
 @elementwise
 def moments(
-    flat: Array,
-    starts: Array,
-    offsets: Array,
-    shift: Array,
-    y: Array,
-    edges: Array,
-    tile: Array,
-    lines: Array,
-    part: Array,
-    fourth: Array | None,
-    place: int,
-    out: Array,
+    strips: Arrays, buffer: Arrays, shift: Array, rows: Arrays, fourth: Array | None, place: int, out: Array
 ) -> None:
-    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift``, of the rows between each edge and the next.
+    """Add ``Σz, Σzy, Σz²`` with ``z = x - shift`` of groups of rows to ``out`` (groups, lines, columns).
 
-    These are the strata of ``out`` (strata, lines, columns), whose columns from ``place`` on are those of the
-    tile. Σz⁴ is added to the last lines of ``fourth``, which is ``out`` or None. With ``offsets``, cell j of
-    row i is ``flat[starts[i] + offsets[j]]``: cells are packed into ``tile``, whose rows start at ``lines``,
-    and summed while they are in the cache.
+    ``rows`` are the y of all rows and the edges between groups. The columns of ``out`` from ``place`` on are
+    those of the tile. Σz⁴ is added to the last lines of ``fourth``, which is ``out``, or None; Numba compiles
+    the two cases separately. Strips are ``flat``, ``starts`` and ``offsets``: with offsets, cell j of row i
+    is ``flat[starts[i] + offsets[j]]``. Cells are packed into the first array of the buffer, whose rows start
+    at the second, and summed while they are in the cache. The third is for partial sums.
     """
+    (flat, starts, offsets), (tile, lines, part), (y, edges) = strips, buffer, rows
     m = shift.size
-    p0, p1, p2, p3 = part[0], part[1], part[2], part[2 if fourth is None else 3]
+    sums = part[0], part[1], part[2], part[2 if fourth is None else 3]
+    p0, p1, p2, p3 = sums
     packs = offsets.size > 0
     cells = tile.reshape(-1) if packs else flat
     step = tile.shape[0] if packs else PANEL
@@ -54,7 +44,7 @@ def moments(
         stop = min(first + step, edges[h + 1])
         if packs:
             gather(flat, starts[:stop], offsets, first, tile)
-        rows = lines[: stop - first] if packs else starts[first:stop]
+        here = lines[: stop - first] if packs else starts[first:stop]
         values, i = y[first:stop], 0
         for j in range(m):
             p0[j] = 0
@@ -62,11 +52,11 @@ def moments(
             p2[j] = 0
             if fourth is not None:
                 p3[j] = 0
-        while i + 12 <= rows.size:
-            add_twelve(cells, rows, i, shift, values, p0, p1, p2, p3, fourth)
+        while i + 12 <= here.size:
+            add_twelve(cells, here, i, shift, values, sums, fourth)
             i += 12
-        while i < rows.size:
-            x0, y0 = cells[rows[i] : rows[i] + m], values[i]
+        while i < here.size:
+            x0, y0 = cells[here[i] : here[i] + m], values[i]
             for j in range(m):
                 z0 = x0[j] - shift[j]
                 p0[j] += z0
@@ -84,26 +74,17 @@ def moments(
             total1[j] += p1[j]
             total2[j] += p2[j]
         if fourth is not None:
-            add_safely(cells, rows, shift, p2, p3, fourth[h, -1, place : place + m])
+            add_safely(cells, here, shift, p2, p3, fourth[h, -1, place : place + m])
         first = stop
         h += first == edges[h + 1]
 
 
 @inlined_elementwise
 def add_twelve(
-    cells: Array,
-    rows: Array,
-    i: int,
-    shift: Array,
-    values: Array,
-    p0: Array,
-    p1: Array,
-    p2: Array,
-    p3: Array,
-    fourth: Array | None,
+    cells: Array, rows: Array, i: int, shift: Array, values: Array, sums: Arrays, fourth: Array | None
 ) -> None:
-    """Add the twelve rows from ``i`` on to the partial sums; those of fourth powers, ``p3``, if asked for."""
-    m = shift.size
+    """Add the twelve rows from ``i`` on to the partial sums, the last of which are those of fourth powers."""
+    (p0, p1, p2, p3), m = sums, shift.size
     x0 = cells[rows[i] : rows[i] + m]
     x1 = cells[rows[i + 1] : rows[i + 1] + m]
     x2 = cells[rows[i + 2] : rows[i + 2] + m]

@@ -1,11 +1,12 @@
 """Sums over the stored cells of compressed sparse matrices (``indptr``, ``indices``, ``data``).
 
+``chosen`` are the strips (rows or columns) and the places of the others: ``place[i]`` is the position of row
+i (or column i, by row) among those requested, or -1; it is empty if all are requested.
 ``column_*`` take matrices that are stored by column (CSC), ``row_*`` by row (CSR). The lines of the sums are
 those listed in ``Weights``; ``fourth`` is the line of Σx⁴, or None, and Numba compiles the two cases
 separately. With pairwise deletion, sums of presence start from all rows, and NaN cells are subtracted here:
-``presence`` has shape (rows, s). Without it, it is None, or s is 0 where Numba compiles one case.
-``place[i]`` is the position of row i (or column i, by row) among those requested, or -1; it is empty if all
-are requested. ``scale`` multiplies the cells of each column.
+``presence`` has shape (rows, s). Without it, it is None, or s is 0 where Numba compiles one case. ``scale``
+multiplies the cells of each column.
 """
 
 from __future__ import annotations
@@ -13,26 +14,19 @@ from __future__ import annotations
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.kernels.compile import elementwise
+from banditsis.kernels.compile import Arrays, elementwise
 
 
 @elementwise
 def column_moments(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    columns: Array,
-    place: Array,
-    y: Array,
-    fourth: Array | None,
-    presence: Array | None,
-    out: Array,
+    matrix: Arrays, chosen: Arrays, y: Array, fourth: Array | None, presence: Array | None, out: Array
 ) -> None:
     """Add ``Σx, Σxy, Σx²`` of some columns to ``out`` (columns, lines), and Σx⁴ to ``fourth``.
 
     Columns are short, so the cost of starting a loop dominates. Slices, unsigned indices, whose sign need not
     be tested, and scalar code make it three times as fast.
     """
+    (indptr, indices, data), (columns, place) = matrix, chosen
     for k in range(columns.size):
         start, end = np.uint64(indptr[columns[k]]), np.uint64(indptr[columns[k] + 1])
         values, rows = data[start:end], indices[start:end]
@@ -63,20 +57,13 @@ def column_moments(
 
 @elementwise
 def row_moments(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    rows: Array,
-    place: Array,
-    y: Array,
-    fourth: Array | None,
-    presence: Array | None,
-    out: Array,
+    matrix: Arrays, chosen: Arrays, y: Array, fourth: Array | None, presence: Array | None, out: Array
 ) -> None:
     """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns, lines), and Σx⁴ to ``fourth``.
 
     ``y[k]`` belongs to ``rows[k]``.
     """
+    (indptr, indices, data), (rows, place) = matrix, chosen
     for k in range(rows.size):
         start, end = np.uint64(indptr[rows[k]]), np.uint64(indptr[rows[k] + 1])
         values, columns, w = data[start:end], indices[start:end], y[k]
@@ -100,23 +87,12 @@ def row_moments(
 
 
 @elementwise
-def products(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    strips: Array,
-    by_row: bool,
-    scale: Array,
-    place: Array,
-    w: Array,
-    v: Array,
-    presence: Array,
-    out: Array,
-) -> None:
-    """Add ``Σx·w, Σv·x²`` of some rows or columns to ``out`` (columns, lines); v is empty if all are 1.
+def products(matrix: Arrays, chosen: Arrays, by_row: bool, scale: Array, weights: Arrays, out: Array) -> None:
+    """Add ``Σx·w, Σv·x²`` of some rows or columns to ``out`` (columns, lines), and sums of presence.
 
-    Those of the presence mask follow. If ``out`` has one more line, it is ``Σx⁴``.
+    The weights are w, v, which is empty if all are 1, and presence. One more line of ``out`` is ``Σx⁴``.
     """
+    (indptr, indices, data), (strips, place), (w, v, presence) = matrix, chosen, weights
     q, s = w.shape[1], presence.shape[1]
     with_fourth = out.shape[1] > q + 1 + s
     for k in range(strips.size):
@@ -143,8 +119,9 @@ def products(
 
 
 @elementwise
-def cells(indptr: Array, indices: Array, data: Array, strips: Array, place: Array, out: Array) -> None:
+def cells(matrix: Arrays, chosen: Arrays, out: Array) -> None:
     """Copy the stored cells of some strips (rows or columns) to ``out`` (strips, places), which is 0."""
+    (indptr, indices, data), (strips, place) = matrix, chosen
     for k in range(strips.size):
         for t in range(indptr[strips[k]], indptr[strips[k] + 1]):
             i = indices[t]

@@ -129,12 +129,12 @@ def _add_moments(
     fourth, y = out if weights.fourth else None, _first_weights(weights, shift)
     buffer = np.empty((24 if along_rows else 4, offsets.size), memory.dtype)
     buffer_starts = np.arange(len(buffer)) * offsets.size
-    arguments = memory, starts, offsets, shift, y, edges, buffer, buffer_starts
+    cells, sums = (memory, starts, offsets), (shift, (y, edges), fourth, place, out)
     if along_rows:
         part = np.empty((out.shape[1], len(shift)), shift.dtype)
-        kernels.row_moments.moments(*arguments, part, fourth, place, out)
+        kernels.row_moments.moments(cells, (buffer, buffer_starts, part), *sums)
     else:
-        kernels.column_moments.moments(*arguments, fourth, place, out)
+        kernels.column_moments.moments(cells, (buffer, buffer_starts), *sums)
 
 
 def _first_weights(weights: Weights, shift: Array) -> Array:

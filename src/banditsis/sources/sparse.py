@@ -80,7 +80,7 @@ class SparseSource(BlockSource):
         if not self.by_row:
             strips, across, length = across, strips, n
         block = np.zeros((len(strips), len(across)), self.dtype)
-        kernels.sparse.cells(*self.cells, strips, _positions(across, length), block)
+        kernels.sparse.cells(self.cells, (strips, _positions(across, length)), block)
         return block if self.by_row else block.T
 
     def calibrate(self, rows: Rows) -> Calibration:
@@ -167,13 +167,14 @@ class SparseSource(BlockSource):
         given: tuple[Any, ...]
         if w.n_linear == 1 and v is None and (scale == 1).all():
             kernel = kernels.sparse.row_moments if self.by_row else kernels.sparse.column_moments
-            given = positions, np.ascontiguousarray(linear[:, 0]), fourth_line(w, sums.T), presence
+            given = np.ascontiguousarray(linear[:, 0]), fourth_line(w, sums.T), presence
         else:
             kernel = kernels.sparse.products
             row_weights = np.empty(0) if v is None else np.ascontiguousarray(v)
             values = np.empty((len(linear), 0)) if presence is None else presence
-            given = self.by_row, scale, positions, w.padded(np.dtype(np.float64)), row_weights, values
-        kernel(*self.cells, strips, *given, sums)
+            weights = w.padded(np.dtype(np.float64)), row_weights, values
+            given = self.by_row, scale, weights
+        kernel(self.cells, (strips, positions), *given, sums)
         if presence is not None:  # of all rows; kernels subtract those of missing cells
             sums[:, w.n_linear + 2 :][:, : w.n_presence] += presence.sum(axis=0)
         out[0, :, start : start + len(scale)] += sums.T
