@@ -101,9 +101,9 @@ def rank_kurtosis(n: Any) -> Any:
 
 
 def permutation_null(n: Any, kurtosis: Any) -> BetaNull:
-    """Null distribution of a correlation whose response is permuted, with variance 1 / (n - 1).
+    """Symmetric beta distribution with variance 1 / (n - 1) and a kurtosis from -2 to 0.
 
-    It is the symmetric beta distribution with this kurtosis, from -2 to 0; Student's t has -6 / (n + 1).
+    It is that of a correlation whose response is permuted. Student's t has kurtosis -6 / (n + 1).
     """
     residual = -6 / kurtosis - 3
     return BetaNull(residual, scale=np.sqrt((n - 1) / (residual + 1)))

@@ -3,34 +3,20 @@ r"""P-values of linear score statistics whose null distribution is not close to 
 A score statistic is :math:`T = \sum g_i R_i`: g is the feature and R the response, both as residuals given an
 intercept and the covariates. Student's t and the normal distribution approximate its tail well unless both g
 and R are skewed or heavy-tailed, such as rare variants and rare cases. Then the tail is computed from the
-cumulant generating function K of T by the saddlepoint approximation [1]_ in the form of Barndorff-Nielsen
-[2]_: with :math:`K'(t) = T`,
+cumulant generating function K of T by the saddlepoint approximation of Lugannani and Rice (1980) in the form
+of Barndorff-Nielsen (1986): with :math:`K'(t) = T`,
 
 .. math:: P(\mathrm{sum} ≥ T) ≈ Φ(-r^*), \quad r^* = w + \frac 1w \log \frac vw, \quad
           w = \sqrt{2 (t T - K(t))}, \quad v = t \sqrt{K''(t)}
 
-If the residuals are exchangeable, K is that of independent draws from them [3]_ [4]_,
+If the residuals are exchangeable, K is that of independent draws from them (Kuonen 1999, Bi et al. 2020),
 
 .. math:: κ(s) = \log \frac 1n \sum_j e^{s R_j}, \qquad K(t) = \sum_i κ(t g_i)
 
 In a generalised linear or Cox model with covariates every row has its own null distribution: a case is more
 likely in some rows than in others. Then :math:`K(t) = ℓ(0) - ℓ(t) + t T`, where :math:`ℓ(t)` is the (partial)
-log-likelihood with coefficient t of the feature, from which the covariates have been projected out [5]_.
-
-References
-----------
-.. [1] Lugannani, R. and Rice, S. (1980). Saddle point approximation for the distribution of the sum of
-   independent random variables. Adv. Appl. Probab. 12, 475-490.
-.. [2] Barndorff-Nielsen, O. E. (1986). Inference on full or partial parameters based on the standardized
-   signed log likelihood ratio. Biometrika 73, 307-322.
-.. [3] Kuonen, D. (1999). Saddlepoint approximations for distributions of quadratic forms in normal variables.
-   Biometrika 86, 929-935.
-.. [4] Bi, W., Fritsche, L. G., Mukherjee, B., Kim, S. and Lee, S. (2020). A fast and accurate method for
-   genome-wide time-to-event data analysis and its application to UK Biobank. Am. J. Hum. Genet. 107, 222-233.
-.. [5] Dey, R., Schmidt, E. M., Abecasis, G. R. and Lee, S. (2017). A fast and accurate algorithm to test for
-   binary phenotypes and its application to PheWAS. Am. J. Hum. Genet. 101, 37-49.
-.. [6] Ogundimu, E. O., Altman, D. G. and Collins, G. S. (2016). Adequate sample size for developing
-   prediction models is not simply related to events per variable. J. Clin. Epidemiol. 76, 175-182.
+log-likelihood with coefficient t of the feature, from which the covariates have been projected out (Dey et
+al. 2017). The page on p-values has the references.
 """
 
 from __future__ import annotations
@@ -57,7 +43,7 @@ TOLERANCE = 0.1
 #: The share is judged here, in standard deviations (p = 6e-7), for any score, so p-values of features with
 #: the same distribution are in the order of their scores.
 DEVIATION = 5.0
-#: Events for each covariate from which on small p-values are given [6]_.
+#: Events for each covariate from which on small p-values are given (Ogundimu et al. 2016).
 EVENTS_PER_COVARIATE = 20
 
 
@@ -140,11 +126,8 @@ def describe_few_events(n_events: int, rank: int) -> str | None:
     """
     if rank == 0 or n_events >= EVENTS_PER_COVARIATE * rank:
         return None
-    covariates = "a covariate needs" if rank == 1 else f"{rank} covariates need"
-    needed = EVENTS_PER_COVARIATE * rank
-    return (
-        f"no p-values: there are {n_events:,} events, and small p-values given {covariates} {needed} or more."
-    )
+    given = f"{'a covariate needs' if rank == 1 else f'{rank} covariates need'} {EVENTS_PER_COVARIATE * rank}"
+    return f"no p-values: there are {n_events:,} events, and small p-values given {given} or more."
 
 
 class DrawnSum:

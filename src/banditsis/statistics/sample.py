@@ -17,20 +17,18 @@ from banditsis.statistics.saddlepoint import ScoreParts
 class SampleStatistic(Statistic):
     """A statistic that needs the values themselves, such as their ranks.
 
-    A subclass has a ``name`` and two methods. ``prepare`` processes the response, once in each round;
-    ``score_block`` scores a few features. Parameters of a statistic belong to its constructor, and an object
-    can be passed as ``statistic`` instead of a name. The engine takes care of rows, columns, threads and
-    missing values.
+    A subclass has a ``name``, ``prepare``, which processes the response once in each round, and
+    ``score_block``. Parameters belong to its constructor; an object can be passed as ``statistic`` instead of
+    a name. The engine takes care of rows, columns, threads and missing values.
     """
 
     rereads = True
     #: Scores of features without association are of order n to the power of -noise: 1 for squared measures.
     noise: ClassVar[float] = 0.5
-    #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal for
-    #: features without association; 0 means p-value 1, NaN means that the factor is not known.
+    #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal without
+    #: association; 0 means p-value 1, NaN that it is not known.
     returns_null_scale: ClassVar[bool] = False
-    #: Whether the last line that ``score_block`` returns is the factor that turns each score into an effect
-    #: size; 0 if there is none, as for a constant feature.
+    #: Whether its last line is the factor that turns each score into an effect size; 0 if there is none.
     returns_effect_factor: ClassVar[bool] = False
     #: Class labels of each response, if it has classes.
     labels: list[Array] | None = None
@@ -54,8 +52,7 @@ class SampleStatistic(Statistic):
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         """Signed scores of the columns of a block; ``prepared`` comes from ``prepare`` for the same rows.
 
-        The block, rows × columns, is finite, and its columns are contiguous. It may be overwritten. A
-        constant column scores 0.
+        The block is finite and may be overwritten; its columns are contiguous. A constant column scores 0.
         """
 
     def null_distribution(
@@ -63,9 +60,8 @@ class SampleStatistic(Statistic):
     ) -> NullDistribution | None:
         """Distribution of the scores of features without association, or None if it is not known.
 
-        ``prepared`` comes from ``prepare`` for the ``n_rows`` rows read. ``present`` is the number of rows in
-        which each feature is present, or None if no cell can be missing; scores have been multiplied by
-        √(present / n_rows). Not called if the statistic returns the null scale of each score.
+        Not called if the statistic returns the null scale. ``present`` is the number of the ``n_rows`` rows
+        in which each feature is present, by whose square root scores were reduced; None if none is missing.
         """
         return None
 

@@ -39,9 +39,9 @@ class TailTest:
     def __init__(self, parts: ScoreParts) -> None:
         self.parts, self.n = parts, len(parts.residuals)
         A = parts.design
-        #: the intercept and the covariates as orthonormal columns
-        self.design = np.full((self.n, 1), self.n**-0.5) if A is None else A @ whiten(A.T @ A).T
-        self.freedom = self.n - self.design.shape[1]
+        #: the intercept and the covariates as orthonormal columns; None for an intercept alone
+        self.design = None if A is None else A @ whiten(A.T @ A).T
+        self.freedom = self.n - (1 if self.design is None else self.design.shape[1])
         #: None if the response is constant given the design, or not exchangeable
         self.response = None if parts.by_likelihood else self._residuals(parts.residuals[:, 0])
 
@@ -88,7 +88,7 @@ class TailTest:
         x = _to_unit(rank_values(x) if self.parts.ranks else x)
         x -= x.mean()
         size = math.sqrt(x @ x)
-        if self.parts.design is not None:
+        if self.design is not None:
             x -= self.design @ (self.design.T @ x)
         spread = math.sqrt(x @ x)
         return Sample(x * (math.sqrt(self.n) / spread)) if spread > 1e-9 * size else None
