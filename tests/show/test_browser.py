@@ -112,6 +112,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
     assert (result.qvalues[[5, 40, 41]] == 0).all()
     result.to_html(tmp_path / "sorted.html")
     visit(browser, tmp_path / "sorted.html")
+    assert browser.run(CELLS.format(7))[0] == "● leakage?"
     best = ["x5", "x40", "x41"]
     for column in (5, 6):
         browser.click(head(column))

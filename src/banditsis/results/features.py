@@ -67,6 +67,13 @@ class Features:
             return ["unknown"] * len(self)
         return ["signal" if clear else "noise" for clear in self["associated"]]
 
+    @property
+    def words(self) -> list[str]:
+        """The evidence on each of the selected features in a word, and whether it may be leakage."""
+        words = {"signal": self.found, "noise": "unclear", "unknown": ""}
+        pairs = zip(self["flag"], self.evidence, strict=True)
+        return ["leakage?" if flag == LEAKAGE else words[kind] for flag, kind in pairs]
+
     def texts(self) -> dict[str, list[str]]:
         """The columns for readers, with their headings: score, interval, p, q, present rows and evidence."""
         texts = {"score": self.scores(4)}
@@ -79,9 +86,7 @@ class Features:
         if "present" in self and (self["present"] < self["rows_read"]).any():
             texts["present"] = list(map("{:,.0f}".format, self["present"]))
         if "associated" in self:
-            words = {"signal": self.found, "noise": "unclear"}
-            pairs = zip(self["flag"], self.evidence, strict=True)
-            texts["evidence"] = ["leakage?" if flag == LEAKAGE else words[kind] for flag, kind in pairs]
+            texts["evidence"] = self.words
         return texts
 
 

@@ -3,7 +3,7 @@
 // --- The table of a response: only the rows of the current page become elements. ---
 
 const MAX_LENGTH = 120;
-const EVIDENCE = { true: ["● ", "clear"], false: ["◇ ", "unclear"] };
+const EVIDENCE = { true: "● ", false: "◇ " };
 const TITLES = {
   name: "feature", pvalue: "p", qvalue: "q", associated: "evidence", rows_read: "rows read",
   round_dropped: "dropped in round", index: "column",
@@ -56,6 +56,7 @@ class FeatureTable {
     this.values = data.columns;
     this.selected = data.selected;
     this.oneSided = data.one_sided;
+    this.words = data.words;
     this.length = data.columns.index.length;
     this.lowerNames = data.columns.name.map((name) => name.toLowerCase());
     this.table = document.createElement("table");
@@ -194,8 +195,7 @@ class FeatureTable {
       cell.append(makeSpan(column.text(i)));
       if (cell.textContent !== this.values.name[i]) cell.title = this.values.name[i];
     } else if (column.name === "associated" && i < this.selected) {
-      const [mark, word] = EVIDENCE[this.values.associated[i]];
-      cell.append(mark, makeSpan(word));
+      cell.append(EVIDENCE[this.values.associated[i]], makeSpan(this.words[i]));
     } else {
       cell.textContent = column.text(i);
     }

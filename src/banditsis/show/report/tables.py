@@ -34,8 +34,10 @@ WORD_MARKS = {"signal": "● ", "noise": "◇ ", "unknown": ""}
 def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
     """The table of features by rank, selected ones first, as data for the page's script."""
     features = describe_features(result, _features_by_rank(result, max_listed))
+    selected = features.take(slice(len(result.selected)))
     return {
-        "selected": min(len(result.selected), len(features)),
+        "selected": len(selected),
+        "words": selected.words,
         "one_sided": result.evidence.one_sided,
         # Two digits of a p-value of 1e-5000 need more digits of its logarithm.
         "columns": {
