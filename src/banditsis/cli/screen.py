@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,12 +63,12 @@ def run(data: str, **given: Any) -> None:
     options.confidence = check_confidence(options.confidence, options.min_correlation)
     check_options(options)
     options.pvalues = options.pvalues or options.fdr is not None
-    if options.scheduler is None:
-        _run(options)
-        return
-    from banditsis.sources.dask import connected
+    connection: Any = nullcontext()
+    if options.scheduler is not None:
+        from banditsis.sources.dask import connected
 
-    with connected(options.scheduler):
+        connection = connected(options.scheduler)
+    with connection:
         _run(options)
 
 
@@ -92,18 +92,13 @@ def check_options(options: SimpleNamespace) -> None:
         raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
     if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
         raise UsageError("--all-features needs a table to write: set --output to a .csv or .parquet file.")
-    inputs = list(_input_files(options))
+    inputs: list[Any] = [local_path(options.data)]
+    for given_file in filter(None, (*options.target, *options.covariates, options.weights)):
+        with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
+            inputs.append(find_place(given_file).file)
     for name, suffixes in (("output", (".csv", ".parquet", ".json")), ("report", (".html",))):
         if (path := getattr(options, name)) is not None:
-            check_output(path, suffixes, f"--{name}", inputs)
-
-
-def _input_files(options: SimpleNamespace) -> Iterator[Path]:
-    files: list[Any] = [local_path(options.data)]
-    for given in filter(None, (*options.target, *options.covariates, options.weights)):
-        with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
-            files.append(find_place(given).file)
-    return (file for file in files if isinstance(file, Path))
+            check_output(path, suffixes, f"--{name}", [file for file in inputs if isinstance(file, Path)])
 
 
 def _pick(options: SimpleNamespace, names: tuple[str, ...]) -> dict[str, Any]:
@@ -221,10 +216,9 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
 
 
 def _run_with_gaps(run_with: Callable[[str], Any], data: Dataset, options: SimpleNamespace) -> Any:
-    """Run with missing values deleted pairwise, unless the options say otherwise.
+    """Run with missing values deleted pairwise, unless options say otherwise; complete data are read faster.
 
-    Complete data are quicker to read. A guarantee, and a detection floor with covariates, are known for them
-    only.
+    A guarantee, and a detection floor with covariates, are known for complete data only.
     """
     if options.missing is not None or options.min_correlation is not None:
         return run_with(options.missing or "raise")

@@ -23,10 +23,8 @@ MARKS: dict[str, dict[str, Any]] = {
     "noise": {"marker": "D", "ls": "", "mfc": "white", "mec": GREY},
     "unknown": {"marker": "o", "ls": "", "color": BLUE},
 }
-#: Larger selections are plotted by rank, without feature names.
-MAX_NAMES = 200
-#: Larger selections have names in small print.
-MAX_LARGE_NAMES = 40
+#: Larger selections are plotted by rank without feature names, or have names in small print.
+MAX_NAMES, MAX_LARGE_NAMES = 200, 40
 #: Maximum number of labels in a Manhattan plot, and of features for which room is searched.
 MAX_LABELS, MAX_TRIED = 10, 100
 #: Points of a Q-Q plot, which cannot be told from all.
@@ -38,8 +36,7 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     """Plot the scores of the selected features, their 95% intervals if available, and the last cutoff.
 
     Clearly associated features are dots, and those that are indistinguishable from noise are open diamonds;
-    see :attr:`ScreeningResult.associated`. Up to 200 features are labelled with their names; more are plotted
-    by rank.
+    see :attr:`ScreeningResult.associated`. More than 200 features are plotted by rank, without names.
 
     Parameters
     ----------
@@ -98,9 +95,8 @@ def manhattan(
     r"""Plot how strongly each feature is associated, in the order of the features.
 
     The height is -log10 p, with a line at the Bonferroni threshold 0.05 / p, or the \|score\| if there are no
-    p-values. Colours alternate between chromosomes, which are placed one after the other in the order in
-    which they first occur, and their features in the order of the data. The best of the clearly associated
-    features are labelled.
+    p-values. Colours alternate between chromosomes, in the order in which they first occur. The best of the
+    clearly associated features are labelled.
 
     Parameters
     ----------

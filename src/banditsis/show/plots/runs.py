@@ -82,8 +82,7 @@ def reading_map(
 ) -> Axes:
     r"""Plot which cells were read, rows by features, coloured by the last \|score\| of each feature.
 
-    Rows are in reading order. With many features, neighbours share a column, which has the colour of the
-    largest of their scores.
+    Rows are in reading order. Of many features, neighbours share a column with the largest of their scores.
 
     Parameters
     ----------

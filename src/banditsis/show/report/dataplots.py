@@ -17,9 +17,8 @@ from banditsis.show.report.tables import bullet_list, escape_text, minus
 from banditsis.sources.base import Source
 from banditsis.statistics import STATISTICS
 
-#: Rows for correlations among the features, and for plots against the response.
+#: Rows and features for correlations among the features, and for plots against the response.
 MAX_ROWS, MAX_PLOTTED_ROWS = 5000, 500
-#: Features for correlations, and for plots against the response.
 MAX_FEATURES, MAX_PLOTTED = 40, 12
 #: A variable with at most this many distinct values is plotted by class.
 MAX_CLASSES = 10
@@ -81,12 +80,8 @@ def _known_rows(result: ScreeningResult, y: Any, n: int) -> tuple[Array | None, 
 
 
 def find_classes(values: Array) -> Array | None:
-    """The distinct values of labels, or of numbers if there are few of them; None for other numbers.
+    """The distinct values of numbers if there are few, else None; the most frequent values of labels.
 
-    Only the most frequent labels are returned if there are many.
-
-    Examples
-    --------
     >>> find_classes(np.array([2.0, 0.0, 2.0])), find_classes(np.linspace(0, 1, 100))
     (array([0., 2.]), None)
     """
@@ -133,11 +128,10 @@ def plots_against_response(result: ScreeningResult, sample: Sample | None) -> st
     axes = f"The horizontal axis is the feature, the vertical axis {response}"
     if find_classes(sample.y) is not None:
         axes = f"The vertical axis is the feature, by the values of {response}"
-    explanation = f"A random sample of {count(len(sample.y), 'row')}{sample.condition}. {axes}; the line "
-    explanation += "connects means."
-    if result.evidence.n_covariates:
-        explanation += " The values are not adjusted for the covariates."
-    return f'<p>{escape_text(explanation)}</p><div class="small">{"".join(figures)}</div>'
+    rows = f"A random sample of {count(len(sample.y), 'row')}{sample.condition}."
+    adjusted = " The values are not adjusted for the covariates." if result.evidence.n_covariates else ""
+    explanation = escape_text(f"{rows} {axes}; the line connects means.{adjusted}")
+    return f'<p>{explanation}</p><div class="small">{"".join(figures)}</div>'
 
 
 def plot_pair(x: Floats, y: Array) -> str:
