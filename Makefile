@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DEFAULT_GOAL := help
 .PHONY: help demo test paper browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-peers bench-beyond test-gpu fuzz docs \
+  bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-index bench-peers bench-beyond test-gpu fuzz docs \
   docs-figures dist clean
 
 help:  ## List the commands
@@ -70,6 +70,9 @@ coverage: $(STAMP)  ## Measure coverage, with kernels run as plain Python
 
 bench: $(STAMP)  ## Measure speed and memory; rewrites a table in benchmarks/README.md (10 minutes, 12 GB)
 	$(BIN)/python benchmarks/screening.py --write benchmarks/README.md
+
+bench-index: $(STAMP)  ## Measure the index: errors, certificates in simulations, size and speed (60 minutes, 4 GB)
+	$(BIN)/python benchmarks/index.py --write benchmarks/README.md
 
 bench-io: $(STAMP)  ## Measure reading from disk: bytes, time, memory, interruptions, damage (15 minutes, 20 GB of disk)
 	$(BIN)/python benchmarks/io.py
