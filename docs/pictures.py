@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from banditsis import BanditSIS, Plan
+from banditsis import SIS, BanditSIS, Plan, build_index, open_source
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
@@ -22,6 +22,40 @@ from browser import Browser, find_chromium  # noqa: E402
 
 PLOTS = ("plot", "manhattan", "reading_map")  # in the order on the page
 READ, UNREAD, KEPT = "#0072b2", "#e8eaed", "#d55e00"
+
+
+def draw_index():
+    """A rare feature before and after the rotation of a block, and correlations by the bits of many features."""
+    from banditsis.index.sketch import draw_signs, make_blocks
+    from banditsis.kernels.bits import transform
+
+    (block, *_), rng = make_blocks(1 << 13), np.random.default_rng(0)
+    x = (rng.random(block.size) < 0.01).astype(np.float32)
+    tile, signs = np.zeros((block.size, 16), np.float32), draw_signs(0, block)
+    tile[:, 0] = (x - x.mean()) * signs[0]
+    transform(tile)
+    tile *= signs[1][:, None] / block.size
+    transform(tile)
+    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.0), layout="constrained")
+    axes[0].plot(x[:800], color=READ, linewidth=0.8)
+    axes[0].set(title="a feature with 1% ones", xlabel="row", yticks=[0, 1])
+    z = tile[:800, 0]
+    axes[1].scatter(np.arange(800), z, s=2, c=np.where(z > 0, KEPT, READ))
+    axes[1].set(title="its block, rotated: one bit is the sign", xlabel="coordinate", yticks=[0])
+    X = rng.standard_normal((20_000, 500), dtype=np.float32)
+    y = X[:, :20] @ np.linspace(0.05, 0.3, 20) + rng.standard_normal(20_000)
+    with tempfile.TemporaryDirectory() as folder:
+        source = open_source(build_index(X, f"{folder}/x.index", random_state=0))
+        y = y[source.original_rows]
+        exact, found = SIS(20).fit(source, y).scores_, BanditSIS(10).fit(source, y).result_
+    read = found.last_round == 1
+    axes[2].plot([-0.05, 0.25], [-0.05, 0.25], color=UNREAD, zorder=0)
+    axes[2].scatter(exact[~read], found.scores[~read], s=6, color=READ, label="by bits")
+    axes[2].scatter(exact[read], found.scores[read], s=10, color=KEPT, label="then read in full")
+    axes[2].set(title="scores", xlabel="exact", ylabel="of the run")
+    axes[2].legend(frameon=False)
+    figure.savefig(DOCS / "figures" / "index.png", dpi=110)
+    plt.close(figure)
 
 
 def draw_overview():
@@ -102,4 +136,5 @@ def draw_seeing():
 if __name__ == "__main__":
     mpl.use("Agg")
     draw_overview()
+    draw_index()
     draw_seeing()
