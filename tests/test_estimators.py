@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from banditsis import SIS, BanditSIS, IterativeSIS, Plan, screen
+from banditsis import SIS, BanditSIS, IterativeSIS
 from banditsis.plans.factory import ALL_ROWS_READ
 
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
@@ -167,17 +167,6 @@ def test_only_data_and_response_are_positional(data):
             selector.fit(*data, data[1])
 
 
-def test_missing_responses_shrink_the_plan(data):
-    X, y = data
-    y = y.copy()
-    y[::4] = np.nan
-    selector = BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(X, y)
-    assert selector.result_.n_rows == 3000
-    np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
-    with pytest.raises(ValueError, match=r"the response contains NaN in row 0: .*'pairwise'"):
-        BanditSIS(3).fit(X, y)
-
-
 def repeated_names(X):
     return [
         pd.DataFrame(X, columns=["a", "b", "c", "a"]),
@@ -200,47 +189,6 @@ def test_repeated_column_names_are_reported(data, kind):
     )
 
 
-LABELS = ["low", "middle", "high", None]
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda y: np.array(y, dtype=object),
-        lambda y: np.array([np.nan if label is None else label for label in y], dtype=object),
-        list,
-        pd.Series,
-        lambda y: pd.Series(y, dtype="string"),
-        lambda y: pd.Series(y, dtype="category"),
-        pl.Series,
-        pa.array,
-    ],
-)
-@pytest.mark.parametrize("statistic", ["anova", "mv"])
-def test_rows_without_a_label_are_left_out(data, convert, statistic):
-    X, y = data
-    labels = [LABELS[k] for k in np.where(np.arange(len(y)) % 7 == 0, 3, np.digitize(y, [-1.0, 1.0]))]
-    known = np.flatnonzero([label is not None for label in labels])
-    expected = SIS(5, statistic=statistic).fit(X[known], np.array(labels, dtype=object)[known].astype(str))
-    found = SIS(5, statistic=statistic, missing="pairwise").fit(X, convert(labels))
-    np.testing.assert_allclose(found.scores_, expected.scores_, rtol=1e-10)
-    assert found.result_.n_rows == len(known)
-    with pytest.raises(
-        ValueError,
-        match=r"the response contains no label in row 0: .*missing='pairwise' to omit rows with no label",
-    ):
-        SIS(5, statistic=statistic).fit(X, convert(labels))
-
-
-@pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, pl.DataFrame])
-def test_several_responses(data, convert):
-    X, y = data
-    Y = convert(np.column_stack([y, -y]))
-    assert len(SIS(2).fit(X, Y).result_) == 2
-    with pytest.raises(ValueError, match=r"y should be a 1d array.* IterativeSIS screens one response"):
-        IterativeSIS(2).fit(X, Y)
-
-
 def test_all_rows_are_read_by_default_where_that_is_as_fast():
     """Small data have p-values and marks, whatever the number of threads; alpha asks for a sample."""
     rng = np.random.default_rng(0)
@@ -260,12 +208,3 @@ def test_all_rows_are_read_by_default_where_that_is_as_fast():
     large = BanditSIS(5, random_state=0).fit(np.tile(X, (400, 4)).astype("f4"), np.tile(y, 400)).result_
     assert large.fraction_read < 0.2
     assert not [note for note in large.notes if "as fast" in note]
-
-
-def test_missing_values_raise_with_both_remedies():
-    X = np.where(np.arange(400).reshape(100, 4) == 41, np.nan, 1.0 * np.arange(400).reshape(100, 4))
-    for fit in (SIS(2).fit, BanditSIS(2).fit, lambda X, y: screen(X, y, Plan.exact(100, 4, 2))):
-        with pytest.raises(
-            ValueError, match=r"NaN in column 'x1', row 10: set missing='pairwise' .*SimpleImputer"
-        ):
-            fit(X, np.arange(100.0))

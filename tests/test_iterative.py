@@ -178,6 +178,7 @@ def test_bad_parameters(selector, message):
         (open_source(X), Y, "IterativeSIS needs X in memory"),
         (GAPS, Y, "X contains NaN"),
         (X, UNKNOWN, r"the response contains NaN in row 3: drop or replace it\.$"),
+        (X, np.column_stack([Y, -Y]), r"y should be a 1d array.* IterativeSIS screens one response"),
     ],
 )
 def test_bad_data(x, y, message):

@@ -266,30 +266,13 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _check_finite(self, block: Array) -> Array:
         finite = "allow-nan" if self.missing == "pairwise" else True
-        checked = check_array(
-            block, accept_sparse=True, dtype=None, ensure_all_finite=finite, ensure_min_features=0
-        )
-        return cast(Array, checked)
+        options = {"accept_sparse": True, "dtype": None, "ensure_min_features": 0}
+        return cast(Array, check_array(block, ensure_all_finite=finite, **options))
 
     def _check_array(self, X: Any, *, reset: bool) -> Array:
         """X as an array; only its type and shape are checked."""
-        array = validate_data(
-            self, X, reset=reset, dtype=None, ensure_all_finite=False, accept_sparse=("csr", "csc")
-        )
-        return cast(Array, array)
-
-    def _repr_html_inner(self) -> str:
-        """scikit-learn's diagram, and the result after a fit."""
-        return str(super()._repr_html_inner()) + self._result_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return {
-            kind: text + (self._result_html() if kind == "text/html" else "") for kind, text in bundle.items()
-        }
-
-    def _result_html(self) -> str:
-        return self.result_._repr_html_() if hasattr(self, "result_") else ""
+        options = {"dtype": None, "ensure_all_finite": False, "accept_sparse": ("csr", "csc")}
+        return cast(Array, validate_data(self, X, reset=reset, **options))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -433,10 +416,7 @@ class BanditSIS(Screener):
     discard : float
         With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
     statistic : str, class or object
-        The measure of association: "pearson" (correlation), "anova" (correlation ratio for class labels),
-        "logistic", "poisson" or "cox" (score tests), or one of ranks, distances or distributions; see
-        :doc:`/statistics`. "auto" is "anova" for three or more classes (strings or categories), else
-        "pearson"; of two classes, the one that sorts last counts as 1.
+        The measure of association; see :class:`SIS` and :doc:`/statistics`.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" (whole blocks in random order) and "stored" (the first rows)
         are valid if rows are stored in random order, and warn otherwise. "auto" chooses what is cheap: random
@@ -451,9 +431,7 @@ class BanditSIS(Screener):
         Whether to read the selected features in full at the end, for exact scores and p-values
         (``result_.pvalues``, ``result_.select()``).
     avoid_redundancy : bool
-        Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
-        to choose those to keep one by one, each by its squared score times the share of its variance that
-        the features chosen before do not explain; see :doc:`/redundancy`.
+        Whether to choose among a few times as many features, as in :class:`SIS`; see :doc:`/redundancy`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional

@@ -34,11 +34,10 @@ MIN_RELATIVE_WEIGHT = 1e-10
 class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
     """Iterative sure independence screening (ISIS) [1]_.
 
-    A feature that matters only jointly with others can be uncorrelated with the response, so screening drops
-    it. Its partial association given the others reveals it. Each iteration screens all features by their
-    partial association given the features chosen so far, fits a sparse model to the chosen and the best new
-    features, and continues with those that the model keeps, until they no longer change. It stops early if
-    the chosen features leave nothing to explain, or if the base reads too few rows to adjust for them.
+    A feature that matters only jointly with others can be uncorrelated with the response. Each iteration
+    screens all features by their partial association given those chosen so far, fits a sparse model to the
+    chosen and the best new features, and continues with those that the model keeps, until they no longer
+    change, leave nothing to explain, or are too many to adjust for in the rows that the base reads.
 
     Parameters
     ----------

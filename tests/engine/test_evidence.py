@@ -5,7 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from banditsis import BanditSIS, Plan, ScreeningResult, screen
-from banditsis.engine.evidence import informative_rows, measure_unread, measure_variance_inflation
+from banditsis.engine.evidence import (
+    informative_rows,
+    informative_rows_of_sums,
+    measure_unread,
+    measure_variance_inflation,
+)
 from banditsis.engine.sampling import Strata
 from banditsis.plans.detection_floor import MIN_INFORMATIVE
 from banditsis.plans.keeping import KeepRule
@@ -25,6 +30,20 @@ def test_informative_rows_of_known_distributions():
         [rng.standard_normal(m), np.arange(m) < 7, np.zeros(m), np.r_[1e100, np.zeros(m - 1)], rng.random(m)]
     ).astype(float)
     np.testing.assert_allclose(informative_rows(values, None), [m / 3, 7, 0, 1, m / 1.8], rtol=0.02)
+
+
+def test_informative_rows_from_sums():
+    rng = np.random.default_rng(0)
+    z, w = rng.standard_t(5, (400, 5)), rng.uniform(0.5, 2, 400)
+    z[:, 3], z[:, 4] = 0.0, 1e-100  # no values at all, and fourth powers that are 0
+    mean = w @ z / 400
+    squares = w @ np.square(z) - 400 * mean**2
+    given = w @ z, w**2 @ z, w**2 @ z**2, w**2 @ z**4
+    squares[4] = 1e-198
+    out = informative_rows_of_sums(squares, *given, np.array([w @ w]), np.array([400.0]))
+    fourth = given[3] - 6 * mean**2 * given[2] + 8 * mean**3 * given[1] - 3 * (w @ w) * mean**4
+    np.testing.assert_allclose(out[:3], squares[:3] ** 2 / fourth[:3], rtol=1e-12)
+    assert out[3:].tolist() == [0, 400]
 
 
 def test_undecided_features_take_at_most_half_of_the_places():
