@@ -8,24 +8,24 @@ the residuals, and least squares needs no more.
 
 from __future__ import annotations
 
+import math
 from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, chunks
+from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import ratio
 
-#: Eigenvalues below this share of the largest are treated as 0, and variances below this share of a square.
+#: Eigenvalues below this share of the largest are treated as 0.
 SMALLEST_EIGENVALUE = 1e-12
 #: A direction of the design is ignored if the rows in which a feature is present have a smaller share of its
 #: sum of squares: sums over these rows are differences of larger sums.
 SMALLEST_SHARE = 1e-11
 #: The design explains a target if a smaller share of its sum of squares is left.
 SMALLEST_RESIDUAL = 1e-10
-#: Few enough for the cache, with and without a matrix for each.
-FEATURES_AT_ONCE, COMPLETE_AT_ONCE = 1 << 11, 1 << 13
+FEATURES_AT_ONCE = 1 << 12  # few enough for the cache
 
 
 class Layout(NamedTuple):
@@ -123,19 +123,65 @@ class Moments(NamedTuple):
 
     def between(self) -> tuple[Floats, Floats]:
         """The part of the squares that the targets explain, and their number of independent directions."""
-        return explain(self.targets, self.products, SMALLEST_RESIDUAL * self.target_squares)
+        least = SMALLEST_RESIDUAL * self.target_squares
+        return explain(self.targets[triangle(len(least))], self.products, least)
 
 
-class Complete(NamedTuple):
-    """What is the same for all targets if no cell is missing."""
+class Elimination(NamedTuple):
+    """Gaussian elimination of variables, which leaves the Schur complement; each feature has a Gram matrix.
 
-    #: orthonormal covariates, as combinations of the columns of the design
-    basis: Floats
-    #: their products with the targets and the features
-    targets: Floats
-    features: Floats
-    #: residual sums of squares of the features
-    squares: Floats
+    The last dimension are the features; it is 1 if the Gram matrix is the same for all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = Elimination.start(np.array([[4.0], [2.0], [3.0]])).run(np.array([[1e-9], [1e-9]]))
+    >>> found.pivots.ravel(), found.residuals(np.array([[2.0], [1.5]])).ravel()
+    (array([4., 2.]), array([2. , 0.5]))
+    """
+
+    #: Products of each variable with itself and those after it, given those before: upper triangles.
+    pairs: Floats
+    #: Squares of the variables given those before; infinite for variables that are ignored.
+    pivots: Floats
+
+    @classmethod
+    def start(cls, pairs: Floats) -> Elimination:
+        """Before the elimination, given the upper triangles of the Gram matrices."""
+        n_variables = (math.isqrt(8 * len(pairs) + 1) - 1) // 2
+        return cls(pairs.copy(), np.empty((n_variables, pairs.shape[1])))
+
+    @property
+    def rows(self) -> list[Floats]:
+        """The rows of the triangles."""
+        a = len(self.pivots)
+        return [self.pairs[k * a - k * (k - 1) // 2 :][: a - k] for k in range(a)]
+
+    @property
+    def rank(self) -> Floats:
+        """Number of variables that are not ignored."""
+        return np.asarray(np.isfinite(self.pivots).sum(axis=0, dtype=float))
+
+    def take(self, columns: Indices | slice) -> Elimination:
+        """The elimination for some features; the arrays are views if these are a slice."""
+        return Elimination(pick(self.pairs, columns), pick(self.pivots, columns))
+
+    def run(self, least: Floats) -> Elimination:
+        """Eliminate, in place; a variable is ignored if its square is not larger than ``least``."""
+        rows = self.rows
+        for k, row in enumerate(rows):
+            self.pivots[k] = np.where(row[0] > least[k], row[0], np.inf)
+            for i in range(1, len(row)):
+                rows[k + i] -= row[i] / self.pivots[k] * row[i:]
+        return self
+
+    def residuals(self, products: Floats) -> Floats:
+        """Products of each variable given those before, given the products of the variables themselves."""
+        left = products.copy()
+        for k, row in enumerate(self.rows):
+            for i in range(1, len(row)):
+                left[k + i] -= row[i] / self.pivots[k] * left[k]
+        return left
 
 
 class Gram:
@@ -158,85 +204,71 @@ class Gram:
         self.n_read, self.total = float(summary[0]), layout.split(summary)[1:]
         presence = sums[layout.n_rows :]
         self.has_missing = layout.pairwise and bool((presence[0] != self.n_read).any())
+        #: sums over the rows in which each feature is present
+        self.present = layout.split(presence if self.has_missing else summary[:, None])
 
     @cached_property
-    def complete(self) -> Complete:
-        """The elimination of A from sums over all rows."""
-        (pairs, crossed, _), a, sums = self.total, self.layout.n_design, self.sums
-        gram = np.zeros((a, a))
-        gram[triangle(a)] = pairs
-        mean = gram[0, 1:] / gram[0, 0]
-        white = whiten(gram[1:, 1:] - np.outer(mean, gram[0, 1:]), SMALLEST_EIGENVALUE * np.diag(gram)[1:])
-        basis = np.column_stack([-white @ mean, white])
-        features, squares = np.empty((len(basis), sums.shape[1])), np.empty(sums.shape[1])
+    def eliminated(self) -> tuple[Elimination, Floats, Floats]:
+        """The elimination of A; its products with the features, and the squares of these that are left."""
+        a, sums = self.layout.n_design, self.sums
+        least = SMALLEST_SHARE * self.total[0][np.cumsum([0, *range(a, 1, -1)]), None]  # of the diagonal
+        elimination = Elimination.start(self.present[1])
+        features, squares = np.empty((a, sums.shape[1])), np.empty(sums.shape[1])
+        if not self.has_missing:
+            elimination.run(least)
 
         def eliminate_some(start: int) -> None:
-            piece = slice(start, start + COMPLETE_AT_ONCE)
-            sx, found = sums[0, piece], np.matmul(basis, sums[:a, piece], out=features[:, piece])
-            centred = sums[self.layout.squares, piece] - sx * (sx / gram[0, 0])  # 0 for a constant feature
-            left = centred - np.einsum("ij,ij->j", found, found)
+            piece = slice(start, start + FEATURES_AT_ONCE)
+            own = elimination.take(piece).run(least) if self.has_missing else elimination
+            found = own.residuals(sums[:a, piece])
+            features[:, piece] = found
+            found *= found / own.pivots
+            centred = sums[self.layout.squares, piece] - found[0]  # 0 for a constant feature
+            left = centred - found[1:].sum(axis=0)
             squares[piece] = np.where(left > self.resolution * np.maximum(centred, 0.0), left, 0.0)
 
-        map_in_threads(eliminate_some, range(0, sums.shape[1], COMPLETE_AT_ONCE), 8)
-        return Complete(basis, basis @ crossed, features, squares)
+        map_in_threads(eliminate_some, range(0, sums.shape[1], FEATURES_AT_ONCE), 16)
+        return elimination, features, squares
+
+    @cached_property
+    def residual_targets(self) -> Floats:
+        """Products of all targets with the design, each column of it given those before; without gaps."""
+        return self.eliminated[0].residuals(self.present[2])
+
+    def squares(self, columns: Indices | slice) -> Floats:
+        """Residual sums of squares of some features."""
+        return self.eliminated[2][columns]
+
+    def moments(self, targets: slice, columns: Indices | slice) -> Moments:
+        """Moments of the residuals of some targets and some features."""
+        elimination, features, squares = self.eliminated
+        design, n_rows = elimination.take(columns), pick(self.present[0], columns)
+        _, _, crossed, own = self.present
+        crossed, own = pick(crossed[:, targets], columns), pick(own[targets], columns)
+        left = design.residuals(crossed) if self.has_missing else self.residual_targets[:, targets]
+        shares, given = left / design.pivots[:, None], self.sums[self.layout.n_design :][targets]
+        gram = -contract(shares, left)
+        np.einsum("ttp->tp", gram)[:] += own
+        return Moments(
+            n_read=self.n_read,
+            means=self.total[1][0, targets] / self.total[0][0],
+            n_rows=n_rows,
+            rank=design.rank,
+            weight=pick(self.present[1][0], columns),
+            target_sums=crossed[0],
+            target_squares=own,
+            targets=gram,
+            products=given[:, columns] - contract(shares, features[:, None, columns])[:, 0],
+            squares=squares[columns],
+        )
 
     @property
     def slopes(self) -> Floats:
         """Coefficients of the targets on A, over all rows."""
-        (pairs, crossed, _), (basis, others, *_) = self.total, self.complete
-        slopes = basis.T @ others
-        slopes[0] += crossed[0] / pairs[0]
-        return slopes
-
-    def squares(self, columns: Indices | slice) -> Floats:
-        """Residual sums of squares of some features; with missing values, about the mean."""
-        if not self.has_missing:
-            return self.complete.squares[columns]
-        sx, n = self.sums[0, columns], np.maximum(self.sums[self.layout.n_rows, columns], 1.0)
-        return np.maximum(self.sums[self.layout.squares, columns] - sx * (sx / n), 0.0)
-
-    def moments(self, targets: slice, columns: Indices | slice) -> Moments:
-        """Moments of the residuals of some targets and some features."""
-        if not self.has_missing:
-            return self._complete_moments(targets, columns)
-        places = np.arange(self.sums.shape[1])[columns]
-        parts = chunks(places, FEATURES_AT_ONCE) if places.size else [places]
-        found = [self._present_moments(targets, part) for part in parts]
-        joined = [np.concatenate(some, axis=-1) for some in list(zip(*found, strict=True))[2:]]
-        return Moments(*found[0][:2], *joined)
-
-    def _complete_moments(self, targets: slice, columns: Indices | slice) -> Moments:
-        (pairs, crossed, own), a, sums = self.total, self.layout.n_design, self.sums
-        _, others, features, squares = self.complete
-        others, total, own = others[:, targets], crossed[0, targets], own[targets]
-        means = total / pairs[0]
-        products = sums[a:][targets][:, columns] - means[:, None] * sums[0, columns]
-        if len(others):
-            products -= others.T @ features[:, columns]
-        gram = np.diag(own) - np.outer(total, means) - others.T @ others
-        n_rows, rank, weight = np.array([[self.n_read], [1.0 + len(others)], [pairs[0]]])
-        given = total[:, None], own[:, None], gram[:, :, None]
-        return Moments(self.n_read, means, n_rows, rank, weight, *given, products, squares[columns])
-
-    def _present_moments(self, targets: slice, columns: Indices) -> Moments:
-        layout, a, sums = self.layout, self.layout.n_design, self.sums
-        n_rows, pairs, crossed, own = layout.split(sums[layout.n_rows :])
-        own, given = own[targets][:, columns], sums[a:][targets][:, columns]
-        places = np.arange(a, a + len(own))
-        gram = np.zeros((a + len(own), a + len(own), len(columns)))
-        gram[triangle(a)] = pairs[:, columns]
-        gram[:a, a:] = crossed[:, targets][..., columns]
-        gram[places, places] = own
-        weight, total = gram[0, 0].copy(), gram[0, a:].copy()
-        rows, squares = np.concatenate([sums[:a, columns], given]), sums[layout.squares, columns]
-        centred = squares - rows[0] * ratio(rows[0], weight)
-        all_pairs = self.total[0][np.cumsum([0, *range(a, 1, -1)])]  # the diagonal
-        explained, rank = eliminate(gram, rows, SMALLEST_SHARE * all_pairs)
-        left = squares - explained
-        left = np.where(left > self.resolution * np.maximum(centred, 0.0), left, 0.0)
-        means = self.total[1][0, targets] / self.total[0][0]
-        known = n_rows[columns], rank, weight, total, own
-        return Moments(self.n_read, means, *known, gram[a:, a:], rows[a:], left)
+        gram = np.zeros((self.layout.n_design,) * 2)
+        gram[triangle(len(gram))] = self.total[0]
+        white = whiten(gram)
+        return white.T @ (white @ self.total[1])
 
     def inflation(self, strata: Floats, per_row: Floats, counts: Indices, columns: Indices | slice) -> Floats:
         """Variance inflation of some features whose spread depends on the response, without covariates.
@@ -249,9 +281,8 @@ class Gram:
         def add_up(line: int) -> Floats:
             return np.asarray(np.einsum("h,hj->j", per_row, strata[:, line, columns]))
 
-        present = np.maximum(self.sums[layout.n_rows, columns], 1.0) if layout.pairwise else n
+        mean = self.sums[0, columns] / np.maximum(pick(self.present[0], columns), 1.0)
         weight = add_up(layout.n_rows) if layout.pairwise else per_row @ counts
-        mean = self.sums[0, columns] / present
         squares = add_up(layout.squares) - mean * (2 * add_up(0) - mean * weight)
         return ratio(n * squares, self.squares(columns))
 
@@ -265,7 +296,8 @@ class Gram:
         total, present = crossed[0, targets], pairs[0]
         gram = np.diag(own[targets]) - np.outer(total, total / weight)
         products = given[0, targets] - np.outer(total / weight, present)
-        explained, _ = explain(gram[:, :, None], products, SMALLEST_RESIDUAL * own[targets, None])
+        pairs = gram[triangle(len(gram))][:, None]
+        explained, _ = explain(pairs, products, SMALLEST_RESIDUAL * own[targets, None])
         r = np.sqrt(np.clip(ratio(explained, present - present * (present / weight)), 0.0, 1.0))
         found = self.moments(targets, slice(None))
         limits = 1e-9 * np.diag(gram)[:, None] / weight * found.weight
@@ -284,10 +316,10 @@ def common(values: Floats) -> float | Floats:
     return float(values[0]) if values.size == 1 else values
 
 
-def whiten(gram: Floats, least: float | Floats = 0.0) -> Floats:
+def whiten(gram: Floats) -> Floats:
     r"""Matrix T with :math:`T G T^\top = I`, with as many rows as G has rank; given its upper triangle.
 
-    Then :math:`b^\top G^+ c = (Tb)^\top (Tc)`. Variables whose square is at most ``least`` count as 0.
+    Then :math:`b^\top G^+ c = (Tb)^\top (Tc)`.
 
     Examples
     --------
@@ -295,61 +327,31 @@ def whiten(gram: Floats, least: float | Floats = 0.0) -> Floats:
     >>> whiten(np.diag([4.0, 0.0, 1.0])).shape
     (2, 3)
     """
-    square = np.diag(gram)
-    scale = np.divide(1.0, np.sqrt(np.maximum(square, 0.0)), out=np.zeros(len(gram)), where=square > least)
+    scale = ratio(np.ones(len(gram)), np.sqrt(np.maximum(np.diag(gram), 0.0)))
     values, vectors = np.linalg.eigh(gram * scale * scale[:, None], "U")
     kept = values > SMALLEST_EIGENVALUE * values.max(initial=0.0)
     transform: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T * scale
     return transform
 
 
-def explain(gram: Floats, products: Floats, least: Floats) -> tuple[Floats, Floats]:
+def explain(pairs: Floats, products: Floats, least: Floats) -> tuple[Floats, Floats]:
     """The squares of features that variables explain, and the number of independent ones.
 
-    ``gram`` has the products of the variables, for each feature or the same for all; a variable is ignored if
-    its square is at most ``least``.
+    ``pairs`` are the upper triangles of the variables' Gram matrices; see :class:`Elimination`.
     """
-    if gram.shape[2] > 1:
-        return eliminate(gram.copy(), products.copy(), least)
-    white = whiten(gram[:, :, 0], least[:, 0])
-    found = white @ products
-    return np.einsum("ij,ij->j", found, found), np.array([float(len(white))])
+    elimination = Elimination.start(pairs).run(least)
+    found = elimination.residuals(products)
+    return np.sum(found * (found / elimination.pivots), axis=0), elimination.rank
 
 
-def eliminate(gram: Floats, rows: Floats, least: Floats) -> tuple[Floats, Floats]:
-    """Eliminate the first variables from the Gram matrices of many features at once, in place.
+def contract(first: Floats, second: Floats) -> Floats:
+    """Sums of the products of (a, t, features) and (a, u, features) over the first dimension."""
+    if first.shape[2] > 1:
+        return np.asarray(np.einsum("atp,aup->tup", first, second))
+    found = first[:, :, 0].T @ second.reshape(len(second), -1)  # faster than np.tensordot
+    return np.asarray(found.reshape(first.shape[1], *second.shape[1:]))
 
-    This is Gaussian elimination, one variable after the other, which leaves the Schur complement.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (q, q, p)
-        Sums of products of q variables for each of p features; only the upper triangle is used.
-    rows : ndarray of shape (q, p)
-        Their products with the feature.
-    least : ndarray of shape (a,) or (a, p)
-        The first a variables are eliminated; one is ignored if its residual square is not larger than this.
-
-    Returns
-    -------
-    explained, rank
-        The square of each feature that they explain, and the number of variables that were used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> gram, rows = np.array([[4.0, 2.0], [np.nan, 3.0]])[:, :, None], np.array([[2.0], [1.5]])
-    >>> eliminate(gram, rows, np.array([1e-9])), gram[1, 1], rows[1]
-    ((array([1.]), array([1.])), array([2.]), array([0.5]))
-    """
-    explained, rank = np.zeros(gram.shape[2]), np.zeros(gram.shape[2])
-    for k in range(len(least)):
-        used = gram[k, k] > least[k]
-        inverse = np.divide(1.0, gram[k, k], out=np.zeros_like(rank), where=used)
-        for i in range(k + 1, len(gram)):
-            factor = gram[k, i] * inverse
-            gram[i, i:] -= factor * gram[k, i:]
-            rows[i] -= factor * rows[k]
-        explained += np.square(rows[k]) * inverse
-        rank += used
-    return explained, rank
+def pick(values: Floats, columns: Indices | slice) -> Floats:
+    """The values of some features, or those that are the same for all of them."""
+    return values if values.shape[-1] == 1 else values[..., columns]
