@@ -137,10 +137,6 @@ def test_set_output_keeps_the_types_of_columns():
     assert out.dtypes.to_dict() == {"up": np.dtype(bool), "n": np.dtype("int64")}
 
 
-def test_discard_has_no_rounding_noise():
-    assert Plan.paper(1000, 110, 10, discard=0.07).steps[0].n_keep == 103
-
-
 def test_results_cannot_be_changed_through_the_estimator():
     X = rng.standard_normal((300, 5))
     selector = SIS(2).fit(X, X[:, 0])

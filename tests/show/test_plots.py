@@ -207,10 +207,8 @@ def test_labels_do_not_overlap():
     for labels in (axes.texts, visible):
         boxes = [label.get_window_extent() for label in labels]
         assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
-    frame = axes.get_window_extent()
-    assert all(
-        frame.x0 <= box.x0 <= box.x1 <= frame.x1 for box in (text.get_window_extent() for text in axes.texts)
-    )
+    frame, boxes = axes.get_window_extent(), [text.get_window_extent() for text in axes.texts]
+    assert all(frame.x0 <= box.x0 <= box.x1 <= frame.x1 for box in boxes)
 
 
 def test_qq():
@@ -244,16 +242,12 @@ def test_inflation_without_constant_features():
         plots.qq(screen(X, Y, Plan.paper(3000, 80, 6), pvalues=True, random_state=0))
 
 
-def test_axes_of_the_caller(result):
-    axes = plt.subplots()[1]
-    for draw in (plots.manhattan, plots.funnel, plots.scores, plots.reading_map):
-        assert draw(result, axes) is axes
-    assert len(plt.get_fignums()) == 1
-
-
 @pytest.mark.parametrize(("n_rounds", "n_selected"), [(1, 1), (15, 1000), (4, 41), (2, 0)])
 def test_any_size(n_rounds, n_selected):
     result = random_result(n_rounds, n_selected)
+    mine = plt.subplots(layout="constrained")[1]  # axes of the caller
+    for draw in (plots.manhattan, plots.funnel, plots.scores, plots.reading_map):
+        assert draw(result, mine) is mine
     for axes in (*result.plot(), plots.reading_map(result)):
         assert drawn(axes)
         width, height = axes.figure.get_size_inches()
