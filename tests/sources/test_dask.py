@@ -179,7 +179,8 @@ def test_blocks_of_another_shape_than_their_chunks_raise(cut):
             use()
 
 
-def test_progress_counts_every_block_once():
+def test_progress_counts_every_cell_once(monkeypatch):
+    monkeypatch.setattr("banditsis.sources.dask.MAX_WEIGHTS", 500)
     calls = []
     screen(lazy(X, (500, P)), Y, Plan.exact(N, P, 5), progress=lambda *counts: calls.append(counts))
     assert [done for done, _ in calls] == [500 * P * k for k in (1, 2, 3, 4)]
@@ -264,15 +265,17 @@ def test_a_scheduler_that_does_not_answer_is_named():
 
 
 def test_a_scheduler_that_dies_is_named():
-    def close(done, total):
+    def close():
+        time.sleep(1)
         cluster.sync(cluster.scheduler.close)
 
     settings = {"distributed.comm.timeouts.connect": "1s", "logging.distributed": "critical"}
     options = {"processes": False, "n_workers": 1, "dashboard_address": ":0", "silence_logs": 50}
     with dask.config.set(settings), LocalCluster(**options) as cluster, Client(cluster, timeout=1):
-        x = da.from_array(X, chunks=(500, P)).map_blocks(slowly, 0.3, dtype=float)
-        with pytest.raises(RuntimeError, match=r"round 1 .* scheduler no longer answers"):
-            screen(x, Y, Plan.exact(N, P, 5), progress=close)
+        x = da.from_array(X, chunks=(20, P)).map_blocks(slowly, 0.3, dtype=float)
+        threading.Thread(target=close).start()
+        with pytest.raises(RuntimeError, match=r"scheduler no longer answers"):
+            DaskSource(x).read(slice(0, N), None)
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +352,8 @@ def test_the_command_screens_on_a_cluster(client, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_worker_killed_in_each_round_changes_nothing(client):
+def test_a_worker_killed_in_each_round_changes_nothing(client, monkeypatch):
+    monkeypatch.setattr("banditsis.sources.dask.MAX_WEIGHTS", 1)  # a graph for each block
     x = client.persist(da.from_array(X, chunks=(500, P)).map_blocks(slowly, 0.02, dtype=float))
     plan = Plan(N, P, ((400, 20), (900, 10), (1500, 5)))
     killed, calls = [], []

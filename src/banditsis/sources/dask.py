@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from dask.base import get_scheduler
-from dask.callbacks import Callback
 from dask.core import flatten
 
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread, take
@@ -25,7 +24,6 @@ from banditsis.sources.base import (
     Source,
     SourceView,
     SumContext,
-    ignore_progress,
     split_groups,
 )
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
@@ -109,29 +107,17 @@ def _task(what: str, function: Callable[..., Any], *given: Any) -> Any:
     return dask.delayed(function, pure=False)(*given, dask_key_name=name)
 
 
-def _run(
-    tasks: Sequence[Any],
-    parts: Sequence[tuple[Any, int]] = (),
-    tick: Callable[[int], None] = ignore_progress,
-) -> list[Any]:
-    """Compute some tasks; ``parts`` are tasks that these need, and the cells that ``tick`` then counts."""
-    cells = {part.key: n for part, n in parts}
-
-    def report(key: Any) -> None:
-        if key in cells:
-            tick(cells[key])
-
+def _run(tasks: Sequence[Any]) -> list[Any]:
+    """Compute some tasks on the cluster of the client, if there is one, or else on this machine."""
     client = _find_client()
     try:
-        if client is not None:
-            everything = {one.key: one for one in [*tasks, *(part for part, _ in parts)]}
-            return _run_on_cluster(client, everything, len(tasks), report)
-        with Callback(posttask=lambda key, *_: report(key)):
-            return list(dask.compute(*tasks))
+        # Weights and shifts have to be sent. If blocks are part of the graph, a note of the source says so.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return list(dask.compute(*tasks, retries=RETRIES))
     except Exception as error:
         step = status().round
         what = f"round {step}" if step else "a step before the first round"
-        why = str(error) if isinstance(error, _LostError) else f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}"
         if client is not None and client.status != "running":
             why = "the Dask scheduler no longer answers: restart the cluster"
         raise RoundError(f"{what} could not be finished: {why}") from error
@@ -141,42 +127,6 @@ def _find_client() -> Any:
     """The client of the cluster that computes; None if a local scheduler does."""
     client = getattr(get_scheduler(), "__self__", None)
     return client if hasattr(client, "scheduler_info") else None
-
-
-class _LostError(RuntimeError):
-    """The result of a task is lost."""
-
-
-def _run_on_cluster(
-    client: Any, tasks: dict[str, Any], n_results: int, report: Callable[[Any], None]
-) -> list[Any]:
-    """Compute tasks, and return the results of the first of them."""
-    from distributed import as_completed
-
-    needed = set(list(tasks)[:n_results])
-    # Weights and shifts have to be sent. If blocks are part of the graph, a note of the source says so.
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        futures = client.compute(list(tasks.values()), retries=RETRIES)
-    try:
-        waiting = as_completed(futures)
-        for future in waiting:
-            if future.status in ("lost", "pending"):  # its worker left; the scheduler runs it again
-                waiting.add(future)
-            elif future.status == "error":
-                raise future.exception()
-            elif future.status != "finished":
-                raise _LostError(
-                    "its result was lost and cannot be computed again (use client.persist instead of "
-                    "client.scatter)"
-                )
-            else:
-                report(future.key)
-                if future.key not in needed:  # the tasks that need it keep it alive
-                    future.release()
-        return list(client.gather(futures[:n_results]))
-    except BaseException:
-        client.cancel(futures)
-        raise
 
 
 @contextmanager
@@ -249,16 +199,16 @@ class TaskSource(Source):
         height = max((count_rows(block_rows) for *_, block_rows in pieces), default=1)
         step = max(1, MAX_WEIGHTS // (height * weights.n_lines))
         for start in range(0, len(pieces), step):
-            parts: dict[tuple[int, int], list[tuple[Any, int]]] = {}
-            for b, g, positions, block_rows in pieces[start : start + step]:
+            some = pieces[start : start + step]
+            parts: dict[tuple[int, int], list[Any]] = {}
+            for b, g, positions, block_rows in some:
                 w = dask.delayed(weights.part(positions), traverse=False)  # sent once and shared
-                for j, (place, panel) in panels.items():
+                for j, (_, panel) in panels.items():
                     part = self._task("sums", block_sums, b, j, panel, block_rows, w)
-                    parts.setdefault((g, j), []).append((part, count_rows(block_rows) * count_rows(place)))
-            totals = [_add_in_order([part for part, _ in listed]) for listed in parts.values()]
-            found = _run(totals, list(chain.from_iterable(parts.values())), context.tick)
-            for (g, j), total in zip(parts, found, strict=True):
+                    parts.setdefault((g, j), []).append(part)
+            for (g, j), total in zip(parts, _run(list(map(_add_in_order, parts.values()))), strict=True):
                 context.out[g, :, panels[j][0]] += total
+            context.tick(sum(count_rows(block_rows) for *_, block_rows in some) * context.out.shape[-1])
 
 
 def _split(index: Rows, edges: Indices, within: slice) -> Iterator[tuple[int, slice, Rows]]:
