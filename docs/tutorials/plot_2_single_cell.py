@@ -246,5 +246,4 @@ plt.show()
 #   already used the differences. Treat them as a ranking, or test on cells that were not clustered.
 # - Cells of one donor are not independent. A claim about donors needs one row per donor and type
 #   (pseudobulk) instead of one row per cell.
-# - An ``AnnData`` object can be passed directly: ``SIS(100).fit(adata, adata.obs["cell_type"])``, also
-#   if it was opened with ``backed="r"``.
+# - An ``AnnData`` object can be passed directly: ``SIS(100).fit(adata, adata.obs["cell_type"])``.

@@ -255,20 +255,12 @@ def test_zarr_groups():
     assert source.names == NAMES
     np.testing.assert_array_equal(y, 2 * X[:, 0])
     assert open_source(path / "other").shape == (90, 2)
-    with pytest.raises(ValueError, match=r"no column 'z'.*Columns that are not features: y\."):
+    with pytest.raises(ValueError, match=r"no column 'z': there are 'y', 'a', 'b'"):
         open_data(path, target="z")
     shutil.rmtree(path / "X")
     group.create_array("more", data=X)
     with pytest.raises(ValueError, match=r"2 two-dimensional arrays.* X: open one of .*more"):
         open_source(path)
-
-
-def test_missing_chunks_are_reported():
-    path = files.write_zarr(X, NAMES, chunks=(40, 4))
-    (path / "c" / "1" / "0").unlink()
-    with pytest.warns(UserWarning, match=r"1 of 6 chunks were never written.* 0\.0"):
-        source = open_source(path)
-    assert (source.read(slice(40, 80), slice(0, 4)) == 0).all()
 
 
 def test_hdf5_paths_within_files():
@@ -283,17 +275,6 @@ def test_hdf5_paths_within_files():
     np.testing.assert_array_equal(y, X[:, 0])
     with pytest.raises(ValueError, match="has no array third"):
         open_source(f"{path}:/third")
-
-
-def test_sparse_anndata_without_its_zeros():
-    sparse = np.where(rng.random((90, 40)) < 0.1, 1.5, 0)
-    rows, columns = np.array([0, 1, 50, 89]), np.array([3, 20, 39])
-    for kind in ("csr_matrix", "csc_matrix"):
-        path = files.write_h5ad(sparse, [f"g{j}" for j in range(40)], kind)
-        for limit in (None, 1):  # in memory, and tile by tile
-            source = open_source(path, memory_limit=limit)
-            np.testing.assert_array_equal(source.read(rows, columns), sparse[np.ix_(rows, columns)])
-    assert source.block_rows == 90  # by column: all rows come together
 
 
 def test_marks_and_blank_lines_above_a_table():
@@ -469,6 +450,7 @@ def test_duplicate_entries_of_sparse_anndata_are_summed(kind):
         np.testing.assert_allclose(
             source.read(np.array([3, 50]), np.array([1, 7])), expected[[3, 50]][:, [1, 7]]
         )
+    assert source.block_rows == 60 or kind == "csr_matrix"  # by column: all rows come together
 
 
 def test_nullable_text_of_anndata():

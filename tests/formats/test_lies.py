@@ -151,7 +151,10 @@ def write_bed():
 
 
 FIFOS = {
-    "a file": (lambda: write_npy(b"", b""), "data.npy"),
+    **{
+        f"{name} file": (lambda name=name: write_text(f"x{name}", b"1"), f"x{name}")
+        for name in (".parquet", ".csv", ".h5", "")
+    },
     "PLINK samples": (write_bed, "x.fam"),
     "PLINK variants": (write_bed, "x.bim"),
     "Zarr metadata": (write_zarr, "data.zarr/zarr.json"),
@@ -196,5 +199,5 @@ def test_columns_of_another_shape_raise(values):
 def test_deep_metadata_raise():
     path = files.write_zarr(X, NAMES, chunks=(100, 12))
     (path / "zarr.json").write_text("[" * 10**5 + "]" * 10**5)
-    with pytest.raises(ValueError, match="has damaged Zarr metadata"):
+    with pytest.raises(ValueError, match="is not a valid Zarr file"):
         read(path)

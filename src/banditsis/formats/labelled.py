@@ -45,16 +45,14 @@ def _open(
 
 
 def _open_anndata(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
-    if data.isbacked and data.is_view:
-        raise ValueError("X is a view of an AnnData file: call its to_memory(), or pass the file.")
-    if data.X is None and not data.isbacked:
-        raise ValueError('the AnnData object has no X: pass a layer, such as data.layers["counts"].')
+    if data.isbacked or data.X is None:
+        remedy = (
+            f"pass its path, {data.filename}"
+            if data.isbacked
+            else 'pass a layer, as in data.layers["counts"]'
+        )
+        raise ValueError(f"the AnnData object has no X in memory: {remedy}.")
     own, cells = list(map(str, data.var_names)), data.X
-    if data.isbacked:
-        from banditsis.formats.opening import open_file  # which imports this module
-
-        cells = open_file(data.filename, ReadOptions(memory_limit=options.memory_limit)).source()
-        cells.names = own if names is None else names  # they may have changed in memory
     columns = {str(name): partial(_read_series, data.obs[name]) for name in data.obs.columns}
     ids = partial(np.array, data.obs_names, str)
     return _open(cells, own, names, options, ids=ids, columns=columns)

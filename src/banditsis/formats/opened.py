@@ -12,7 +12,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.formats.checks import check_shape
-from banditsis.formats.options import ColumnNotFoundError, ReadOptions, as_ids, choose_columns, find_column
+from banditsis.formats.options import ReadOptions, as_ids, choose_columns, find_column
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset, RowSubset
 
@@ -193,17 +193,11 @@ class OpenedMatrix(Opened):
         return [] if self._all is None else [self._all.name(j) for j in range(self._all.shape[1])]
 
     def find(self, column: str) -> str:
-        name = column
+        name, features = column, self._feature_names
         if column not in self._columns:
-            features = self._feature_names
             is_feature = bool(features) and (column in features or column.isdigit())
             choices = features if is_feature else [*self._columns, *features]
-            try:
-                name = choices[find_column(choices, column, self.where)]
-            except ColumnNotFoundError as error:
-                shown = ", ".join(sorted(self._columns)[:8])
-                hint = f" Columns that are not features: {shown}." if shown else ""
-                raise ColumnNotFoundError(f"{error}{hint if self._all is not None else ''}") from None
+            name = choices[find_column(choices, column, self.where)]
         self.taken.append(name)
         return name
 
@@ -225,17 +219,12 @@ class OpenedMatrix(Opened):
             found_names = [self.find(self.names[k]) for k in found]
             self._ids = lambda: as_ids([self.values(name).tolist() for name in found_names])
 
-    @cached_property
-    def _stored(self) -> Any:
-        """The index that the features are from."""
+    @property
+    def original_rows(self) -> Indices | None:
         source: Any = self._all
         while isinstance(source, (RowSubset, ColumnSubset)):
             source = source.base
-        return source if hasattr(source, "original_rows") else None
-
-    @property
-    def original_rows(self) -> Indices | None:
-        return None if self._stored is None else self._stored.original_rows
+        return getattr(source, "original_rows", None)
 
     def _make_source(self) -> Source:
         assert self._all is not None

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from banditsis.core.arrays import Array, Floats
-from banditsis.formats.checks import check_is_file
+from banditsis.formats.checks import check_is_file, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions, as_ids
 from banditsis.formats.tables import check_unique_names
@@ -33,12 +35,13 @@ def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
     samples, variants = read_entries(fam), read_entries(bim)
     n, p = len(samples[0]), len(variants[0])
     _check_cells(path, n, p)
+    columns = {"chromosome": 0, "position": 3, "a1": 4, "a2": 5}
+    # Equal texts are the same object, which saves memory.
     annotations = {
-        "chromosome": share_equal(variants[0].to_pylist()),
-        "position": _as_positions(variants[3], bim),
-        "a1": share_equal(variants[4].to_pylist()),
-        "a2": share_equal(variants[5].to_pylist()),
+        name: np.array([*map(sys.intern, variants[k].to_pylist())], object) for name, k in columns.items()
     }
+    with readable(bim, "PLINK"):
+        annotations["position"] = to_numbers(variants[3].cast(pa.int32()), pa.int32())
     names = complete_ids(variants[1].to_pylist(), annotations, path)
     source = GenotypeSource(path, (n, p), HEADER_BYTES, names)
     source.annotations = annotations
@@ -56,49 +59,24 @@ def read_entries(path: Path) -> list[Any]:
 
     There may be millions of lines. GEMMA appends further phenotypes to a ``.fam`` file.
     """
-    import pyarrow as pa
-    from pyarrow import csv
-
     if not path.exists():
         raise FileNotFoundError(
             f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
         )
     check_is_file(path)
-    content = path.read_bytes().decode("utf-8", errors="replace").encode()
-    content = separate_by_tabs(content).strip()
+    content = separate_by_tabs(path.read_bytes().decode("utf-8", "replace").encode()).strip()
     if not content:
         raise ValueError(f"{path} is empty.")
     width = max(N_COLUMNS, len(content.split(b"\n", 1)[0].split()))
     names = list(map(str, range(width)))
-    try:
+    with readable(path, "PLINK"):
         table = csv.read_csv(
             pa.BufferReader(content),
             csv.ReadOptions(column_names=names, block_size=MAX_LINE),
             csv.ParseOptions(delimiter="\t", quote_char=False),
             csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
-    except pa.ArrowInvalid as error:
-        counts = [len(line.split()) for line in content.split(b"\n")]
-        wrong = [f"line {k + 1:,} has {n} entries" for k, n in enumerate(counts) if n not in (0, width)]
-        reason = f"{wrong[0]}, and must have {width}." if wrong else str(error)
-        raise ValueError(f"{path} cannot be read: {reason}") from error
     return list(table.columns)
-
-
-def share_equal(texts: Iterable[str]) -> Array:
-    """Texts as an array of objects in which equal ones are the same object, which saves memory."""
-    return np.array(list(map(sys.intern, texts)), dtype=object)
-
-
-def _as_positions(column: Any, path: Path) -> Array:
-    import pyarrow as pa
-
-    try:
-        return to_numbers(column.cast(pa.int32()), pa.int32())
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"{path} cannot be read: a position is not a number of base pairs, {error}."
-        ) from error
 
 
 def _check_cells(path: Path, n: int, p: int) -> None:

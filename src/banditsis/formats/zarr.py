@@ -7,7 +7,8 @@ import dataclasses
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from banditsis.core.arrays import Array, Columns, Rows
-from banditsis.formats.checks import DAMAGE, check_is_file, import_optional
+from banditsis.formats.checks import DAMAGE, check_is_file, import_optional, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.opening import split_path
 from banditsis.formats.options import ReadOptions
@@ -73,12 +74,8 @@ class ZarrStore(Store):
     format_name = "Zarr"
 
     def arrays(self, group: Any) -> Mapping[str, Any]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about codecs, which are checked
-                return dict(group.arrays())
-        except Exception as error:
-            raise _damaged_metadata(self.path, error) from error
+        with _metadata_readable(self.path):
+            return dict(group.arrays())
 
     def prepare(self, array: Any) -> Any:
         """The same array with codecs that are known, and unpack to no more than the shape of a chunk."""
@@ -139,22 +136,22 @@ def _split(path: Path | str) -> tuple[Path | str, str]:
 def _open_root(path: Path | str) -> Any:
     if isinstance(path, Path) and not path.is_dir():
         raise ValueError(f"{path} is not a folder: give the folder of the Zarr store.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about files that do not belong to the store
-            store = RegularFiles(path, read_only=True) if isinstance(path, Path) else path
-            return zarr.open(store, mode="r")
-    except FileNotFoundError as error:
-        raise ValueError(
-            f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
-            "writing it was interrupted."
-        ) from error
-    except Exception as error:  # damaged metadata can raise anything
-        raise _damaged_metadata(path, error) from error
+    with _metadata_readable(path):
+        return zarr.open(RegularFiles(path, read_only=True) if isinstance(path, Path) else path, mode="r")
 
 
-def _damaged_metadata(path: object, error: Exception) -> ValueError:
-    return ValueError(f"{path} has damaged Zarr metadata ({error}): write the store again.")
+@contextmanager
+def _metadata_readable(path: object) -> Iterator[None]:
+    """Explain errors of damaged metadata, which can be any, without warnings about codecs and other files."""
+    with warnings.catch_warnings(), readable(path, "Zarr", (Exception,)):
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
+                "writing it was interrupted."
+            ) from error
 
 
 def _local_folder(array: Any) -> Path | None:
