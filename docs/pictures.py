@@ -25,7 +25,7 @@ READ, UNREAD, KEPT = "#0072b2", "#e8eaed", "#d55e00"
 
 
 def draw_index():
-    """A rare feature before and after the rotation of a block, and correlations by the bits of many features."""
+    """A rare feature before and after the rotation of a block, and correlations by bits of many features."""
     from banditsis.index.sketch import draw_signs, make_blocks
     from banditsis.kernels.bits import transform
 

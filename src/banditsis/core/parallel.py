@@ -114,18 +114,8 @@ class Workers:
     ) -> None:
         """Run tasks in threads, and finish them one at a time, in their order.
 
-        Parameters
-        ----------
-        tasks : iterable
-            Made one at a time, when a thread is free.
-        run : callable
-            Called with each task, by several threads at once.
-        finish : callable
-            Called with each task after it has run, and after all tasks before it are finished.
-        max_waiting : int
-            Tasks that may have been taken and not finished, which limits memory.
-        max_threads : int
-            Threads that have enough to do to be worth starting.
+        Tasks are made one at a time, when a thread is free. At most ``max_waiting`` may have been taken and
+        not finished, which limits memory. More than ``max_threads`` would not have enough to do.
         """
         n_threads = min(self.n_jobs, max_threads)
         outer, _current.workers = getattr(_current, "workers", None), None  # tasks run in one thread each
@@ -216,10 +206,9 @@ class _Queue(Generic[T]):
 
 
 class _Helpers:
-    """Threads that wait for queues, for as long as the process runs.
+    """Threads that wait for queues, for as long as the process runs: starting one takes longer than a round.
 
-    Starting a thread takes longer than a short round, so threads are kept. Nobody waits for a helper that has
-    not taken a task, so a helper that wakes up late delays nothing.
+    Nobody waits for a helper that has not taken a task, so one that wakes up late delays nothing.
     """
 
     def __init__(self) -> None:

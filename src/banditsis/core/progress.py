@@ -91,16 +91,8 @@ def add_up(report: Callable[[int, int], None], total: int) -> Callable[[int], No
 class ProgressBar:
     """A progress bar of rich on stderr: a context manager to call with the amount done and the total.
 
-    Parameters
-    ----------
-    description : str
-        Text in front of the bar; by default the status of the screening run.
-    unit : str
-        What is counted, such as "cells". "bytes" also shows the speed.
-    shown : bool, optional
-        Whether to show the bar; by default only if stderr is a terminal.
-    delay : float
-        Seconds before the bar appears.
+    The ``description`` in front of it is by default the status of the run. The ``unit`` "bytes" also shows
+    the speed. It is ``shown`` by default if stderr is a terminal, after a ``delay`` in seconds.
     """
 
     def __init__(

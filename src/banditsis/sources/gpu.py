@@ -165,9 +165,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def cut(cls, edges: Sequence[int], n_columns_of_block: int, p: int) -> Pieces:
-        """Cut each group into pieces of equal length, whose sums fit in memory.
-
-        They depend on the shape alone, so the sums are always added in the same order.
+        """Cut each group into pieces of equal length, by the shape alone; their sums fit in memory.
 
         Examples
         --------

@@ -134,8 +134,7 @@ class PairCalibration(Calibration):
 def calibrate_pairs(block: Floats, order: PairOrder, dtype: np.dtype) -> PairCalibration:
     """Calibrate all features from pilot rows of all base columns.
 
-    Columns are always shifted by their means. Products are shifted only if needed, because shifted products
-    are summed one by one.
+    Columns are shifted by their means, and products only if needed: those are then summed one by one.
     """
     p = int(order.offsets[-1])
     finite = np.isfinite(block)

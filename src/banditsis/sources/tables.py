@@ -148,15 +148,13 @@ class FrameSource(TableSource):
 
     cells_at_once = 1 << 20
 
-    def __init__(
-        self, table: Table, features: Sequence[Feature], names: Sequence[str], levels: dict[int, list[Any]]
-    ) -> None:
-        super().__init__(table, features, names, levels)
+    def __init__(self, table: Table, *given: Any) -> None:
+        super().__init__(table, *given)
         self.chunk = 1, 1
-        used = sorted({feature.column for feature in features})
+        used = sorted({feature.column for feature in self.features})
         self.columns = [
             {
-                j: self._convert(j, column) if j in levels or _has_view(column) else column
+                j: self._convert(j, column) if j in self.levels or _has_view(column) else column
                 for j, column in zip(used, group.load(used, group.n_rows), strict=True)
             }
             for group in table.groups
