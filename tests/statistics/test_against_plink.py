@@ -73,33 +73,6 @@ def test_simulated_genotypes(tmp_path, share):
     np.testing.assert_allclose(error, se, rtol=1e-5)
 
 
-def test_log_odds_ratios(tmp_path):
-    """One Newton step is close to PLINK's maximum likelihood estimate for small effects."""
-    rng = np.random.default_rng(0)
-    n, p = 5000, 20
-    X = rng.binomial(2, rng.uniform(0.2, 0.5, p), (n, p)).astype("f4")
-    Z = rng.standard_normal((n, 2))
-    case = rng.random(n) < 1 / (1 + np.exp(1 - 0.1 * X[:, 5] - 0.5 * Z[:, 0]))
-    plink(tmp_path, X, rng.standard_normal(n), Z)
-    write_table(tmp_path / "case.txt", case=case + 1.0)
-    command = "plink2 --bfile x --pheno case.txt --covar z.txt --covar-variance-standardize --threads 1"
-    subprocess.run(
-        f"{command} --glm hide-covar no-firth cols=+beta,-orbeta --out out".split(),
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
-    table = pd.read_csv(tmp_path / "out.case.glm.logistic", sep="\t")
-    source = open_source(tmp_path / "x.bed")
-    plan = Plan.exact(*source.shape, p)
-    frame = screen(source, case, plan, statistic="logistic", covariates=Z, missing="pairwise").to_frame()
-    frame = frame.sort_values("index")
-    error = table["LOG(OR)_SE" if "LOG(OR)_SE" in table else "SE"].to_numpy()
-    expected = signed(frame["a1"].to_numpy(), table["A1"].to_numpy(), table["BETA"].to_numpy())
-    np.testing.assert_allclose(frame["beta"], expected, atol=0.03 * error.max())
-    np.testing.assert_allclose(frame["se"], error, rtol=0.02)
-
-
 @pytest.mark.skipif(not MICE.exists(), reason="the data of the mice are not beside the project")
 def test_mice(tmp_path):
     """CD8 of heterogeneous-stock mice given their principal components; 3% of the genotypes are removed."""

@@ -89,15 +89,14 @@ class Cox(SampleStatistic):
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         time, event = y.T
-        if (time < 0).any():
-            row = int(np.argmax(time < 0))
-            raise ValueError(f"statistic 'cox' needs times of 0 or more, got {time[row]:g} in row {row:,}.")
-        if (invalid := (event != 0) & (event != 1)).any():
-            row = int(np.argmax(invalid))
-            raise ValueError(
-                "statistic 'cox' needs events that are 0 (censored) or 1, in the second column of the "
-                f"response; got {event[row]:g} in row {row:,}."
-            )
+        events = "events that are 0 (censored) or 1, in the second column of the response"
+        for values, invalid, needed in (
+            (time, time < 0, "times of 0 or more"),
+            (event, (event != 0) & (event != 1), events),
+        ):
+            if invalid.any():
+                row = int(np.argmax(invalid))
+                raise ValueError(f"statistic 'cox' needs {needed}, got {values[row]:g} in row {row:,}.")
         return self.copy_with(y=y, pairwise=pairwise)
 
     def subset(self, responses: Sequence[int]) -> Self:
@@ -117,11 +116,11 @@ class Cox(SampleStatistic):
         return [] if event.any() and np.ptp(time) > 0 else [0]
 
     def response(self, rows: Rows, response: int = 0) -> Floats:
-        """Time, event, the sample weight if rows have different ones, and the covariates."""
+        """Time, event, the sample weight or 1, and the covariates."""
         y = np.asarray(self.y[rows], np.float64)
-        if self.sample_weight is not None:
-            y = np.column_stack([y, self.sample_weight[rows]])
-        return y if self.covariates is None else np.column_stack([y, self.covariates.design(rows)[:, 1:]])
+        weights = np.ones(len(y)) if self.sample_weight is None else self.sample_weight[rows]
+        adjust = [] if self.covariates is None else [self.covariates.design(rows)[:, 1:]]
+        return np.column_stack([y, weights, *adjust])
 
     def can_rank(self, y: Floats) -> bool:
         return bool(y[:, 1].any())
@@ -137,10 +136,8 @@ class Cox(SampleStatistic):
         return self.prepare_weighted(y, np.ones(len(y)))
 
     def prepare_weighted(self, y: Floats, weights: Floats) -> NullModel:
-        if self.sample_weight is not None:
-            weights, y = weights * y[:, 2], np.delete(y, 2, axis=1)
-            weights /= weights.mean()
-        return fit_null_model(y[:, 0], y[:, 1], y[:, 2:], weights)
+        weights = weights * y[:, 2]
+        return fit_null_model(y[:, 0], y[:, 1], y[:, 3:], weights / weights.mean())
 
     def score_block(self, block: Floats, prepared: NullModel) -> Floats:
         out, scales = np.empty((len(prepared.linear) + 1, block.shape[1])), np.empty(block.shape[1])

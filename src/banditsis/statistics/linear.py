@@ -261,10 +261,7 @@ class LinearStatistic(Statistic):
         return np.asarray((factors / scale if self.one_sided else factors * scale) / found.reduction)
 
     def missingness(self, gram: Gram, response: int) -> tuple[Floats, Array] | None:
-        """Correlation of the response with the presence of each feature, and where present rows are alike.
-
-        Present rows are alike if the response is constant among them. None if this is not known.
-        """
+        """See :meth:`~banditsis.statistics.moments.Gram.missingness`; None if this is not known."""
         if not self.pairwise or self.rank:
             return None
         r, alike = gram.missingness(self.targets_of(response))

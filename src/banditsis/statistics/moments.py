@@ -185,18 +185,10 @@ class Elimination(NamedTuple):
 
 
 class Gram:
-    """The Gram matrix of [A B z], for all targets and features.
+    """The Gram matrix of [A B z], for all targets and features, given the sums and the summary of the rows.
 
-    Parameters
-    ----------
-    layout : Layout
-        What the lines of the sums are.
-    sums : ndarray of shape (lines, features)
-        The sums.
-    summary : ndarray
-        Sums of the lines of presence over all rows.
-    resolution : float
-        A feature is a linear combination of the design if its residual variance is a smaller share.
+    A feature is a linear combination of the design if its residual variance is a smaller share than the
+    ``resolution``.
     """
 
     def __init__(self, layout: Layout, sums: Floats, summary: Floats, resolution: float) -> None:
@@ -289,7 +281,8 @@ class Gram:
     def missingness(self, targets: slice) -> tuple[Floats, Array]:
         """Correlation of the targets with the presence of each feature, and where present rows are alike.
 
-        The presence of a feature is a feature, whose sums are those of presence. Without covariates.
+        The presence of a feature is a feature, whose sums are those of presence. Present rows are alike if
+        the targets are constant among them. Without covariates.
         """
         (weight, *_), crossed, own = self.total
         _, pairs, given, _ = self.layout.split(self.sums[self.layout.n_rows :])
